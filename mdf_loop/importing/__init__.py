@@ -65,8 +65,8 @@ def read_foreign(path: str | Path) -> Content:
         ModelError: The file is damaged. The message states the fault.
         UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
-    source = path_of(path, "the model")
-    return _read_with_errors(READERS[source.suffix.lower()], source)
+    model_path = path_of(path, "the model")
+    return _read_with_errors(READERS[model_path.suffix.lower()], model_path)
 
 
 def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
@@ -77,12 +77,12 @@ def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
         ModelError: The file is damaged.
         UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
-    source = path_of(path, "the model")
-    if is_onnx(source, loop_condition):
-        return _read_with_errors(partial(_read_onnx, loop_condition=loop_condition), source)
+    model_path = path_of(path, "the model")
+    if is_onnx(model_path, loop_condition):
+        return _read_with_errors(partial(_read_onnx, loop_condition=loop_condition), model_path)
     from mdf_loop.importing.onnx_model import ImportedModel
 
-    return ImportedModel(read_foreign(source))
+    return ImportedModel(read_foreign(model_path))
 
 
 def is_onnx(path: Path | None, loop_condition: str) -> bool:
@@ -96,9 +96,9 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
     if path is not None and path.suffix.lower() == ONNX_SUFFIX:
         return True
     if loop_condition != LOOP_CONDITIONS[0]:
-        source = "a model that is no file" if path is None else f"'{path.name}'"
+        source_description = "a model that is no file" if path is None else f"'{path.name}'"
         raise InputError(
-            f"loop_condition='{loop_condition}' is about {ONNX_SUFFIX} files, not about {source}",
+            f"loop_condition='{loop_condition}' is about {ONNX_SUFFIX} files, not about {source_description}",
             hint="in an MDF model, a loop with the argument `cond: true` ends when the condition of "
             "its body is false",
         )
@@ -145,7 +145,7 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
 
     word(loop_condition, "loop_condition", LOOP_CONDITIONS)
     if isinstance(source, str | os.PathLike):
-        imported = _read_with_errors(
+        imported_model = _read_with_errors(
             partial(_read_onnx, loop_condition=loop_condition), path_of(source, "the model")
         )
     elif not hasattr(source, "graph") or not hasattr(source, "opset_import"):
@@ -153,8 +153,8 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
             f"cannot import {type(source).__name__}", hint="give a path, or an onnx.ModelProto"
         )
     else:
-        name = source.graph.name or "model"
-        imported = import_onnx(check_onnx(source), name, loop_condition)
-    for sentence in imported.warnings:
-        warn_user(sentence)
-    return model_of(imported.content)
+        graph_name = source.graph.name or "model"
+        imported_model = import_onnx(check_onnx(source), graph_name, loop_condition)
+    for warning in imported_model.warnings:
+        warn_user(warning)
+    return model_of(imported_model.content)

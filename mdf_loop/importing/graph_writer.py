@@ -40,16 +40,16 @@ class GraphWriter:
 
     def unique_name(self, base: str) -> str:
         """Return a value name that is unused in this graph and in the enclosing graphs."""
-        name = self._first_free_name(base, self._is_taken)
-        self._names.add(name)
-        return name
+        unused_name = self._first_free_name(base, self._is_taken)
+        self._names.add(unused_name)
+        return unused_name
 
     def _first_free_name(self, base: str, is_taken: Callable[[str], bool]) -> str:
-        name = base
-        while is_taken(name):
+        unused_name = base
+        while is_taken(unused_name):
             self._suffix_counts[base] += 1
-            name = f"{base}_{self._suffix_counts[base] + 1}"
-        return name
+            unused_name = f"{base}_{self._suffix_counts[base] + 1}"
+        return unused_name
 
     def _is_taken(self, name: str) -> bool:
         return name in self._names or (self._outer is not None and self._outer._is_taken(name))
@@ -62,7 +62,9 @@ class GraphWriter:
         if shape is not None:
             port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
             extent_names = [extent for extent in shape if isinstance(extent, str)]
-            if extent_names and not any(name.startswith("?") for name in extent_names):
+            if extent_names and not any(
+                extent_name.startswith("?") for extent_name in extent_names
+            ):
                 port["metadata"] = {"dims": list(shape)}
         if other_names:
             port.setdefault("metadata", {})["names"] = list(other_names)
@@ -83,24 +85,26 @@ class GraphWriter:
         outputs: Sequence[str],
         *,
         args: Mapping[str, Any],
-        reads: Sequence[str],
+        names_read: Sequence[str],
         node_id: str = "",
     ) -> None:
         """Add a node that evaluates one function. An output with an empty name is omitted."""
-        reads = [name for name in dict.fromkeys(reads) if name]
+        names_read = [name for name in dict.fromkeys(names_read) if name]
         function_id = _FUNCTION_IDS.get(function, "result")
-        while any(name == function_id or name.startswith(f"{function_id}[") for name in reads):
+        while any(name == function_id or name.startswith(f"{function_id}[") for name in names_read):
             function_id += "_"
-        values = (
+        output_expressions = (
             [function_id]
             if len(outputs) == 1
-            else [f"{function_id}[{k}]" for k in range(len(outputs))]
+            else [f"{function_id}[{output_index}]" for output_index in range(len(outputs))]
         )
         node: Content = {
-            "input_ports": {name: {} for name in reads},
+            "input_ports": {name: {} for name in names_read},
             "functions": {function_id: {"function": function, "args": dict(args)}},
             "output_ports": {
-                name: {"value": value} for name, value in zip(outputs, values, strict=True) if name
+                name: {"value": expression}
+                for name, expression in zip(outputs, output_expressions, strict=True)
+                if name
             },
         }
         operator = function.rpartition("::")[2]

@@ -136,13 +136,13 @@ atexit.register(_PROCESS.end)
 
 
 def _inference_error(model: onnx.ModelProto, failure: str) -> ModelError:
-    index = _first_failing_node(model)
-    if index is None:
+    node_index = _first_failing_node(model)
+    if node_index is None:
         return ModelError(f"onnx's type inference of the model {failure}", "$.graph")
-    node = model.graph.node[index]
+    node = model.graph.node[node_index]
     return ModelError(
         f"onnx's type inference of operator '{node.op_type}' {failure}",
-        node_place("$.graph", node, index),
+        node_place("$.graph", node, node_index),
         "check the attributes and the input shapes of this operator",
     )
 
@@ -151,12 +151,16 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
     """Bisect for the first node at which type inference hangs. Return its index, or None."""
     if _inference_ends(model, len(model.graph.node)):
         return None
-    # Inference ends with `low` nodes, and does not end with `high` nodes.
-    low, high = 0, len(model.graph.node)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _inference_ends(model, middle) else (low, middle)
-    return low
+    # Inference ends with `finished_count` nodes, and does not end with `unfinished_count` nodes.
+    finished_count, unfinished_count = 0, len(model.graph.node)
+    while unfinished_count - finished_count > 1:
+        middle_count = (finished_count + unfinished_count) // 2
+        finished_count, unfinished_count = (
+            (middle_count, unfinished_count)
+            if _inference_ends(model, middle_count)
+            else (finished_count, middle_count)
+        )
+    return finished_count
 
 
 def _inference_ends(model: onnx.ModelProto, count: int) -> bool:

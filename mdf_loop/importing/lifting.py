@@ -52,14 +52,16 @@ def insert_arrays(content: Content, extracted_arrays: Iterable[ExtractedArray]) 
     Raises:
         LookupError, TypeError: The path does not exist in the content, or has a value already.
     """
-    for extracted in extracted_arrays:
-        *parent_keys, last_key = extracted.path
+    for extracted_array in extracted_arrays:
+        *parent_keys, last_key = extracted_array.path
         parent: Any = content
         for key in parent_keys:
             parent = parent[key]
         if parent[last_key] is not None:
-            raise LookupError(f"there is something else at {extracted.path}")
-        parent[last_key] = extracted.array.tolist() if extracted.is_list else extracted.array
+            raise LookupError(f"there is something else at {extracted_array.path}")
+        parent[last_key] = (
+            extracted_array.array.tolist() if extracted_array.is_list else extracted_array.array
+        )
 
 
 def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedArray]) -> Any:
@@ -75,14 +77,14 @@ def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedAr
         }
     if not isinstance(content, list | tuple):
         return content
-    numbers = _as_array(content)
-    if numbers is None and not contains_only_numbers(content):
+    list_array = _as_array(content)
+    if list_array is None and not contains_only_numbers(content):
         return [
             _without_arrays(entry, (*path, k), extracted_arrays) for k, entry in enumerate(content)
         ]
-    if numbers is None or numbers.size <= MAX_INLINE_ELEMENTS:
+    if list_array is None or list_array.size <= MAX_INLINE_ELEMENTS:
         return content
-    extracted_arrays.append(ExtractedArray(path, numbers, is_list=True))
+    extracted_arrays.append(ExtractedArray(path, list_array, is_list=True))
     return None
 
 
@@ -100,9 +102,9 @@ def _as_array(content: list[Any] | tuple[Any, ...]) -> Array | None:
         array = np.asarray(content)
     except (ValueError, OverflowError):  # lists of different lengths
         return None
-    leaves: Iterable[Any] = content
+    leaf_elements: Iterable[Any] = content
     for _ in range(array.ndim - 1):
-        leaves = itertools.chain.from_iterable(leaves)
-    leaf_types = set(map(type, leaves))
+        leaf_elements = itertools.chain.from_iterable(leaf_elements)
+    leaf_types = set(map(type, leaf_elements))
     is_lossless = len(leaf_types) == 1 and array.dtype == _LIST_DTYPES.get(leaf_types.pop())
     return array if is_lossless else None

@@ -36,7 +36,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
     name: str
     where: str
-    condition: str
+    condition_name: str
     has_trip_count: bool
     reading: str
 
@@ -46,7 +46,7 @@ class AmbiguousLoop(Struct, frozen=True):
         iterations_text = "runs all M iterations" if self.has_trip_count else "never ends"
         return (
             f"the loop '{self.name}' has no condition input, but its body computes the condition "
-            f"'{self.condition}'. By the ONNX document the loop ignores the condition and {iterations_text} "
+            f"'{self.condition_name}'. By the ONNX document the loop ignores the condition and {iterations_text} "
             f"(loop_condition='{DOCUMENT}'). ONNX Runtime ends the loop when the condition is false "
             f"(loop_condition='{RUNTIME}'). It is read as '{self.reading}'"
         )
@@ -66,15 +66,17 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
         _has_no_condition_input(node) for graph in graphs_of(model.graph) for node in graph.node
     ):
         return
-    version = next(o.version for o in model.opset_import if o.domain == "")
+    opset_version = next(opset.version for opset in model.opset_import if opset.domain == "")
     typed_model = onnx.ModelProto()
     typed_model.CopyFrom(model)
-    _mark_loops(model.graph, _TrueValues(Facts(infer_types(typed_model).graph, version)), reading)
+    _mark_loops(
+        model.graph, _TrueValues(Facts(infer_types(typed_model).graph, opset_version)), reading
+    )
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
     """Return the reading of a loop's condition that `mark_ambiguous_loops` wrote, or None."""
-    return next((e.value for e in node.metadata_props if e.key == LOOP_CONDITION), None)
+    return next((entry.value for entry in node.metadata_props if entry.key == LOOP_CONDITION), None)
 
 
 def _has_no_condition_input(node: onnx.NodeProto) -> bool:
@@ -91,8 +93,8 @@ class _TrueValues(Struct, frozen=True):
     def for_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
         """Return the true values of a body of this graph. The body's inputs `true_names` are true."""
         input_names = {value.name for value in body.input}
-        names = (self.true_names - input_names) | frozenset(true_names)
-        return _TrueValues(Facts(body, self.facts.version, self.facts), names)
+        body_true_names = (self.true_names - input_names) | frozenset(true_names)
+        return _TrueValues(Facts(body, self.facts.version, self.facts), body_true_names)
 
     def is_always_true(self, name: str) -> bool:
         """Return True if the value is true in every run."""
@@ -101,11 +103,11 @@ class _TrueValues(Struct, frozen=True):
             defining_facts is None or name not in defining_facts.producers
         ):
             return True
-        constant = self.facts.value(name)
-        if constant is not None:
-            return bool(constant.astype(bool).all())
-        node = defining_facts.producers.get(name) if defining_facts is not None else None
-        return node is not None and not node.domain and self._returns_true(node, name)
+        constant_array = self.facts.value(name)
+        if constant_array is not None:
+            return bool(constant_array.astype(bool).all())
+        producer = defining_facts.producers.get(name) if defining_facts is not None else None
+        return producer is not None and not producer.domain and self._returns_true(producer, name)
 
     def _returns_true(self, node: onnx.NodeProto, name: str) -> bool:
         if node.op_type in _TRUTH_PRESERVING_OPERATORS:
@@ -114,11 +116,11 @@ class _TrueValues(Struct, frozen=True):
             inputs_are_true = map(self.is_always_true, node.input)
             return all(inputs_are_true) if node.op_type == "And" else any(inputs_are_true)
         if node.op_type == "If":
-            position = list(node.output).index(name)
-            branches = (attribute.g for attribute in node.attribute)
+            output_index = list(node.output).index(name)
+            branch_graphs = (attribute.g for attribute in node.attribute)
             return all(
-                self.for_body(branch).is_always_true(branch.output[position].name)
-                for branch in branches
+                self.for_body(branch).is_always_true(branch.output[output_index].name)
+                for branch in branch_graphs
             )
         return False
 
@@ -126,8 +128,10 @@ class _TrueValues(Struct, frozen=True):
 def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
     """Mark the ambiguous loops of a graph and its bodies. `truths` belong to a copy with inferred types."""
     for node, typed_node in zip(graph.node, truths.facts.graph.node, strict=True):
-        bodies = (a.g for a in node.attribute if a.HasField("g"))
-        typed_bodies = (a.g for a in typed_node.attribute if a.HasField("g"))
+        bodies = (attribute.g for attribute in node.attribute if attribute.HasField("g"))
+        typed_bodies = (
+            attribute.g for attribute in typed_node.attribute if attribute.HasField("g")
+        )
         for body, typed_body in zip(bodies, typed_bodies, strict=True):
             condition_inputs = [body.input[1].name] if node.op_type == "Loop" else []
             body_truths = truths.for_body(typed_body, *condition_inputs)
@@ -152,8 +156,8 @@ def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
 def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
     """Yield the ambiguous loops of a model's content, outer loops first."""
     for model in content.values():
-        for position, graph in enumerate(model.get("graphs", {}).values()):
-            yield from _loops_in_graph(graph, f"$.graphs[{position}]")
+        for graph_index, graph in enumerate(model.get("graphs", {}).values()):
+            yield from _loops_in_graph(graph, f"$.graphs[{graph_index}]")
 
 
 def _loops_in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
@@ -165,14 +169,21 @@ def _loops_in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousL
                 yield from _loops_in_function(f"{node_id}.{function_id}", args, function_path)
 
 
-def _loops_in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
+def _loops_in_function(
+    name: str, args: Mapping[str, Any], function_path: str
+) -> Iterator[AmbiguousLoop]:
     """Yield the function if it is an ambiguous loop, then the ambiguous loops in its graphs."""
-    for argument, value in args.items():
-        bodies = [*value.values()] if isinstance(value, Mapping) else []
+    for argument_name, argument in args.items():
+        bodies = [*argument.values()] if isinstance(argument, Mapping) else []
         if len(bodies) != 1 or not isinstance(bodies[0], Mapping) or "nodes" not in bodies[0]:
             continue
-        metadata = bodies[0].get("metadata") or {}
-        if metadata.get(LOOP_CONDITION) in READINGS and metadata.get("outputs"):
-            condition, reading = str(metadata["outputs"][0]), metadata[LOOP_CONDITION]
-            yield AmbiguousLoop(name, where, condition, args.get("M") is not None, reading)
-        yield from _loops_in_graph(bodies[0], f"{where}.args.{argument}")
+        body_metadata = bodies[0].get("metadata") or {}
+        if body_metadata.get(LOOP_CONDITION) in READINGS and body_metadata.get("outputs"):
+            condition_name, reading = (
+                str(body_metadata["outputs"][0]),
+                body_metadata[LOOP_CONDITION],
+            )
+            yield AmbiguousLoop(
+                name, function_path, condition_name, args.get("M") is not None, reading
+            )
+        yield from _loops_in_graph(bodies[0], f"{function_path}.args.{argument_name}")

@@ -86,21 +86,21 @@ def _read_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise ModelError(f"'{path}' is a folder, not a file", str(path))
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
+        file_size = path.stat().st_size
+        if file_size > MAX_FILE_BYTES:
             raise UnsupportedError(
-                f"'{path}' has {size} bytes; one ONNX file holds 2 GB at most",
+                f"'{path}' has {file_size} bytes; one ONNX file holds 2 GB at most",
                 str(path),
                 "store the large tensors as external data",
             )
-        content = path.read_bytes()
+        file_bytes = path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"there is no file '{path}'", str(path)) from None
     except (OSError, ValueError) as error:
         raise ModelError(f"'{path}' cannot be read: {error}", str(path)) from None
-    if not content:
+    if not file_bytes:
         raise ModelError(f"'{path}' is empty", str(path), _COPY_HINT)
-    return content
+    return file_bytes
 
 
 def _parse_model(content: bytes, path: Path) -> onnx.ModelProto:

@@ -92,12 +92,12 @@ def convert_loop_body(
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
     input_names = [value.name for value in proto.input]
-    for position, (value, standard_dtype) in enumerate(
+    for input_index, (value, standard_dtype) in enumerate(
         zip(proto.input, ("int64", "bool"), strict=False)
     ):
         dtype, shape = _read_type(value.type)
         if (dtype or standard_dtype, shape or ()) != (standard_dtype, ()):
-            input_names[position] = _write_converted_input(
+            input_names[input_index] = _write_converted_input(
                 writer, value.name, dtype or standard_dtype, shape or ()
             )
     _write_graph(proto, writer)
@@ -118,14 +118,14 @@ def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Sh
         "onnx::Cast",
         [cast_name],
         args={"input": scalar_name, "to": element_type_number},
-        reads=[scalar_name],
+        names_read=[scalar_name],
     )
     writer.constant(axes_name, np.ones(len(shape or ()), np.int64))
     writer.node(
         "onnx::Reshape",
         [name],
         args={"data": cast_name, "shape": axes_name},
-        reads=[cast_name, axes_name],
+        names_read=[cast_name, axes_name],
     )
     return scalar_name
 
@@ -200,45 +200,51 @@ def tensor_to_array(tensor: onnx.TensorProto) -> Array:
 
 def _decode_strings(tensor: onnx.TensorProto) -> list[str]:
     try:
-        return [text.decode() for text in tensor.string_data]
+        return [encoded_text.decode() for encoded_text in tensor.string_data]
     except UnicodeDecodeError:
         raise ModelError(f"a text of the tensor '{tensor.name}' is not UTF-8") from None
 
 
 def _constant_array(node: onnx.NodeProto) -> Array:
     if len(node.attribute) != 1:
-        output_names = ", ".join(node.output)
+        output_names_text = ", ".join(node.output)
         raise ModelError(
-            f"onnx::Constant '{output_names}' has {len(node.attribute)} values, not one"
+            f"onnx::Constant '{output_names_text}' has {len(node.attribute)} values, not one"
         )
     (attribute,) = node.attribute
     if attribute.name not in _CONSTANT_DTYPES:
         raise UnsupportedError(f"onnx::Constant with '{attribute.name}' cannot be read")
     if attribute.name == "value":
         return tensor_to_array(attribute.t)
-    value = _to_python(onnx.helper.get_attribute_value(attribute))
-    return np.asarray(value, _CONSTANT_DTYPES[attribute.name])
+    attribute_value = _to_python(onnx.helper.get_attribute_value(attribute))
+    return np.asarray(attribute_value, _CONSTANT_DTYPES[attribute.name])
 
 
 def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
     captured_names = [name for body in _bodies_of(node) for name in find_captured_names(body)]
     input_names = [*node.input, *captured_names]
-    attributes = {a.name: _convert_attribute(node, a, writer) for a in node.attribute}
+    attributes = {
+        attribute.name: _convert_attribute(node, attribute, writer) for attribute in node.attribute
+    }
     args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
     if node.op_type == "Split":  # the number of parts is the number of outputs
         args["num_outputs"] = len(node.output)
     for name in _shadowed_arguments(node, input_names, args):
         args[name] = None
-    outputs = list(node.output)
-    while len(outputs) > 1 and not outputs[-1]:
-        outputs.pop()
-    writer.node(f"onnx::{node.op_type}", outputs, args=args, reads=input_names, node_id=node.name)
+    output_names = list(node.output)
+    while len(output_names) > 1 and not output_names[-1]:
+        output_names.pop()
+    writer.node(
+        f"onnx::{node.op_type}", output_names, args=args, names_read=input_names, node_id=node.name
+    )
 
 
 def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
     """Return the names of omitted arguments that are names of inputs, which MDF would read instead."""
     schema = _schema_of(node)
-    formal_names = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
+    formal_names = [
+        formal_input.name for formal_input in schema.inputs if formal_input.option != _VARIADIC
+    ]
     return [
         name
         for name in (*formal_names, *schema.attributes)
@@ -255,7 +261,9 @@ def _schema_of(node: onnx.NodeProto) -> onnx.defs.OpSchema:
 
 
 def _bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    return [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return [
+        attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH
+    ]
 
 
 def find_captured_names(graph: onnx.GraphProto) -> list[str]:
@@ -277,38 +285,39 @@ def find_captured_names(graph: onnx.GraphProto) -> list[str]:
 
 def _input_arguments(node: onnx.NodeProto) -> Content:
     if node.op_type == "Loop":
-        loop_inputs: Content = dict(zip(("M", "cond"), node.input, strict=False))
+        loop_arguments: Content = dict(zip(("M", "cond"), node.input, strict=False))
         if reading_of(node) == RUNTIME:
-            loop_inputs["cond"] = True
-        return {**{k: v for k, v in loop_inputs.items() if v}, "v_initial": list(node.input[2:])}
-    formals = _schema_of(node).inputs
+            loop_arguments["cond"] = True
+        loop_arguments = {name: argument for name, argument in loop_arguments.items() if argument}
+        return {**loop_arguments, "v_initial": list(node.input[2:])}
+    formal_inputs = _schema_of(node).inputs
     args: Content = {}
-    for position, name in enumerate(node.input):
-        formal = formals[min(position, len(formals) - 1)]
-        if formal.option == _VARIADIC:
-            args.setdefault(formal.name, []).append(name)
-        elif name:
-            args[formal.name] = name
+    for input_index, input_name in enumerate(node.input):
+        formal_input = formal_inputs[min(input_index, len(formal_inputs) - 1)]
+        if formal_input.option == _VARIADIC:
+            args.setdefault(formal_input.name, []).append(input_name)
+        elif input_name:
+            args[formal_input.name] = input_name
     return args
 
 
 def _convert_attribute(
     node: onnx.NodeProto, attribute: onnx.AttributeProto, writer: GraphWriter
 ) -> Any:
-    value = onnx.helper.get_attribute_value(attribute)
-    if isinstance(value, onnx.GraphProto):
+    attribute_value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(attribute_value, onnx.GraphProto):
         if node.op_type == "Loop":
-            return convert_loop_body(value, writer, reading_of(node))
-        return convert_body(value, writer)
-    if isinstance(value, onnx.TensorProto):
-        return tensor_to_array(value)
-    if isinstance(value, onnx.TypeProto):
-        return _read_type(value)[0]
-    if isinstance(value, onnx.SparseTensorProto):
+            return convert_loop_body(attribute_value, writer, reading_of(node))
+        return convert_body(attribute_value, writer)
+    if isinstance(attribute_value, onnx.TensorProto):
+        return tensor_to_array(attribute_value)
+    if isinstance(attribute_value, onnx.TypeProto):
+        return _read_type(attribute_value)[0]
+    if isinstance(attribute_value, onnx.SparseTensorProto):
         raise UnsupportedError(
             f"the attribute '{attribute.name}' of onnx::{node.op_type} cannot be read"
         )
-    return _to_python(value)
+    return _to_python(attribute_value)
 
 
 def _to_python(value: Any) -> Any:
@@ -317,4 +326,4 @@ def _to_python(value: Any) -> Any:
         return value.decode()
     if isinstance(value, int | float | str):
         return value
-    return [_to_python(part) for part in value]
+    return [_to_python(element) for element in value]

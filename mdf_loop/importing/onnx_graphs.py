@@ -26,10 +26,10 @@ def check_graph(graph: onnx.GraphProto, library: Library) -> None:
     for function in library.functions.values():
         where = function_path(function)
         function_library = library_of_function(library, function, where)
-        names = _check_and_sort(
+        value_names = _check_and_sort(
             function.node, frozenset(function.input), function_library, where, 0
         )
-        _check_outputs(function.output, names, where)
+        _check_outputs(function.output, value_names, where)
 
 
 def _check_graph(
@@ -37,8 +37,8 @@ def _check_graph(
 ) -> None:
     if depth > _MAX_NESTING:
         raise ModelError(f"bodies are nested more than {_MAX_NESTING} levels deep", where)
-    for input_or_output, values in (("input", graph.input), ("output", graph.output)):
-        for value in values:
+    for input_or_output, graph_values in (("input", graph.input), ("output", graph.output)):
+        for value in graph_values:
             _check_type(value.type, value.name, f"{where}.{input_or_output}['{value.name}']")
     for value in graph.value_info:
         _check_type(value.type, value.name, f"{where}.value_info['{value.name}']")
@@ -46,7 +46,7 @@ def _check_graph(
     _check_unique(input_names, f"{where}.input")
     _check_unique([tensor.name for tensor in graph.initializer], f"{where}.initializer")
     local_names = {*input_names, *(tensor.name for tensor in graph.initializer)}
-    local_names.update(sparse.values.name for sparse in graph.sparse_initializer)
+    local_names.update(sparse_tensor.values.name for sparse_tensor in graph.sparse_initializer)
     if graph.sparse_initializer:
         raise ModelError("sparse initializers are not supported", f"{where}.sparse_initializer")
     value_names = _check_and_sort(graph.node, frozenset(local_names), library, where, depth, outer)
@@ -117,17 +117,17 @@ def _check_and_sort(
 def _find_producers(
     nodes: Iterable[onnx.NodeProto], local_names: frozenset[str], where: str
 ) -> dict[str, int]:
-    producers: dict[str, int] = {}
+    producer_index_by_name: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in node.output:
-            if name in producers or name in local_names:
+            if name in producer_index_by_name or name in local_names:
                 raise ScopeError(
                     f"'{name}' is made twice; in ONNX every value has one maker",
                     node_place(where, node, index),
                 )
             if name:
-                producers[name] = index
-    return producers
+                producer_index_by_name[name] = index
+    return producer_index_by_name
 
 
 def _bodies_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
@@ -146,23 +146,27 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
             local_names.update(name for body_node in graph.node for name in body_node.output)
             for body_node in graph.node:
                 yield from (name for name in _names_read(body_node) if name not in local_names)
-            yield from (v.name for v in graph.output if v.name not in local_names)
+            yield from (output.name for output in graph.output if output.name not in local_names)
 
 
 def _sort_nodes(
     nodes: onnx.GraphProto.node, dependencies: dict[int, list[int]], where: str
 ) -> None:
-    if all(producer < index for index, producers in dependencies.items() for producer in producers):
+    if all(
+        producer_index < index
+        for index, producer_indices in dependencies.items()
+        for producer_index in producer_indices
+    ):
         return
     sorter = TopologicalSorter(dependencies)
     try:
-        order = list(sorter.static_order())
+        node_order = list(sorter.static_order())
     except GraphCycleError as cycle:
         cycle_text = " -> ".join(
             f"'{_display_name(nodes[index], index)}'" for index in cycle.args[1]
         )
         raise CycleError(f"nodes wait for each other in a circle: {cycle_text}", where) from None
-    sorted_nodes = [nodes[index] for index in order]
+    sorted_nodes = [nodes[index] for index in node_order]
     del nodes[:]
     nodes.extend(sorted_nodes)
 

@@ -12,7 +12,7 @@ from onnx import defs
 
 from mdf_loop.errors import CycleError, ModelError, UnsupportedError
 
-Key = tuple[str, str, str]
+FunctionKey = tuple[str, str, str]
 _MAX_INLINED_NODES = 1_000_000
 
 
@@ -20,13 +20,16 @@ class Library(Struct, frozen=True):
     """Operators that a model may use: the opset version of each domain, and the functions of the file."""
 
     opsets: dict[str, int]
-    functions: dict[Key, onnx.FunctionProto]
+    functions: dict[FunctionKey, onnx.FunctionProto]
 
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
         """Read the opset versions and the functions of a model."""
         opsets = _opsets_of(model, "$.opset_import")
-        functions = {(_normalized_domain(f.domain), f.name, f.overload): f for f in model.functions}
+        functions = {
+            (_normalized_domain(function.domain), function.name, function.overload): function
+            for function in model.functions
+        }
         if len(functions) != len(model.functions):
             raise ModelError("two functions of the file have the same name", "$.functions")
         return Library(opsets, functions)
@@ -60,7 +63,11 @@ class Library(Struct, frozen=True):
                 where,
                 "export the model with plain ONNX operators",
             )
-        operator_names = {s.name for s in defs.get_all_schemas() if not s.domain}
+        operator_names = {
+            operator_schema.name
+            for operator_schema in defs.get_all_schemas()
+            if not operator_schema.domain
+        }
         similar_names = difflib.get_close_matches(node.op_type, sorted(operator_names), n=1)
         return UnsupportedError(
             f"ONNX has no operator '{node.op_type}' in opset {version}",
@@ -105,23 +112,29 @@ def library_of_function(library: Library, function: onnx.FunctionProto, where: s
 
 def check_functions(library: Library) -> None:
     """Raise an error if functions call each other in a cycle, or become too large when inlined."""
-    calls: dict[Key, list[Key]] = {}
+    called_keys_by_function: dict[FunctionKey, list[FunctionKey]] = {}
     for key, function in library.functions.items():
-        nodes = [n for top_level_node in function.node for n in _nested_nodes(top_level_node)]
-        called_keys = [(_normalized_domain(n.domain), n.op_type, n.overload) for n in nodes]
-        calls[key] = [called_key for called_key in called_keys if called_key in library.functions]
+        nodes = [node for top_level_node in function.node for node in _nested_nodes(top_level_node)]
+        called_keys = [
+            (_normalized_domain(node.domain), node.op_type, node.overload) for node in nodes
+        ]
+        called_keys_by_function[key] = [
+            called_key for called_key in called_keys if called_key in library.functions
+        ]
     try:
-        order = list(TopologicalSorter(calls).static_order())
+        function_order = list(TopologicalSorter(called_keys_by_function).static_order())
     except GraphCycleError as cycle:
         cycle_text = " -> ".join(f"'{key[1]}'" for key in cycle.args[1])
         raise CycleError(
             f"functions of the file call each other: {cycle_text}", "$.functions"
         ) from None
-    sizes: dict[Key, int] = {}
-    for key in order:
-        own_size = len(library.functions[key].node)
-        sizes[key] = own_size + sum(sizes[called_key] for called_key in calls[key])
-        if sizes[key] > _MAX_INLINED_NODES:
+    inlined_node_counts: dict[FunctionKey, int] = {}
+    for key in function_order:
+        node_count = len(library.functions[key].node)
+        inlined_node_counts[key] = node_count + sum(
+            inlined_node_counts[called_key] for called_key in called_keys_by_function[key]
+        )
+        if inlined_node_counts[key] > _MAX_INLINED_NODES:
             raise UnsupportedError(
                 f"function '{key[1]}' written out has more than {_MAX_INLINED_NODES} nodes",
                 f"$.functions['{key[1]}']",
@@ -129,13 +142,13 @@ def check_functions(library: Library) -> None:
 
 
 def _nested_nodes(root: onnx.NodeProto) -> list[onnx.NodeProto]:
-    nodes, pending = [], [root]
-    while pending:
-        node = pending.pop()
+    nodes, pending_nodes = [], [root]
+    while pending_nodes:
+        node = pending_nodes.pop()
         nodes.append(node)
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                pending.extend(graph.node)
+                pending_nodes.extend(graph.node)
     return nodes
 
 

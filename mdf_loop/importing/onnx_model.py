@@ -36,9 +36,9 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
         name: The name of the model, if its graph has none.
         loop_condition: How to read ambiguous loops.
     """
-    origin = origin_of(proto)
-    if origin is not None:
-        return ImportedModel(origin)
+    original_content = origin_of(proto)
+    if original_content is not None:
+        return ImportedModel(original_content)
     onnx_metadata: Content = {"opset": opset_of(proto), "ir_version": proto.ir_version}
     if proto.producer_name:
         onnx_metadata["producer"] = f"{proto.producer_name} {proto.producer_version}".strip()
@@ -58,4 +58,6 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
 
 def opset_of(proto: onnx.ModelProto) -> int:
     """Return the version of the standard ONNX operators that a model uses."""
-    return max((e.version for e in proto.opset_import if e.domain in OWN_DOMAINS), default=1)
+    return max(
+        (opset.version for opset in proto.opset_import if opset.domain in OWN_DOMAINS), default=1
+    )

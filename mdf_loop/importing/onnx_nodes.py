@@ -14,8 +14,8 @@ from mdf_loop.ops.registry import no_attribute_fault
 
 _REQUIRED_INPUT = defs.OpSchema.FormalParameterOption.Single
 _ATTRIBUTE_KINDS = {
-    int(kind): str(onnx.AttributeProto.AttributeType.Name(kind)).lower()
-    for kind in onnx.AttributeProto.AttributeType.values()
+    int(attribute_kind): str(onnx.AttributeProto.AttributeType.Name(attribute_kind)).lower()
+    for attribute_kind in onnx.AttributeProto.AttributeType.values()
 }
 
 
@@ -40,13 +40,14 @@ def check_node(node: onnx.NodeProto, library: Library, where: str) -> None:
 
 
 def _check_call_counts(node: onnx.NodeProto, inputs: int, outputs: int, where: str) -> None:
-    for inputs_or_outputs, count, limit in (
+    for inputs_or_outputs, count, max_count in (
         ("inputs", len(node.input), inputs),
         ("outputs", len(node.output), outputs),
     ):
-        if count > limit:
+        if count > max_count:
             raise ArityError(
-                f"function '{node.op_type}' has {limit} {inputs_or_outputs}, given {count}", where
+                f"function '{node.op_type}' has {max_count} {inputs_or_outputs}, given {count}",
+                where,
             )
 
 
@@ -57,19 +58,21 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
             "and later",
             where,
         )
-    for inputs_or_outputs, count, minimum, maximum in (
+    for inputs_or_outputs, count, min_count, max_count in (
         ("inputs", len(node.input), schema.min_input, schema.max_input),
         ("outputs", len(node.output), schema.min_output, schema.max_output),
     ):
-        if not minimum <= count <= maximum:
-            expectation = f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}"
-            expectation = f"at least {minimum}" if maximum > 10_000 else expectation
-            raise ArityError(
-                f"{node.op_type} has {expectation} {inputs_or_outputs}, given {count}", where
+        if not min_count <= count <= max_count:
+            expected_count = (
+                f"{min_count}" if min_count == max_count else f"{min_count} to {max_count}"
             )
-    for formal, name in zip(schema.inputs, node.input, strict=False):
-        if formal.option == _REQUIRED_INPUT and not name:
-            raise ArityError(f"input '{formal.name}' of {node.op_type} must be given", where)
+            expected_count = f"at least {min_count}" if max_count > 10_000 else expected_count
+            raise ArityError(
+                f"{node.op_type} has {expected_count} {inputs_or_outputs}, given {count}", where
+            )
+    for formal_input, input_name in zip(schema.inputs, node.input, strict=False):
+        if formal_input.option == _REQUIRED_INPUT and not input_name:
+            raise ArityError(f"input '{formal_input.name}' of {node.op_type} must be given", where)
 
 
 def attribute_fault_of(node: onnx.NodeProto) -> str:
@@ -78,7 +81,11 @@ def attribute_fault_of(node: onnx.NodeProto) -> str:
     if describe_fault is no_attribute_fault:
         return ""
     return describe_fault(
-        {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}
+        {
+            attribute.name: attribute.s
+            for attribute in node.attribute
+            if attribute.type == onnx.AttributeProto.STRING
+        }
     )
 
 
@@ -88,32 +95,34 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
         if attribute.name in attribute_names:
             raise ModelError(f"attribute '{attribute.name}' is given twice", where)
         attribute_names.add(attribute.name)
-        formal = schema.attributes.get(attribute.name)
-        if formal is None:
+        formal_attribute = schema.attributes.get(attribute.name)
+        if formal_attribute is None:
             raise ModelError(f"{node.op_type} has no attribute '{attribute.name}'", where)
         if attribute.ref_attr_name:
             continue
-        kind = kind_number(formal)
-        if attribute.type != kind:
+        attribute_kind = kind_number(formal_attribute)
+        if attribute.type != attribute_kind:
             raise ModelError(
-                f"attribute '{attribute.name}' of {node.op_type} must be {_ATTRIBUTE_KINDS[kind]}, not "
+                f"attribute '{attribute.name}' of {node.op_type} must be {_ATTRIBUTE_KINDS[attribute_kind]}, not "
                 f"{_ATTRIBUTE_KINDS.get(attribute.type, attribute.type)}",
                 where,
             )
-        if kind == onnx.AttributeProto.GRAPH and not attribute.HasField("g"):
+        if attribute_kind == onnx.AttributeProto.GRAPH and not attribute.HasField("g"):
             raise ModelError(f"attribute '{attribute.name}' holds no graph", where)
     if not schema.domain and (fault := attribute_fault_of(node)):
         raise ModelError(fault, where)
-    for name, formal in schema.attributes.items():
-        if formal.required and name not in attribute_names:
+    for attribute_name, formal_attribute in schema.attributes.items():
+        if formal_attribute.required and attribute_name not in attribute_names:
             body_or_attribute = (
-                "body" if formal.type == defs.OpSchema.AttrType.GRAPH else "attribute"
+                "body" if formal_attribute.type == defs.OpSchema.AttrType.GRAPH else "attribute"
             )
-            raise ModelError(f"{node.op_type} has no {body_or_attribute} '{name}'", where)
+            raise ModelError(f"{node.op_type} has no {body_or_attribute} '{attribute_name}'", where)
 
 
 def _find_body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
-    body: onnx.GraphProto = next(a.g for a in node.attribute if a.name == name)
+    body: onnx.GraphProto = next(
+        attribute.g for attribute in node.attribute if attribute.name == name
+    )
     return body
 
 
@@ -123,16 +132,16 @@ def _check_loop(node: onnx.NodeProto, where: str) -> None:
         f"a body of {2 + carried_count} inputs (iteration, condition and {carried_count} carried values)",
         2 + carried_count, "inputs", len(body.input), where,
     )  # fmt: skip
-    min_outputs = 1 + carried_count
-    if len(body.output) < min_outputs:
+    min_output_count = 1 + carried_count
+    if len(body.output) < min_output_count:
         raise ArityError(
-            f"Loop with {carried_count} carried values needs a body of at least {min_outputs} outputs "
+            f"Loop with {carried_count} carried values needs a body of at least {min_output_count} outputs "
             f"(condition, carried values, then recorded ones), but it has {len(body.output)}",
             f"{where}.body",
         )
     _check_equal(
         f"{len(body.output) - 1} outputs ({carried_count} carried values and "
-        f"{len(body.output) - min_outputs} recorded ones, as its body has)",
+        f"{len(body.output) - min_output_count} recorded ones, as its body has)",
         len(body.output) - 1, "outputs", len(node.output), where,
     )  # fmt: skip
 
@@ -148,22 +157,24 @@ def _check_equal(
 
 
 def _check_branches(node: onnx.NodeProto, where: str) -> None:
-    for name in ("then_branch", "else_branch"):
-        branch = _find_body(node, name)
+    for branch_name in ("then_branch", "else_branch"):
+        branch = _find_body(node, branch_name)
         _check_equal(
-            f"as many results in {name} as it has outputs ({len(node.output)})",
-            len(node.output), "results", len(branch.output), f"{where}.{name}",
+            f"as many results in {branch_name} as it has outputs ({len(node.output)})",
+            len(node.output), "results", len(branch.output), f"{where}.{branch_name}",
         )  # fmt: skip
         if branch.input:
             raise ArityError(
-                f"a branch has no inputs, given {len(branch.input)}", f"{where}.{name}"
+                f"a branch has no inputs, given {len(branch.input)}", f"{where}.{branch_name}"
             )
 
 
 def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
     """Check a Scan whose carried values follow `leading_inputs` inputs (sequence_lens in opset 8)."""
     body = _find_body(node, "body")
-    scan_input_count = next(a.i for a in node.attribute if a.name == "num_scan_inputs")
+    scan_input_count = next(
+        attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"
+    )
     input_count = len(node.input) - leading_inputs
     if not 1 <= scan_input_count <= input_count:
         raise ArityError(

@@ -32,19 +32,21 @@ def resolve_references(model: onnx.ModelProto, library: Library) -> None:
     Raises:
         ModelError: A node requires the attribute.
     """
-    resolved = []
+    resolved_references = []
     for graph in graphs_of(model.graph):
         for index, node in enumerate(graph.node):
-            where = node_place("$.graph", node, index)
-            for attribute in [a for a in node.attribute if a.ref_attr_name]:
+            node_path = node_place("$.graph", node, index)
+            for attribute in [attribute for attribute in node.attribute if attribute.ref_attr_name]:
                 if attribute.type in _NUMBER_KINDS:
-                    resolved.append(f"the attribute '{attribute.name}' of {node.op_type} ({where})")
+                    resolved_references.append(
+                        f"the attribute '{attribute.name}' of {node.op_type} ({node_path})"
+                    )
                     attribute.ClearField("ref_attr_name")
                     continue
-                _check_not_required(node, attribute, library, where)
+                _check_not_required(node, attribute, library, node_path)
                 node.attribute.remove(attribute)
-    if resolved:
-        model.metadata_props.add(key=UNBOUND_KEY, value="\n".join(resolved))
+    if resolved_references:
+        model.metadata_props.add(key=UNBOUND_KEY, value="\n".join(resolved_references))
 
 
 def _check_not_required(
@@ -52,8 +54,8 @@ def _check_not_required(
 ) -> None:
     if library.function(node) is not None:
         return
-    formal = library.schema(node, where).attributes.get(attribute.name)
-    if node.op_type == "Constant" or (formal is not None and formal.required):
+    formal_attribute = library.schema(node, where).attributes.get(attribute.name)
+    if node.op_type == "Constant" or (formal_attribute is not None and formal_attribute.required):
         raise ModelError(
             f"attribute '{attribute.name}' of {node.op_type} is that of a function, "
             f"'{attribute.ref_attr_name}', but the node stands in none",

@@ -62,7 +62,8 @@ def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.Tensor
                     yield attribute.t, attribute_path
                 yield from ((tensor, attribute_path) for tensor in attribute.tensors)
                 pending_graphs.extend(
-                    (g, attribute_path) for g in (*_graph_attribute(attribute), *attribute.graphs)
+                    (nested_graph, attribute_path)
+                    for nested_graph in (*_graph_attribute(attribute), *attribute.graphs)
                 )
 
 
@@ -78,23 +79,25 @@ def _graph_attribute(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
 
 def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
     """Raise an error unless element type and extents are valid, and the data have the matching size."""
-    subject = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
-    check_dtype(tensor.data_type, where, subject)
+    tensor_description = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
+    check_dtype(tensor.data_type, where, tensor_description)
     if any(extent < 0 for extent in tensor.dims):
         raise ModelError(
-            f"{subject} has a negative extent in its shape {_format_type(tensor)}", where
+            f"{tensor_description} has a negative extent in its shape {_format_type(tensor)}", where
         )
     if tensor.HasField("segment"):
-        raise UnsupportedError(f"{subject} is stored in segments", where)
+        raise UnsupportedError(f"{tensor_description} is stored in segments", where)
     if tensor.data_location == TensorProto.EXTERNAL:
         return
     if tensor.HasField("raw_data") and tensor.data_type == TensorProto.STRING:
-        raise ModelError(f"{subject} has its texts as raw data, which ONNX does not allow", where)
-    actual_size, expected_size, unit = _data_size(tensor)
+        raise ModelError(
+            f"{tensor_description} has its texts as raw data, which ONNX does not allow", where
+        )
+    actual_size, expected_size, size_unit = _data_size(tensor)
     if actual_size != expected_size:
         raise ModelError(
-            f"{subject} is declared as {_format_type(tensor)}, which is {expected_size} {unit}, but the file "
-            f"has {actual_size} {unit} for it",
+            f"{tensor_description} is declared as {_format_type(tensor)}, which is {expected_size} {size_unit}, but the file "
+            f"has {actual_size} {size_unit} for it",
             where,
             "the file is damaged, or was written wrongly",
         )
@@ -104,9 +107,9 @@ def _data_size(tensor: onnx.TensorProto) -> tuple[int, int, str]:
     element_count = math.prod(tensor.dims)
     if tensor.HasField("raw_data"):
         return len(tensor.raw_data), element_count * _ELEMENT_BYTES[tensor.data_type], "bytes"
-    field = _DATA_FIELDS.get(tensor.data_type, "int32_data")
+    field_name = _DATA_FIELDS.get(tensor.data_type, "int32_data")
     return (
-        len(getattr(tensor, field)),
+        len(getattr(tensor, field_name)),
         element_count * _NUMBERS_PER_ELEMENT.get(tensor.data_type, 1),
         "numbers",
     )
@@ -124,12 +127,12 @@ def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
         The number of bytes.
     """
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    file = _find_data_file(entries.get("location", ""), tensor.name, where, folder)
+    data_file = _find_data_file(entries.get("location", ""), tensor.name, where, folder)
     offset, byte_count = (
         _parse_count(entries, "offset", where),
         _declared_bytes(tensor, entries, where),
     )
-    file_size = record_read_file(file).stat().st_size
+    file_size = record_read_file(data_file).stat().st_size
     if offset + byte_count > file_size:
         raise ModelError(
             f"the data of tensor '{tensor.name}' should be bytes {offset} to {offset + byte_count} "
@@ -156,23 +159,23 @@ def _find_data_file(location: str, name: str, where: str, folder: Path) -> Path:
         PurePosixPath(location).is_absolute() or windows_path.is_absolute() or windows_path.drive
     )
     leads_upward = ".." in PurePosixPath(location).parts or ".." in windows_path.parts
-    file = folder / location
+    data_file = folder / location
     is_outside = is_absolute or leads_upward
-    if is_outside or not file.resolve().is_relative_to(folder.resolve()):
+    if is_outside or not data_file.resolve().is_relative_to(folder.resolve()):
         raise ModelError(
             f"the data of tensor '{name}' is said to lie in '{location}', outside the folder of "
             "the model; that is not read",
             where,
             "put the data file beside the model",
         )
-    if not file.is_file():
+    if not data_file.is_file():
         raise ModelError(
             f"the data of tensor '{name}' should lie in '{location}' beside the model, but there "
             "is no such file",
             where,
             "copy the data file together with the model",
         )
-    return file
+    return data_file
 
 
 def _declared_bytes(tensor: onnx.TensorProto, entries: dict[str, str], where: str) -> int:
@@ -190,7 +193,7 @@ def _declared_bytes(tensor: onnx.TensorProto, entries: dict[str, str], where: st
 
 
 def _parse_count(entries: dict[str, str], key: str, where: str) -> int:
-    text = entries.get(key, "0")
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise ModelError(f"{key} '{text[:40]}' of a data file is not a whole number", where)
-    return int(text)
+    count_text = entries.get(key, "0")
+    if not (count_text.isascii() and count_text.isdigit()) or len(count_text) > 18:
+        raise ModelError(f"{key} '{count_text[:40]}' of a data file is not a whole number", where)
+    return int(count_text)

@@ -20,18 +20,20 @@ def check_text(model: onnx.ModelProto) -> None:
     pending_messages: list[tuple[Any, str]] = [(model, "$")]
     while pending_messages:
         message, where = pending_messages.pop()
-        for field, value in message.ListFields():
+        for field, field_value in message.ListFields():
             field_path = f"{where}.{field.name}"
-            if field.name in _STRING_FIELDS and not all(map(_is_utf8, _as_list(value))):
+            if field.name in _STRING_FIELDS and not all(map(_is_utf8, _as_list(field_value))):
                 raise ModelError(
                     "a text in the file is not UTF-8", field_path, "the file is damaged"
                 )
             if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
                 continue
-            values = _as_list(value)
+            field_values = _as_list(field_value)
             if field.type == field.TYPE_MESSAGE:
-                pending_messages.extend((nested_message, field_path) for nested_message in values)
-            elif any(isinstance(text, bytes) for text in values):
+                pending_messages.extend(
+                    (nested_message, field_path) for nested_message in field_values
+                )
+            elif any(isinstance(text, bytes) for text in field_values):
                 raise ModelError(
                     "a name in the file is not text", field_path, "the file is damaged"
                 )

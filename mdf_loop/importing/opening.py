@@ -42,12 +42,12 @@ def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> D
         ModelError: The file is missing, is not MDF, or holds no graph.
     """
     if isinstance(source, Document):
-        for file in source.files:
-            record_read_file(file)
+        for read_file in source.files:
+            record_read_file(read_file)
         return source
     document = open_document_silently(source, loop_condition)
-    for sentence in document.warnings:
-        warn_user(sentence)
+    for warning in document.warnings:
+        warn_user(warning)
     return document
 
 
@@ -55,9 +55,11 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
     """Return the document of a source with its import warnings, without issuing the warnings."""
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
-        with track_read_files() as files:
+        with track_read_files() as read_files:
             model, warnings = _load_model(path, loop_condition)
-        return replace(document_of(model, path.name), files=frozenset(files), warnings=warnings)
+        return replace(
+            document_of(model, path.name), files=frozenset(read_files), warnings=warnings
+        )
     is_onnx(None, loop_condition)
     from modeci_mdf.mdf import Graph, Model
 
@@ -97,8 +99,8 @@ def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
             hint=f"models of MDF end in {', '.join(parsing.SUFFIXES)}; others are imported",
         )
     if path.suffix.lower() in READERS:
-        imported = import_file(path, loop_condition)
-        return model_of(imported.content, name=path.name), imported.warnings
+        imported_model = import_file(path, loop_condition)
+        return model_of(imported_model.content, name=path.name), imported_model.warnings
     is_onnx(path, loop_condition)
     with as_model_errors(f"'{path.name}'"):
         content = parsing.parse(record_read_file(path))

@@ -43,13 +43,17 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
     Write nothing if the arrays in the metadata would make the file larger than 2 GB.
     """
     content, extracted_arrays = extract_arrays(content_of(document))
-    digests = _initializer_digests(proto.graph)
-    array_locations = _ArrayLocations(digests)
+    initializer_digests = _initializer_digests(proto.graph)
+    array_locations = _ArrayLocations(initializer_digests)
     entries = {MODEL: json.dumps(content, default=str)}
     if extracted_arrays:
         locations = [
-            (extracted.path, array_locations.of(extracted.array), extracted.is_list)
-            for extracted in extracted_arrays
+            (
+                extracted_array.path,
+                array_locations.of(extracted_array.array),
+                extracted_array.is_list,
+            )
+            for extracted_array in extracted_arrays
         ]
         entries[ARRAYS] = json.dumps(locations)
     if array_locations.stored:
@@ -58,7 +62,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
             return
         stored_arrays = onnx.GraphProto(initializer=array_locations.stored)
         entries[STORED] = base64.b64encode(stored_arrays.SerializeToString()).decode()
-    entries[DIGEST] = _model_digest(proto, digests, entries)
+    entries[DIGEST] = _model_digest(proto, initializer_digests, entries)
     for key, text in entries.items():
         proto.metadata_props.add(key=key, value=text)
 
@@ -121,7 +125,7 @@ def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator
     """Yield the arrays of the original MDF model, with their paths in it."""
     stored_arrays = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
     tensors = {
-        **{t.name: t for t in graph.initializer},
+        **{tensor.name: tensor for tensor in graph.initializer},
         **dict(enumerate(stored_arrays.initializer)),
     }
     for path, location, is_list in json.loads(entries.get(ARRAYS, "[]")):
@@ -157,9 +161,9 @@ def _model_digest(
 ) -> str:
     """Return a digest of the MDF model in an ONNX file and of all parts of the file that affect results."""
     digest = hashlib.sha256()
-    for part in _digested_parts(proto, digests, entries):
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
+    for digested_part in _digested_parts(proto, digests, entries):
+        digest.update(len(digested_part).to_bytes(8, "big"))
+        digest.update(digested_part)
     return digest.hexdigest()
 
 
@@ -170,13 +174,13 @@ def _digested_parts(
         yield from (key.encode(), text.encode())
     for name, digest in digests:
         yield from (name.encode(), digest)
-    for message in (*proto.opset_import, *proto.functions):
-        yield message.SerializeToString(deterministic=True)
-    for field, value in proto.graph.ListFields():
+    for proto_message in (*proto.opset_import, *proto.functions):
+        yield proto_message.SerializeToString(deterministic=True)
+    for field, field_value in proto.graph.ListFields():
         yield field.name.encode()
-        if isinstance(value, str):
-            yield value.encode()
+        if isinstance(field_value, str):
+            yield field_value.encode()
         elif field.name != "initializer":
             yield from (
-                message_part.SerializeToString(deterministic=True) for message_part in value
+                message_part.SerializeToString(deterministic=True) for message_part in field_value
             )

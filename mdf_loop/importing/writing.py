@@ -22,9 +22,9 @@ MAX_INLINE_ELEMENTS = 64
 
 def check_model_file(path: str | Path) -> Path:
     """Return the path of a model file, or raise InputError if the file cannot be written later."""
-    target = checked_target(path, (".yaml", ".yml", ".json"), "a model")
-    checked_place(target)
-    return target
+    model_path = checked_target(path, (".yaml", ".yml", ".json"), "a model")
+    checked_place(model_path)
+    return model_path
 
 
 def write_model(content: Content, path: str | Path) -> list[Path]:
@@ -33,18 +33,20 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
     Raises:
         InputError: The suffix is not .yaml, .yml or .json, or a file cannot be written.
     """
-    target = check_model_file(path)
-    array_file = target.with_suffix(".npz")
+    model_path = check_model_file(path)
+    array_file = model_path.with_suffix(".npz")
     large_arrays: dict[str, Array] = {}
-    text = _to_text(to_plain_content(content, array_file.name, large_arrays), target.suffix.lower())
-    written_paths = [target]
+    document_text = _to_text(
+        to_plain_content(content, array_file.name, large_arrays), model_path.suffix.lower()
+    )
+    written_paths = [model_path]
     if large_arrays:
         checked_place(array_file)
-        _check_replaceable(array_file, target)
+        _check_replaceable(array_file, model_path)
         stored_arrays = {name: to_storable(array) for name, array in large_arrays.items()}
         write_atomically(array_file, lambda stream: write_arrays(stream, stored_arrays))
         written_paths.append(array_file)
-    write_atomically(target, lambda stream: stream.write(text.encode()))
+    write_atomically(model_path, lambda stream: stream.write(document_text.encode()))
     return written_paths
 
 
@@ -65,8 +67,8 @@ def _to_text(content: Any, suffix: str) -> str:
         return json.dumps(content, indent=2)
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(content, Dumper=_dumper_class(dumper), sort_keys=False, width=100))
+    base_dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(content, Dumper=_dumper_class(base_dumper), sort_keys=False, width=100))
 
 
 def _dumper_class(dumper: Any) -> Any:
@@ -96,7 +98,7 @@ def to_plain_content(
     if isinstance(content, Mapping):
         is_parameter = isinstance(content.get("value"), np.ndarray)
         remaining_content = {**content, "value": None} if is_parameter else content
-        sections = {
+        plain_sections = {
             _to_json_key(key): to_plain_content(
                 part, array_file, large_arrays, _nested_array_name(name, key)
             )
@@ -104,16 +106,18 @@ def to_plain_content(
             if key != "args"
         }
         if is_parameter:
-            sections |= _convert_parameter(content, array_file, large_arrays, name)
+            plain_sections |= _convert_parameter(content, array_file, large_arrays, name)
         if "args" in content:
-            sections["args"] = _convert_arguments(content["args"], array_file, large_arrays, name)
-        return sections
+            plain_sections["args"] = _convert_arguments(
+                content["args"], array_file, large_arrays, name
+            )
+        return plain_sections
     if isinstance(content, list | tuple):
         if contains_only_numbers(content):
             return list(content)
         return [
-            to_plain_content(part, array_file, large_arrays, f"{name}[{k}]")
-            for k, part in enumerate(content)
+            to_plain_content(element, array_file, large_arrays, f"{name}[{element_index}]")
+            for element_index, element in enumerate(content)
         ]
     return content.item() if isinstance(content, np.generic) else content
 
@@ -140,11 +144,11 @@ def _convert_parameter(
 ) -> Content:
     """Convert a parameter's array to plain data, with its dtype in the metadata."""
     array = content["value"]
-    value = _convert_array(array, array_file, large_arrays, name)
+    plain_value = _convert_array(array, array_file, large_arrays, name)
     metadata = {**array_metadata(array), **(content.get("metadata") or {})}
-    if isinstance(value, Mapping):
+    if isinstance(plain_value, Mapping):
         metadata["shape"] = list(array.shape)
-    return {"value": value, "metadata": metadata}
+    return {"value": plain_value, "metadata": metadata}
 
 
 _UNNAMED_SECTIONS = {"graphs", "nodes", "functions", "parameters", "args", "value"}
@@ -158,12 +162,12 @@ def _nested_array_name(name: str, key: Any) -> str:
 def _convert_array(array: Array, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
     if (array.size <= MAX_INLINE_ELEMENTS and not _needs_bits(array)) or _needs_text(array):
         return array.tolist()
-    key, k = name or "array", 1
-    while key in large_arrays:
-        k += 1
-        key = f"{name}_{k}"
-    large_arrays[key] = array
-    return {"npz": array_file, "array": key}
+    array_name, suffix = name or "array", 1
+    while array_name in large_arrays:
+        suffix += 1
+        array_name = f"{name}_{suffix}"
+    large_arrays[array_name] = array
+    return {"npz": array_file, "array": array_name}
 
 
 def _needs_bits(array: Array) -> bool:
@@ -178,4 +182,4 @@ def _needs_bits(array: Array) -> bool:
 
 def _needs_text(array: Array) -> bool:
     """Return True if NumPy would lose zero characters at the end of one of the array's strings."""
-    return array.dtype.kind == "O" and any(str(text).endswith("\0") for text in array.flat)
+    return array.dtype.kind == "O" and any(str(element).endswith("\0") for element in array.flat)

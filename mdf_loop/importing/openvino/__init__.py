@@ -28,26 +28,28 @@ def read_ir(path: Path) -> Content:
         ModelError: A file is missing or damaged. The message names the place in the file.
         UnsupportedError: The model has an unsupported layer or element type.
     """
-    net = read_xml(path)
-    name = net.get("name") or path.stem
-    _check_version(net, path)
-    network = read_network(net)
-    network_writer = NetworkWriter(network, GraphWriter(name), Weights(path.with_suffix(".bin")))
+    net_element = read_xml(path)
+    model_name = net_element.get("name") or path.stem
+    _check_version(net_element, path)
+    network = read_network(net_element)
+    network_writer = NetworkWriter(
+        network, GraphWriter(model_name), Weights(path.with_suffix(".bin"))
+    )
     network_writer.name_values()
     for layer in network.of_type("Parameter"):
         _write_input(layer, network_writer)
     write_layers(network_writer)
-    metadata = {"openvino": {"ir_version": int(net.get("version", ""))}}
+    metadata = {"openvino": {"ir_version": int(net_element.get("version", ""))}}
     graph = network_writer.writer.content(outputs=_output_ports(network_writer), metadata=metadata)
     return {path.stem: {"format": "ModECI MDF v0.4", "graphs": graph}}
 
 
-def _check_version(net: Element, path: Path) -> None:
-    if net.tag != "net":
+def _check_version(net_element: Element, path: Path) -> None:
+    if net_element.tag != "net":
         raise ModelError(
-            f"the file holds <{net.tag[:40]}>, not an OpenVINO network (<net>)", str(path)
+            f"the file holds <{net_element.tag[:40]}>, not an OpenVINO network (<net>)", str(path)
         )
-    version = read_integer(net.get("version"), "version of the net", str(path))
+    version = read_integer(net_element.get("version"), "version of the net", str(path))
     if version not in SUPPORTED_VERSIONS:
         raise UnsupportedError(
             f"the file is an IR of version {version}; read are {' and '.join(map(str, SUPPORTED_VERSIONS))}",
@@ -57,34 +59,37 @@ def _check_version(net: Element, path: Path) -> None:
 
 
 def _write_input(layer: Layer, network_writer: NetworkWriter) -> None:
-    name = network_writer.names[layer.id, only_output(layer).id]
-    dtype, shape = network_writer.dtypes[name], network_writer.shapes[name]
+    value_name = network_writer.names[layer.id, only_output(layer).id]
+    dtype, shape = network_writer.dtypes[value_name], network_writer.shapes[value_name]
     if not dtype:
         raise ModelError("the element type of the Parameter is missing", layer.where)
     symbolic_shape: Shape = None
     if shape is not None:
-        symbolic_shape = tuple(f"{name}_{k}" if n is None else n for k, n in enumerate(shape))
+        symbolic_shape = tuple(
+            f"{value_name}_{axis}" if extent is None else extent
+            for axis, extent in enumerate(shape)
+        )
     layer_names = (layer.name, *only_output(layer).names)
     network_writer.writer.input(
-        name,
+        value_name,
         dtype,
         symbolic_shape,
-        [layer_name for layer_name in layer_names if layer_name != name],
+        [layer_name for layer_name in layer_names if layer_name != value_name],
     )
 
 
 def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
     """Return the output port `node.port` of each Result layer, by the name of the output."""
-    outputs: dict[str, str] = {}
+    port_by_output: dict[str, str] = {}
     for layer in network_writer.network.of_type("Result"):
         if len(layer.inputs) != 1:
             raise ModelError("a Result has one input", layer.where)
         value_name = network_writer.read(network_writer.source(layer, 0))
         name_candidates = (value_name, *output_names(layer), layer.name, f"{layer.name}_{layer.id}")
         output_name = next(
-            output_name for output_name in name_candidates if output_name not in outputs
+            output_name for output_name in name_candidates if output_name not in port_by_output
         )
-        outputs[output_name] = f"{network_writer.writer.producer(value_name)}.{value_name}"
-    if not outputs:
+        port_by_output[output_name] = f"{network_writer.writer.producer(value_name)}.{value_name}"
+    if not port_by_output:
         raise ModelError("the network gives nothing: it has no Result")
-    return outputs
+    return port_by_output

@@ -73,8 +73,8 @@ def _hard_sigmoid(call: LayerCall) -> Result:
 
 
 def _relu6(call: LayerCall, shift: float) -> OnnxOp:
-    shifted = op("Add", call.input(0), call.number(shift))
-    return op("Clip", shifted, call.number(0), call.number(6))
+    shifted_input = op("Add", call.input(0), call.number(shift))
+    return op("Clip", shifted_input, call.number(0), call.number(6))
 
 
 @layer("HSigmoid")
@@ -92,8 +92,8 @@ def _swish(call: LayerCall) -> Result:
     """Convert Swish: `x sigmoid(beta x)`."""
     beta = call.optional(1)
     x: Term = call.input(0)
-    argument = x if beta is None else op("Mul", x, beta)
-    return op("Mul", x, op("Sigmoid", argument))
+    scaled_input = x if beta is None else op("Mul", x, beta)
+    return op("Mul", x, op("Sigmoid", scaled_input))
 
 
 @layer("Mish")
@@ -134,11 +134,11 @@ def _mvn(call: LayerCall) -> Result:
         raise call.unsupported("of opset 5 and before, without axes, cannot be read")
     axes = [int(axis) for axis in call.require_constant(1, "axes").reshape(-1)]
     x = call.input(0)
-    centered = op("Sub", x, op("ReduceMean", x, axes=axes, keepdims=1))
+    centered_input = op("Sub", x, op("ReduceMean", x, axes=axes, keepdims=1))
     if not call.read_bool("normalize_variance"):
-        return centered
-    variance = op("ReduceMean", op("Mul", centered, centered), axes=axes, keepdims=1)
+        return centered_input
+    variance = op("ReduceMean", op("Mul", centered_input, centered_input), axes=axes, keepdims=1)
     epsilon = call.number(call.read_float("eps"))
     if call.choice("eps_mode", {"inside_sqrt": True, "outside_sqrt": False}):
-        return op("Div", centered, op("Sqrt", op("Add", variance, epsilon)))
-    return op("Div", centered, op("Add", op("Sqrt", variance), epsilon))
+        return op("Div", centered_input, op("Sqrt", op("Add", variance, epsilon)))
+    return op("Div", centered_input, op("Add", op("Sqrt", variance), epsilon))

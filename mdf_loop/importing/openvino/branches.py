@@ -24,11 +24,11 @@ def write_if(layer: Layer, network_writer: NetworkWriter) -> None:
     condition = network_writer.read(network_writer.source(layer, 0))
     names_read = [condition]
     args: Content = {"cond": condition}
-    for key in ("then", "else"):
-        args[f"{key}_branch"] = _build_branch(layer, network_writer, key, names_read)
+    for branch_key in ("then", "else"):
+        args[f"{branch_key}_branch"] = _build_branch(layer, network_writer, branch_key, names_read)
     output_names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
     network_writer.writer.node(
-        "onnx::If", output_names, args=args, reads=names_read, node_id=layer.name
+        "onnx::If", output_names, args=args, names_read=names_read, node_id=layer.name
     )
 
 
@@ -43,7 +43,7 @@ def _build_branch(
     bound_ids: set[int] = set()
     for binding in read_bindings(port_map, "input", layer, network):
         outer_name = outer_writer.read(
-            outer_writer.names[outer_writer.network.sources[layer.id, binding.port]]
+            outer_writer.names[outer_writer.network.sources[layer.id, binding.port_id]]
         )
         inner_writer.names[binding.layer.id, binding.layer.outputs[0].id] = outer_name
         if outer_name in outer_writer.constants:
@@ -58,7 +58,8 @@ def _build_branch(
     inner_writer.name_values()
     write_layers(inner_writer)
     results_by_port = {
-        binding.port: binding.layer for binding in read_bindings(port_map, "output", layer, network)
+        binding.port_id: binding.layer
+        for binding in read_bindings(port_map, "output", layer, network)
     }
     for port in layer.outputs:
         if port.id not in results_by_port:

@@ -125,10 +125,10 @@ class LayerCall(Struct, frozen=True):
         shape = self.shape(position)
         if shape is None or len(shape) > 1 or (shape and shape[0] is None):
             raise self.unsupported(f"needs a known number of {what}")
-        count = int(shape[0] or 0) if shape else 1
-        if count > MAX_AXES:
-            raise ModelError(f"{count} are too many {what}", self.layer.where)
-        return count
+        element_count = int(shape[0] or 0) if shape else 1
+        if element_count > MAX_AXES:
+            raise ModelError(f"{element_count} are too many {what}", self.layer.where)
+        return element_count
 
     def constant_value(self, position: int) -> Array | None:
         """Return the array at an input if the input is constant, else None."""
@@ -175,10 +175,10 @@ class LayerCall(Struct, frozen=True):
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a layer attribute as text in lower case."""
-        attribute = self.layer.attributes.get(key, default)
-        if attribute is None:
+        attribute_text = self.layer.attributes.get(key, default)
+        if attribute_text is None:
             raise ModelError(f"the attribute '{key}' is missing", self.layer.where)
-        return attribute.strip().lower()
+        return attribute_text.strip().lower()
 
     def read_integer(self, key: str, default: int | None = None) -> int:
         """Return a layer attribute as an integer."""
@@ -192,21 +192,25 @@ class LayerCall(Struct, frozen=True):
 
     def read_float(self, key: str, default: float | None = None) -> float:
         """Return a layer attribute as a float."""
-        text = self.text(key, None if default is None else repr(default))
+        number_text = self.text(key, None if default is None else repr(default))
         try:
-            number = float(text)
+            number = float(number_text)
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            raise ModelError(f"'{key}' must be a number, not '{text[:40]}'", self.layer.where)
+            raise ModelError(
+                f"'{key}' must be a number, not '{number_text[:40]}'", self.layer.where
+            )
         return number
 
     def read_bool(self, key: str, default: bool | None = None) -> bool:
         """Return a layer attribute as a bool."""
-        text = self.text(key, None if default is None else str(default))
-        if text not in ("true", "false", "1", "0"):
-            raise ModelError(f"'{key}' must be true or false, not '{text[:40]}'", self.layer.where)
-        return text in ("true", "1")
+        flag_text = self.text(key, None if default is None else str(default))
+        if flag_text not in ("true", "false", "1", "0"):
+            raise ModelError(
+                f"'{key}' must be true or false, not '{flag_text[:40]}'", self.layer.where
+            )
+        return flag_text in ("true", "1")
 
     def choice(self, key: str, meanings: dict[str, T], default: str | None = None) -> T:
         """Return the entry of `meanings` for the word in a layer attribute.
@@ -214,18 +218,18 @@ class LayerCall(Struct, frozen=True):
         Raises:
             UnsupportedError: The word is not in `meanings`.
         """
-        word = self.text(key, default)
-        if word not in meanings:
-            raise self.unsupported(f"with {key}='{word}' cannot be read")
-        return meanings[word]
+        choice_text = self.text(key, default)
+        if choice_text not in meanings:
+            raise self.unsupported(f"with {key}='{choice_text}' cannot be read")
+        return meanings[choice_text]
 
     # --- results --------------------------------------------------------------------------------
 
     def unsupported(self, reason: str) -> UnsupportedError:
         """Return the error that reports a layer without an ONNX equivalent."""
-        opset = f" ({self.layer.opset})" if self.layer.opset else ""
+        opset_text = f" ({self.layer.opset})" if self.layer.opset else ""
         return UnsupportedError(
-            f"the layer type {self.layer.type}{opset} {reason}", self.layer.where
+            f"the layer type {self.layer.type}{opset_text} {reason}", self.layer.where
         )
 
 

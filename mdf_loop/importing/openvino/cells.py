@@ -19,13 +19,15 @@ _ACTIVATIONS: dict[str, str] = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "R
 
 def activation_functions(call: LayerCall, default: str) -> list[str]:
     """Return the ONNX names of the layer's activation functions. `default` determines their number."""
-    words = [word.strip() for word in call.text("activations", default).split(",")]
-    if len(words) != len(default.split(",")):
+    function_names = [
+        function_name.strip() for function_name in call.text("activations", default).split(",")
+    ]
+    if len(function_names) != len(default.split(",")):
         raise ModelError(f"a {call.layer.type} has activations like {default}", call.layer.where)
-    for word in words:
-        if word not in _ACTIVATIONS:
-            raise call.unsupported(f"with the activation '{word}' cannot be read")
-    return [_ACTIVATIONS[word] for word in words]
+    for function_name in function_names:
+        if function_name not in _ACTIVATIONS:
+            raise call.unsupported(f"with the activation '{function_name}' cannot be read")
+    return [_ACTIVATIONS[function_name] for function_name in function_names]
 
 
 def _activations(call: LayerCall, default: str) -> list[Callable[[Term], OnnxOp]]:
@@ -54,14 +56,14 @@ def _split_gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Te
 @layer("RNNCell")
 def _rnn_cell(call: LayerCall) -> Result:
     """Convert RNNCell: `f(X W' + H R' + B)`."""
-    (activate,) = _activations(call, "tanh")
+    (activation,) = _activations(call, "tanh")
     x, state, weights, recurrence = call.required_inputs(4)
     preactivation: Term = op(
         "Add", _multiply_by_transposed(x, weights), _multiply_by_transposed(state, recurrence)
     )
     if call.count > 4:
         preactivation = op("Add", preactivation, call.input(4))
-    return activate(_clip(call, preactivation))
+    return activation(_clip(call, preactivation))
 
 
 @layer("LSTMCell")
@@ -79,7 +81,7 @@ def _lstm_cell(call: LayerCall) -> Result:
     if call.count > 5:
         preactivation = op("Add", preactivation, call.input(5))
     forget_gate, input_gate, candidate_gate, output_gate = (
-        _clip(call, t) for t in _split_gates(call, preactivation, 4, 1)
+        _clip(call, gate) for gate in _split_gates(call, preactivation, 4, 1)
     )
     retained_cell = op("Mul", gate_function(forget_gate), cell)
     next_cell = op(
@@ -105,21 +107,36 @@ def _gru_cell(call: LayerCall) -> Result:
         if call.count > 4
         else []
     )
-    xz, xr, xh = _split_gates(call, _multiply_by_transposed(x, weights), 3, 1)
-    wz, wr, wh = _split_gates(call, recurrence, 3, 0)
+    update_input, reset_input, candidate_input = _split_gates(
+        call, _multiply_by_transposed(x, weights), 3, 1
+    )
+    update_recurrence, reset_recurrence, candidate_recurrence = _split_gates(call, recurrence, 3, 0)
     update_gate, reset_gate = (
         gate_function(
-            _clip(call, _add_terms(a, _multiply_by_transposed(state, w), *biases[k : k + 1]))
+            _clip(
+                call,
+                _add_terms(
+                    gate_input,
+                    _multiply_by_transposed(state, gate_recurrence),
+                    *biases[gate_index : gate_index + 1],
+                ),
+            )
         )
-        for k, (a, w) in enumerate(((xz, wz), (xr, wr)))
+        for gate_index, (gate_input, gate_recurrence) in enumerate(
+            ((update_input, update_recurrence), (reset_input, reset_recurrence))
+        )
     )
     if linear_before_reset:
         state_part: Term = op(
-            "Mul", reset_gate, _add_terms(_multiply_by_transposed(state, wh), *biases[3:4])
+            "Mul",
+            reset_gate,
+            _add_terms(_multiply_by_transposed(state, candidate_recurrence), *biases[3:4]),
         )
     else:
-        state_part = _multiply_by_transposed(op("Mul", reset_gate, state), wh)
-    candidate_state = candidate_function(_clip(call, _add_terms(xh, state_part, *biases[2:3])))
+        state_part = _multiply_by_transposed(op("Mul", reset_gate, state), candidate_recurrence)
+    candidate_state = candidate_function(
+        _clip(call, _add_terms(candidate_input, state_part, *biases[2:3]))
+    )
     one_minus_update = op("Sub", call.number(1), update_gate)
     return op("Add", op("Mul", one_minus_update, candidate_state), op("Mul", update_gate, state))
 

@@ -37,7 +37,7 @@ _DTYPES_OF_PRECISIONS = {
     "FP32": "float32",
     "FP16": "float16",
     "BOOL": "bool",
-    **{word.upper(): dtype for word, dtype in DTYPES.items()},
+    **{element_type.upper(): dtype for element_type, dtype in DTYPES.items()},
 }
 UNKNOWN_TYPES = (None, "dynamic", "undefined")
 """Values of `element_type` in a body for a type that is not specified."""
@@ -89,7 +89,9 @@ def read_integer(text: str | None, what: str, where: str) -> int:
 def read_integers(text: str, what: str, where: str) -> tuple[int, ...]:
     """Parse integers that are separated by commas."""
     return (
-        tuple(read_integer(part, what, where) for part in text.split(",")) if text.strip() else ()
+        tuple(read_integer(number_text, what, where) for number_text in text.split(","))
+        if text.strip()
+        else ()
     )
 
 
@@ -98,7 +100,7 @@ def parse_shape(text: str, where: str) -> Extents:
     if text.strip() in ("...", "?..."):
         return None
     return (
-        tuple(_parse_extent(part.strip(), where) for part in text.split(","))
+        tuple(_parse_extent(extent_text.strip(), where) for extent_text in text.split(","))
         if text.strip()
         else ()
     )
@@ -115,7 +117,7 @@ def _parse_extent(text: str, where: str) -> int | None:
 
 def parse_port_shape(dims: list[str], where: str) -> Extents:
     """Return the shape in the `<dim>` elements of a port."""
-    return tuple(_parse_extent(dim.strip(), where) for dim in dims)
+    return tuple(_parse_extent(extent_text.strip(), where) for extent_text in dims)
 
 
 def byte_count(shape: tuple[int, ...], dtype: str) -> int:

@@ -169,8 +169,8 @@ def _clamp(call: LayerCall) -> Result:
     if call.is_float():
         return op("Clip", call.input(0), call.number(stated_lower), call.number(stated_upper))
     lower, upper = (
-        _integer_bound(call, n, f)
-        for n, f in ((stated_lower, math.ceil), (stated_upper, math.floor))
+        _integer_bound(call, stated_bound, round_bound)
+        for stated_bound, round_bound in ((stated_lower, math.ceil), (stated_upper, math.floor))
     )
     return op("Min", op("Max", call.input(0), lower), upper)
 

@@ -57,8 +57,8 @@ def write_layers(network_writer: NetworkWriter) -> None:
     """
     for module in _TRANSLATOR_MODULES:
         import_module(f"mdf_loop.importing.openvino.{module}")
-    constants = [layer for layer in network_writer.network.layers if layer.type == "Const"]
-    for layer in constants:
+    constant_layers = [layer for layer in network_writer.network.layers if layer.type == "Const"]
+    for layer in constant_layers:
         network_writer.add_constant_layer(layer)
     for layer in network_writer.network.layers:
         if layer.type in BODY_LAYER_WRITERS:
@@ -70,9 +70,9 @@ def write_layers(network_writer: NetworkWriter) -> None:
 def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
     translate = TRANSLATORS.get(layer.type)
     if translate is None:
-        opset = f" ({layer.opset})" if layer.opset else ""
+        opset_text = f" ({layer.opset})" if layer.opset else ""
         raise UnsupportedError(
-            f"the layer type {layer.type}{opset} cannot be read",
+            f"the layer type {layer.type}{opset_text} cannot be read",
             layer.where,
             suggest(layer.type, [*TRANSLATORS, *BODY_LAYER_WRITERS])
             if _is_close(layer.type)

@@ -40,8 +40,8 @@ _RESERVED_NAMES = (
 def write_loop(layer: Layer, network_writer: NetworkWriter) -> None:
     """Write a Loop or TensorIterator layer as a node, with its body in the arguments."""
     network = read_network(require_child(layer.element, "body", layer.where), layer.where)
-    ports = read_ports(layer, network)
-    _LoopWriter(layer, network_writer, network, ports).write()
+    body_ports = read_ports(layer, network)
+    _LoopWriter(layer, network_writer, network, body_ports).write()
 
 
 class _LoopParts(Struct):
@@ -62,16 +62,16 @@ class _LoopParts(Struct):
 
 class _LoopWriter:
     def __init__(
-        self, layer: Layer, network_writer: NetworkWriter, network: Network, ports: BodyPorts
+        self, layer: Layer, network_writer: NetworkWriter, network: Network, body_ports: BodyPorts
     ) -> None:
         self.layer = layer
         self.outer_writer = network_writer
         self.network = network
-        self.ports = ports
+        self.ports = body_ports
         self.inner_writer = NetworkWriter(
             network, GraphWriter(f"{layer.name}_body"), network_writer.weights
         )
-        self.parts = _LoopParts()
+        self.loop_parts = _LoopParts()
 
     def write(self) -> None:
         """Write the body, the arguments and the node of the loop."""
@@ -79,42 +79,46 @@ class _LoopWriter:
         self._name_values()
         self._copy_types()
         self._copy_constants()
-        iteration = self._iteration()
+        iteration_name = self._iteration()
         write_layers(body_network_writer)
         self._slices()
         self._check_not_endless()
-        condition = self._condition()
+        condition_name = self._condition()
         self._carried()
         self._outputs()
-        self._bind_invariants(condition)
-        parts, body_writer = self.parts, body_network_writer.writer
-        body = body_writer.content(
-            inputs=[iteration, body_writer.unique_name("condition"), *parts.carried_inputs],
-            outputs=[condition, *parts.carried_outputs, *parts.recorded_outputs],
+        self._bind_invariants(condition_name)
+        loop_parts, body_writer = self.loop_parts, body_network_writer.writer
+        body_content = body_writer.content(
+            inputs=[
+                iteration_name,
+                body_writer.unique_name("condition"),
+                *loop_parts.carried_inputs,
+            ],
+            outputs=[condition_name, *loop_parts.carried_outputs, *loop_parts.recorded_outputs],
             metadata=self._metadata(),
         )
-        self._node(body)
+        self._node(body_content)
 
     def _metadata(self) -> Content:
         """Return the metadata of the loop's body: no captures, and whether carried shapes may change."""
         metadata: Content = {"strict": True}
-        carried_shapes = [self.inner_writer.shapes[name] for name in self.parts.carried_inputs]
+        carried_shapes = [self.inner_writer.shapes[name] for name in self.loop_parts.carried_inputs]
         if any(shape is None or None in shape for shape in carried_shapes):
             metadata["shapes"] = "dynamic"
         return metadata
 
-    def _node(self, body: Content) -> None:
-        parts = self.parts
-        args: Content = {**self._limits(), "v_initial": parts.initial_names}
-        if parts.slices:
-            args["slices"] = parts.slices
-        if parts.recordings:
-            args["recordings"] = parts.recordings
+    def _node(self, body_content: Content) -> None:
+        loop_parts = self.loop_parts
+        args: Content = {**self._limits(), "v_initial": loop_parts.initial_names}
+        if loop_parts.slices:
+            args["slices"] = loop_parts.slices
+        if loop_parts.recordings:
+            args["recordings"] = loop_parts.recordings
         self.outer_writer.writer.node(
             "onnx::Loop",
-            [*parts.final_names, *parts.stacked_names],
-            args={**args, **parts.args, "body": body},
-            reads=parts.names_read,
+            [*loop_parts.final_names, *loop_parts.stacked_names],
+            args={**args, **loop_parts.args, "body": body_content},
+            names_read=loop_parts.names_read,
             node_id=self.layer.name,
         )
 
@@ -123,7 +127,7 @@ class _LoopWriter:
     def _read_outer(self, binding: PortBinding) -> str:
         """Add the outer value at a port of the loop to the node's inputs, and return its name."""
         name = self.outer_writer.read(self._outer_source(binding))
-        self.parts.names_read.append(name)
+        self.loop_parts.names_read.append(name)
         return name
 
     def _name_values(self) -> None:
@@ -132,17 +136,17 @@ class _LoopWriter:
         body_network_writer.writer.reserve(_RESERVED_NAMES)
         for binding in self.ports.invariant_inputs:
             (port,) = binding.layer.outputs
-            base = (*port.names, binding.layer.name)[0]
-            if base.startswith("arg_"):
+            base_name = (*port.names, binding.layer.name)[0]
+            if base_name.startswith("arg_"):
                 body_network_writer.names[binding.layer.id, port.id] = (
-                    body_network_writer.writer.unique_name(f"outer_{base}")
+                    body_network_writer.writer.unique_name(f"outer_{base_name}")
                 )
         body_network_writer.name_values()
 
     def _outer_source(self, binding: PortBinding) -> str:
         """Return the name of the outer value at a port of the loop."""
         return self.outer_writer.names[
-            self.outer_writer.network.sources[self.layer.id, binding.port]
+            self.outer_writer.network.sources[self.layer.id, binding.port_id]
         ]
 
     def _copy_types(self) -> None:
@@ -153,9 +157,12 @@ class _LoopWriter:
             *ports.invariant_inputs,
             *(binding for binding, _ in ports.carried_pairs),
         ):
-            name, outer_name = self._parameter_name(binding.layer), self._outer_source(binding)
-            self.inner_writer.dtypes[name] = (
-                self.inner_writer.dtypes[name] or self.outer_writer.dtypes[outer_name]
+            parameter_name, outer_name = (
+                self._parameter_name(binding.layer),
+                self._outer_source(binding),
+            )
+            self.inner_writer.dtypes[parameter_name] = (
+                self.inner_writer.dtypes[parameter_name] or self.outer_writer.dtypes[outer_name]
             )
 
     def _parameter_name(self, layer: Layer) -> str:
@@ -168,15 +175,15 @@ class _LoopWriter:
         if len(self.layer.inputs) < 2:
             raise ModelError("a Loop needs a trip count and a condition", self.layer.where)
         limits: Content = {}
-        for key, position in (("M", 0), ("cond", 1)):
-            name = self.outer_writer.source(self.layer, position)
-            constant = self.outer_writer.constants.get(name)
-            if constant is not None and constant.size == 1:
-                limits[key] = constant.reshape(()).item()
+        for argument, input_index in (("M", 0), ("cond", 1)):
+            value_name = self.outer_writer.source(self.layer, input_index)
+            constant_array = self.outer_writer.constants.get(value_name)
+            if constant_array is not None and constant_array.size == 1:
+                limits[argument] = constant_array.reshape(()).item()
                 continue
-            scalar = self._scalar(self.outer_writer, name)
-            self.parts.names_read.append(scalar)
-            limits[key] = scalar
+            scalar = self._scalar(self.outer_writer, value_name)
+            self.loop_parts.names_read.append(scalar)
+            limits[argument] = scalar
         return limits
 
     def _scalar(self, network_writer: NetworkWriter, name: str) -> str:
@@ -187,36 +194,38 @@ class _LoopWriter:
         scalar_name = network_writer.writer.unique_name(f"{name}_scalar")
         axes = network_writer.value(np.zeros(0, np.int64), name)
         args = {"data": name, "shape": axes}
-        network_writer.writer.node("onnx::Reshape", [scalar_name], args=args, reads=[name, axes])
+        network_writer.writer.node(
+            "onnx::Reshape", [scalar_name], args=args, names_read=[name, axes]
+        )
         return scalar_name
 
     def _copy_constants(self) -> None:
         """Copy the constants among the loop-invariant outer values to the body."""
         for binding in self.ports.invariant_inputs:
-            constant = self.outer_writer.constants.get(self._outer_source(binding))
-            if constant is not None:
-                self.inner_writer.constants[self._parameter_name(binding.layer)] = constant
+            constant_array = self.outer_writer.constants.get(self._outer_source(binding))
+            if constant_array is not None:
+                self.inner_writer.constants[self._parameter_name(binding.layer)] = constant_array
 
     def _bind_invariants(self, condition: str) -> None:
         """Bind the loop-invariant Parameters that the body reads to values outside the loop."""
         nodes = self.inner_writer.writer.nodes.values()
         names_read = {name for node in nodes for name in node.get("input_ports", {})} | {condition}
-        names_read |= self.parts.used_outputs
+        names_read |= self.loop_parts.used_outputs
         for binding in self.ports.invariant_inputs:
-            name = self._parameter_name(binding.layer)
-            if name in names_read:
-                self.parts.args[name] = self._read_outer(binding)
+            parameter_name = self._parameter_name(binding.layer)
+            if parameter_name in names_read:
+                self.loop_parts.args[parameter_name] = self._read_outer(binding)
 
     def _slices(self) -> None:
         for binding in self.ports.sliced_inputs:
-            name = self._parameter_name(binding.layer)
-            self.parts.slices[name] = {
+            parameter_name = self._parameter_name(binding.layer)
+            self.loop_parts.slices[parameter_name] = {
                 "of": self._read_outer(binding),
                 **binding.slice_entry(self.layer),
             }
 
     def _check_not_endless(self) -> None:
-        if self.layer.type == "TensorIterator" and not self.parts.slices:
+        if self.layer.type == "TensorIterator" and not self.loop_parts.slices:
             raise EndlessLoopError(
                 "the TensorIterator has no sliced input: nothing says how often its body runs",
                 self.layer.where,
@@ -228,30 +237,37 @@ class _LoopWriter:
         layer = self.ports.iteration_parameter
         if layer is None:
             return body_writer.unique_name("iteration")
-        name = self._parameter_name(layer)
-        dtype, shape = self.inner_writer.dtypes[name], self.inner_writer.shapes[name]
+        parameter_name = self._parameter_name(layer)
+        dtype, shape = (
+            self.inner_writer.dtypes[parameter_name],
+            self.inner_writer.shapes[parameter_name],
+        )
         if dtype not in ("int64", "int32"):
             raise ModelError(
                 f"the current iteration must be int64 or int32, not {dtype}", layer.where
             )
         is_vector = shape is not None and len(shape) == 1
         if dtype == "int64" and not is_vector:
-            return name
-        number_name = body_writer.unique_name(f"{name}_number")
+            return parameter_name
+        number_name = body_writer.unique_name(f"{parameter_name}_number")
         typed_name = number_name
         if dtype == "int32":
-            typed_name = body_writer.unique_name(f"{name}_int32") if is_vector else name
+            typed_name = (
+                body_writer.unique_name(f"{parameter_name}_int32") if is_vector else parameter_name
+            )
             element_type_number = element_type(dtype)
             body_writer.node(
                 "onnx::Cast",
                 [typed_name],
                 args={"input": number_name, "to": element_type_number},
-                reads=[number_name],
+                names_read=[number_name],
             )
         if is_vector:
-            axes = self.inner_writer.value(np.ones(1, np.int64), name)
+            axes = self.inner_writer.value(np.ones(1, np.int64), parameter_name)
             args = {"data": typed_name, "shape": axes}
-            body_writer.node("onnx::Reshape", [name], args=args, reads=[typed_name, axes])
+            body_writer.node(
+                "onnx::Reshape", [parameter_name], args=args, names_read=[typed_name, axes]
+            )
         return number_name
 
     # --- outputs of the body --------------------------------------------------------------------
@@ -272,41 +288,41 @@ class _LoopWriter:
 
     def _output_name(self, result: Layer) -> str:
         """Return the value name of a Result. Copy the value first if another output has this name."""
-        name = self.inner_writer.read(self.inner_writer.source(result, 0))
-        if name not in self.parts.used_outputs:
-            self.parts.used_outputs.add(name)
-            return name
-        copy_name = self.inner_writer.writer.unique_name(f"{name}_again")
+        value_name = self.inner_writer.read(self.inner_writer.source(result, 0))
+        if value_name not in self.loop_parts.used_outputs:
+            self.loop_parts.used_outputs.add(value_name)
+            return value_name
+        copy_name = self.inner_writer.writer.unique_name(f"{value_name}_again")
         self.inner_writer.writer.node(
-            "onnx::Identity", [copy_name], args={"input": name}, reads=[name]
+            "onnx::Identity", [copy_name], args={"input": value_name}, names_read=[value_name]
         )
         return copy_name
 
     def _carried(self) -> None:
         final_bindings = {binding.layer.id: binding for binding in self.ports.last_outputs}
-        for binding, result in self.ports.carried_pairs:
-            self.parts.initial_names.append(self._read_outer(binding))
-            self.parts.carried_inputs.append(self._parameter_name(binding.layer))
-            self.parts.carried_outputs.append(self._output_name(result))
-            final_binding = final_bindings.pop(result.id, None)
-            self.parts.final_names.append(
+        for binding, result_layer in self.ports.carried_pairs:
+            self.loop_parts.initial_names.append(self._read_outer(binding))
+            self.loop_parts.carried_inputs.append(self._parameter_name(binding.layer))
+            self.loop_parts.carried_outputs.append(self._output_name(result_layer))
+            final_binding = final_bindings.pop(result_layer.id, None)
+            self.loop_parts.final_names.append(
                 "" if final_binding is None else self._outer_name(final_binding)
             )
 
     def _outer_name(self, binding: PortBinding) -> str:
         """Return the name of the value at an output port of the loop."""
-        return self.outer_writer.names[self.layer.id, binding.port]
+        return self.outer_writer.names[self.layer.id, binding.port_id]
 
     def _outputs(self) -> None:
         """Write the recorded outputs of the loop, concatenated along their axis or with the last row only."""
         bindings = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
-        mapped_ports = {binding.port for binding in bindings}
+        mapped_ports = {binding.port_id for binding in bindings}
         for port in self.layer.outputs:
             if port.id not in mapped_ports:
                 raise ModelError(
                     f"no entry of port_map gives the output {port.id}", self.layer.where
                 )
-        carried_result_ids = {result.id for _, result in self.ports.carried_pairs}
+        carried_result_ids = {result_layer.id for _, result_layer in self.ports.carried_pairs}
         written_finals: set[int] = set()
         for binding in bindings:
             if (
@@ -317,8 +333,8 @@ class _LoopWriter:
                 written_finals.add(binding.layer.id)
                 continue
             row_name = self._output_name(binding.layer)
-            self.parts.recorded_outputs.append(row_name)
-            self.parts.stacked_names.append(self._outer_name(binding))
-            self.parts.recordings[row_name] = (
+            self.loop_parts.recorded_outputs.append(row_name)
+            self.loop_parts.stacked_names.append(self._outer_name(binding))
+            self.loop_parts.recordings[row_name] = (
                 {"keep": "last"} if binding.axis is None else binding.recording_entry(self.layer)
             )

@@ -65,9 +65,9 @@ class Network(Struct, frozen=True, eq=False):
             raise ModelError(f"{what} names the layer {layer_id}, which does not exist", where)
         return self.layers_by_id[layer_id]
 
-    def of_type(self, kind: str) -> tuple[Layer, ...]:
+    def of_type(self, layer_type: str) -> tuple[Layer, ...]:
         """Return the layers of a type, in the order of the file."""
-        return tuple(layer for layer in self.layers_by_id.values() if layer.type == kind)
+        return tuple(layer for layer in self.layers_by_id.values() if layer.type == layer_type)
 
 
 def require_child(element: Element, tag: str, where: str) -> Element:
@@ -86,19 +86,23 @@ def read_network(element: Element, where: str = "") -> Network:
         CycleError: The layers depend on each other in a cycle.
     """
     parsed_layers = [
-        _parse_layer(e, where) for e in require_child(element, "layers", where).findall("layer")
+        _parse_layer(layer_element, where)
+        for layer_element in require_child(element, "layers", where).findall("layer")
     ]
     layers = _make_names_unique(parsed_layers)
-    by_id = _unique_dict(((layer.id, layer) for layer in layers), "layer id", where)
+    layers_by_id = _unique_dict(((layer.id, layer) for layer in layers), "layer id", where)
     edges = [
-        _parse_edge(e, by_id, where) for e in require_child(element, "edges", where).findall("edge")
+        _parse_edge(edge_element, layers_by_id, where)
+        for edge_element in require_child(element, "edges", where).findall("edge")
     ]
-    sources = _unique_dict(((to, source) for source, to in edges), "input port with an edge", where)
+    sources = _unique_dict(
+        ((target, source) for source, target in edges), "input port with an edge", where
+    )
     for layer in layers:
         for port in layer.inputs:
             if (layer.id, port.id) not in sources:
                 raise ModelError(f"no edge feeds the input port {port.id}", layer.where)
-    return Network(_sort_layers(layers, by_id, sources), by_id, sources)
+    return Network(_sort_layers(layers, layers_by_id, sources), layers_by_id, sources)
 
 
 K = TypeVar("K")
@@ -115,13 +119,13 @@ def _unique_dict(pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K,
 
 
 def _parse_layer(element: Element, outside: str) -> Layer:
-    name = element.get("name", "")
+    layer_name = element.get("name", "")
     layer_id = read_integer(
-        element.get("id"), "id of a layer", _join_paths(outside, f"layer '{name}'")
+        element.get("id"), "id of a layer", _join_paths(outside, f"layer '{layer_name}'")
     )
-    where = _join_paths(outside, f"layer '{name}' (id {layer_id})")
-    kind = element.get("type")
-    if not kind:
+    where = _join_paths(outside, f"layer '{layer_name}' (id {layer_id})")
+    layer_type = element.get("type")
+    if not layer_type:
         raise ModelError("'type' is missing", where)
     opset = element.get("version", "")
     data_element = element.find("data")
@@ -129,9 +133,21 @@ def _parse_layer(element: Element, outside: str) -> Layer:
     try:
         inputs, outputs = (_parse_ports(element, tag, where) for tag in ("input", "output"))
     except UnsupportedError as error:
-        raise UnsupportedError(f"the layer type {kind}: {error.findings[0].what}", where) from None
+        raise UnsupportedError(
+            f"the layer type {layer_type}: {error.findings[0].what}", where
+        ) from None
     _unique_dict(((port.id, port) for port in (*inputs, *outputs)), "port id", where)
-    return Layer(layer_id, name or kind, kind, opset, attributes, inputs, outputs, element, where)
+    return Layer(
+        layer_id,
+        layer_name or layer_type,
+        layer_type,
+        opset,
+        attributes,
+        inputs,
+        outputs,
+        element,
+        where,
+    )
 
 
 def _make_names_unique(layers: list[Layer]) -> list[Layer]:
@@ -139,9 +155,9 @@ def _make_names_unique(layers: list[Layer]) -> list[Layer]:
     used_names: set[str] = set()
     renamed_layers: list[Layer] = []
     for layer in layers:
-        name = f"{layer.name}_{layer.id}" if layer.name in used_names else layer.name
-        used_names.add(name)
-        renamed_layers.append(replace(layer, name=name))
+        unique_name = f"{layer.name}_{layer.id}" if layer.name in used_names else layer.name
+        used_names.add(unique_name)
+        renamed_layers.append(replace(layer, name=unique_name))
     return renamed_layers
 
 
@@ -154,7 +170,9 @@ def _parse_ports(element: Element, tag: str, where: str) -> tuple[LayerPort, ...
     return (
         ()
         if ports_element is None
-        else tuple(_parse_port(e, where) for e in ports_element.findall("port"))
+        else tuple(
+            _parse_port(port_element, where) for port_element in ports_element.findall("port")
+        )
     )
 
 
@@ -183,37 +201,37 @@ def output_names(layer: Layer) -> tuple[str, ...]:
 
 
 def _parse_edge(
-    element: Element, by_id: Mapping[int, Layer], where: str
+    element: Element, layers_by_id: Mapping[int, Layer], where: str
 ) -> tuple[PortKey, PortKey]:
     attribute_keys = ("from-layer", "from-port", "to-layer", "to-port")
     from_layer, from_port, to_layer, to_port = (
         read_integer(element.get(attribute_key), attribute_key, where)
         for attribute_key in attribute_keys
     )
-    for attribute_key, layer_id, port_id, side in (
+    for attribute_key, layer_id, port_id, inputs_or_outputs in (
         ("from", from_layer, from_port, "outputs"),
         ("to", to_layer, to_port, "inputs"),
     ):
-        if layer_id not in by_id:
+        if layer_id not in layers_by_id:
             raise ModelError(
                 f"an edge goes {attribute_key} layer {layer_id}, which does not exist", where
             )
-        if port_id not in {p.id for p in getattr(by_id[layer_id], side)}:
+        if port_id not in {port.id for port in getattr(layers_by_id[layer_id], inputs_or_outputs)}:
             raise ModelError(
-                f"an edge goes {attribute_key} port {port_id}, which is none of its {side}",
-                by_id[layer_id].where,
+                f"an edge goes {attribute_key} port {port_id}, which is none of its {inputs_or_outputs}",
+                layers_by_id[layer_id].where,
             )
     return (from_layer, from_port), (to_layer, to_port)
 
 
 def _sort_layers(
-    layers: list[Layer], by_id: Mapping[int, Layer], sources: Mapping[PortKey, PortKey]
+    layers: list[Layer], layers_by_id: Mapping[int, Layer], sources: Mapping[PortKey, PortKey]
 ) -> tuple[Layer, ...]:
     sorter = graphlib.TopologicalSorter(
         {layer.id: [sources[layer.id, port.id][0] for port in layer.inputs] for layer in layers}
     )
     try:
-        return tuple(by_id[layer_id] for layer_id in sorter.static_order())
+        return tuple(layers_by_id[layer_id] for layer_id in sorter.static_order())
     except graphlib.CycleError as error:
-        cycle_text = " -> ".join(f"'{by_id[layer_id].name}'" for layer_id in error.args[1])
+        cycle_text = " -> ".join(f"'{layers_by_id[layer_id].name}'" for layer_id in error.args[1])
         raise CycleError(f"layers wait for each other: {cycle_text}", layers[0].where) from None

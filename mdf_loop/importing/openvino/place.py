@@ -67,7 +67,7 @@ def op_outputs(
 ) -> tuple[OutputTerm, ...]:
     """Build the application of an operator with `count` outputs, and return a term for each output."""
     operator = OnnxOp(op_type, inputs, attributes, count)
-    return tuple(operator[k] for k in range(count))
+    return tuple(operator[output_index] for output_index in range(count))
 
 
 class NetworkWriter:
@@ -92,13 +92,13 @@ class NetworkWriter:
         used_names: set[str] = set()
         for layer in self.network.layers_by_id.values():
             for position, port in enumerate(layer.outputs):
-                name = self.names.get((layer.id, port.id))
-                if name is None:
+                value_name = self.names.get((layer.id, port.id))
+                if value_name is None:
                     base_name = port.names[0] if port.names else _default_name(layer, position)
                     base_name = f"{base_name}_{layer.id}" if base_name in used_names else base_name
                     used_names.add(base_name)
-                    name = self.names[layer.id, port.id] = self.writer.unique_name(base_name)
-                self.dtypes[name], self.shapes[name] = _declared_type(layer, port)
+                    value_name = self.names[layer.id, port.id] = self.writer.unique_name(base_name)
+                self.dtypes[value_name], self.shapes[value_name] = _declared_type(layer, port)
 
     def source(self, layer: Layer, position: int) -> str:
         """Return the name of the value that feeds an input of a layer."""
@@ -113,11 +113,13 @@ class NetworkWriter:
         shape = read_integers(attributes.get("shape", ""), "shape", where)
         if any(extent < 0 for extent in shape):
             raise ModelError(f"a Const cannot have the shape {list(shape)}", where)
-        size, offset = (read_integer(attributes.get(key), key, where) for key in ("size", "offset"))
-        name = self.names[layer.id, only_output(layer).id]
-        array = self.weights.array(offset, size, dtype, shape, where)
-        self.constants[name] = array
-        self._pending[name] = array
+        byte_count, offset = (
+            read_integer(attributes.get(key), key, where) for key in ("size", "offset")
+        )
+        value_name = self.names[layer.id, only_output(layer).id]
+        array = self.weights.array(offset, byte_count, dtype, shape, where)
+        self.constants[value_name] = array
+        self._pending[value_name] = array
 
     def fold_convert(self, layer: Layer) -> None:
         """Compute the output of a Convert layer whose input is a small constant."""
@@ -125,9 +127,9 @@ class NetworkWriter:
             return
         array = self.constants.get(self.source(layer, 0))
         if array is not None and array.size <= MAX_FOLDED_ELEMENTS:
-            name = self.names[layer.id, layer.outputs[0].id]
+            value_name = self.names[layer.id, layer.outputs[0].id]
             with np.errstate(all="ignore"):
-                self.constants[name] = array.astype(numpy_dtype(self.dtypes[name]))
+                self.constants[value_name] = array.astype(numpy_dtype(self.dtypes[value_name]))
 
     def read(self, name: str) -> str:
         """Return a value name, after adding the node of a constant that is not yet in the graph."""
@@ -135,10 +137,12 @@ class NetworkWriter:
             self.writer.constant(name, self._pending.pop(name))
         return name
 
-    def write_outputs(self, roots: Sequence[Term], names: Sequence[str], node_id: str) -> None:
+    def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:
         """Write the operators that compute the terms `roots`, with outputs called `names`."""
         copies: list[tuple[Term, str]] = []
-        terms: list[Term] = [root[0] if isinstance(root, OnnxOp) else root for root in roots]
+        terms: list[Term] = [
+            root_term[0] if isinstance(root_term, OnnxOp) else root_term for root_term in root_terms
+        ]
         for term, name in zip(terms, names, strict=True):
             if isinstance(term, OutputTerm) and term not in self._output_names:
                 self._output_names[term] = name
@@ -154,29 +158,38 @@ class NetworkWriter:
         if isinstance(term, str):
             return self.read(term)
         if isinstance(term, np.ndarray):
-            name = self.writer.unique_name(f"{node_id}.constant")
-            self.writer.constant(name, term)
-            return name
+            constant_name = self.writer.unique_name(f"{node_id}.constant")
+            self.writer.constant(constant_name, term)
+            return constant_name
         output_term = term[0] if isinstance(term, OnnxOp) else term
         if output_term.op not in self._written:
             self._written.add(output_term.op)
-            outputs = [OutputTerm(output_term.op, k) for k in range(output_term.op.output_count)]
-            for output in outputs:
-                if output not in self._output_names:
-                    self._output_names[output] = self.writer.unique_name(
+            output_terms = [
+                OutputTerm(output_term.op, output_index)
+                for output_index in range(output_term.op.output_count)
+            ]
+            for operator_output in output_terms:
+                if operator_output not in self._output_names:
+                    self._output_names[operator_output] = self.writer.unique_name(
                         f"{node_id}.{output_term.op.type}"
                     )
             self._write_node(
-                output_term.op, [self._output_names[output] for output in outputs], node_id
+                output_term.op, [self._output_names[output] for output in output_terms], node_id
             )
         return self._output_names[output_term]
 
-    def _write_node(self, operator: OnnxOp, names: Sequence[str], node_id: str) -> None:
-        inputs = [None if term is None else self.value(term, node_id) for term in operator.inputs]
-        names_read = [name for name in inputs if name is not None]
-        args = _named_arguments(operator, inputs)
+    def _write_node(self, operator: OnnxOp, output_names: Sequence[str], node_id: str) -> None:
+        input_names = [
+            None if term is None else self.value(term, node_id) for term in operator.inputs
+        ]
+        names_read = [input_name for input_name in input_names if input_name is not None]
+        args = _named_arguments(operator, input_names)
         self.writer.node(
-            f"onnx::{operator.type}", names, args=args, reads=names_read, node_id=node_id
+            f"onnx::{operator.type}",
+            output_names,
+            args=args,
+            names_read=names_read,
+            node_id=node_id,
         )
 
 
@@ -210,18 +223,20 @@ def _named_arguments(operator: OnnxOp, inputs: list[str | None]) -> Content:
 
     An omitted argument is written as None if an input has the name of the argument.
     """
-    signature = schema(operator.type, operator.attributes, len(inputs))
-    formals = signature.inputs
+    op_schema = schema(operator.type, operator.attributes, len(inputs))
+    formal_inputs = op_schema.inputs
     args: Content = {}
-    for position, name in enumerate(inputs):
-        formal = formals[min(position, len(formals) - 1)]
-        if formal.option == _VARIADIC:
-            args.setdefault(formal.name, []).append(name)
-        elif name is not None:
-            args[formal.name] = name
+    for input_index, input_name in enumerate(inputs):
+        formal_input = formal_inputs[min(input_index, len(formal_inputs) - 1)]
+        if formal_input.option == _VARIADIC:
+            args.setdefault(formal_input.name, []).append(input_name)
+        elif input_name is not None:
+            args[formal_input.name] = input_name
     args |= operator.attributes
-    formal_names = [formal.name for formal in formals if formal.option != _VARIADIC]
-    for argument in (*formal_names, *signature.attributes):
+    formal_names = [
+        formal_input.name for formal_input in formal_inputs if formal_input.option != _VARIADIC
+    ]
+    for argument in (*formal_names, *op_schema.attributes):
         if argument in inputs and argument not in args:
             args[argument] = None
     return args

@@ -18,7 +18,7 @@ from mdf_loop.importing.openvino.network import Layer, Network, require_child
 class PortBinding(Struct, frozen=True):
     """Binding of a loop's port to a Parameter or Result layer of its body. Port -1 means no port."""
 
-    port: int
+    port_id: int
     layer: Layer
     axis: int | None = None
     start: int | None = None
@@ -93,33 +93,43 @@ def read_bindings(
 
     An entry with a purpose in `unbound` may have the port -1, which means no port.
     """
-    side, kind = ("inputs", "Parameter") if tag == "input" else ("outputs", "Result")
-    port_ids = {port.id for port in getattr(owner, side)}
-    bindings = [_parse_binding(e, kind, owner, network) for e in element.findall(tag)]
+    inputs_or_outputs, layer_type = (
+        ("inputs", "Parameter") if tag == "input" else ("outputs", "Result")
+    )
+    port_ids = {port.id for port in getattr(owner, inputs_or_outputs)}
+    bindings = [
+        _parse_binding(binding_element, layer_type, owner, network)
+        for binding_element in element.findall(tag)
+    ]
     for binding in bindings:
-        if binding.port not in port_ids and not (binding.port == -1 and binding.purpose in unbound):
+        if binding.port_id not in port_ids and not (
+            binding.port_id == -1 and binding.purpose in unbound
+        ):
             raise ModelError(
-                f"port_map names the port {binding.port}, which is none of the {side}", owner.where
+                f"port_map names the port {binding.port_id}, which is none of the {inputs_or_outputs}",
+                owner.where,
             )
     return tuple(bindings)
 
 
-def _parse_binding(element: Element, kind: str, owner: Layer, network: Network) -> PortBinding:
+def _parse_binding(
+    element: Element, layer_type: str, owner: Layer, network: Network
+) -> PortBinding:
     def number(key: str) -> int | None:
         number_text = element.get(key)
         return None if number_text is None else read_integer(number_text, key, owner.where)
 
     layer_id = read_integer(element.get("internal_layer_id"), "internal_layer_id", owner.where)
     layer = network.layer(layer_id, "port_map", owner.where)
-    if layer.type != kind:
-        raise ModelError(f"port_map names a {layer.type} where a {kind} must be", layer.where)
-    if kind == "Parameter" and len(layer.outputs) != 1:
+    if layer.type != layer_type:
+        raise ModelError(f"port_map names a {layer.type} where a {layer_type} must be", layer.where)
+    if layer_type == "Parameter" and len(layer.outputs) != 1:
         raise ModelError("a Parameter has one output", layer.where)
-    if kind == "Result" and len(layer.inputs) != 1:
+    if layer_type == "Result" and len(layer.inputs) != 1:
         raise ModelError("a Result has one input", layer.where)
     stride, part_size = number("stride"), number("part_size")
     return PortBinding(
-        port=read_integer(element.get("external_port_id"), "external_port_id", owner.where),
+        port_id=read_integer(element.get("external_port_id"), "external_port_id", owner.where),
         layer=layer,
         axis=number("axis"),
         start=number("start"),
@@ -136,46 +146,46 @@ def read_ports(owner: Layer, network: Network) -> BodyPorts:
     Raises:
         ModelError: An id is unknown or repeated, or a Parameter has no value.
     """
-    element = require_child(owner.element, "port_map", owner.where)
-    inputs = read_bindings(element, "input", owner, network, ("current_iteration",))
-    outputs = read_bindings(element, "output", owner, network, ("execution_condition", ""))
+    port_map_element = require_child(owner.element, "port_map", owner.where)
+    inputs = read_bindings(port_map_element, "input", owner, network, ("current_iteration",))
+    outputs = read_bindings(port_map_element, "output", owner, network, ("execution_condition", ""))
     back_edges = _back_edges(owner, network)
-    iteration = _layer_with_purpose(inputs, "current_iteration", owner)
-    condition = _layer_with_purpose(outputs, "execution_condition", owner)
+    iteration_parameter = _layer_with_purpose(inputs, "current_iteration", owner)
+    condition_result = _layer_with_purpose(outputs, "execution_condition", owner)
     value_inputs = [binding for binding in inputs if binding.purpose != "current_iteration"]
     _check_all_fed(owner, network, inputs, back_edges)
-    mapped_outputs = [binding for binding in outputs if binding.port != -1]
+    mapped_outputs = [binding for binding in outputs if binding.port_id != -1]
     _check_not_repeated(
-        [binding.port for binding in mapped_outputs], "the output port {} twice", owner
+        [binding.port_id for binding in mapped_outputs], "the output port {} twice", owner
     )
     return BodyPorts(
         sliced_inputs=tuple(binding for binding in value_inputs if binding.axis is not None),
         invariant_inputs=tuple(
-            unsliced
-            for unsliced in value_inputs
-            if unsliced.axis is None and unsliced.layer.id not in back_edges
+            binding
+            for binding in value_inputs
+            if binding.axis is None and binding.layer.id not in back_edges
         ),
         carried_pairs=tuple(
             (binding, back_edges[binding.layer.id])
             for binding in value_inputs
             if binding.layer.id in back_edges
         ),
-        iteration_parameter=iteration,
+        iteration_parameter=iteration_parameter,
         concatenated_outputs=tuple(
             binding for binding in mapped_outputs if binding.axis is not None
         ),
         last_outputs=tuple(binding for binding in mapped_outputs if binding.axis is None),
-        condition_result=condition,
+        condition_result=condition_result,
     )
 
 
 def _layer_with_purpose(
     bindings: Iterable[PortBinding], purpose: str, owner: Layer
 ) -> Layer | None:
-    layers = [binding.layer for binding in bindings if binding.purpose == purpose]
-    if len(layers) > 1:
+    matching_layers = [binding.layer for binding in bindings if binding.purpose == purpose]
+    if len(matching_layers) > 1:
         raise ModelError(f"port_map has the purpose {purpose} twice", owner.where)
-    return layers[0] if layers else None
+    return matching_layers[0] if matching_layers else None
 
 
 def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
@@ -188,11 +198,12 @@ def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
 
 def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
     """Return the Result layer that feeds each Parameter in the next iteration, by the Parameter's id."""
-    result_of_parameter: dict[int, Layer] = {}
+    results_by_parameter: dict[int, Layer] = {}
     edges_element = owner.element.find("back_edges")
-    for element in () if edges_element is None else edges_element.findall("edge"):
+    for edge_element in () if edges_element is None else edges_element.findall("edge"):
         layer_ids = [
-            read_integer(element.get(key), key, owner.where) for key in ("from-layer", "to-layer")
+            read_integer(edge_element.get(key), key, owner.where)
+            for key in ("from-layer", "to-layer")
         ]
         source, target = (
             network.layer(layer_id, "a back edge", owner.where) for layer_id in layer_ids
@@ -203,19 +214,19 @@ def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
                 f"{target.type}",
                 owner.where,
             )
-        if target.id in result_of_parameter:
+        if target.id in results_by_parameter:
             raise ModelError(f"two back edges go to '{target.name}'", owner.where)
-        result_of_parameter[target.id] = source
-    return result_of_parameter
+        results_by_parameter[target.id] = source
+    return results_by_parameter
 
 
 def _check_all_fed(
     owner: Layer, network: Network, inputs: tuple[PortBinding, ...], edges: dict[int, Layer]
 ) -> None:
     _check_not_repeated([binding.layer.id for binding in inputs], "the layer {} twice", owner)
-    binding_of_layer = {binding.layer.id: binding for binding in inputs}
+    bindings_by_layer = {binding.layer.id: binding for binding in inputs}
     for layer in network.of_type("Parameter"):
-        binding = binding_of_layer.get(layer.id)
+        binding = bindings_by_layer.get(layer.id)
         if binding is None:
             raise ModelError(
                 "no entry of port_map brings a value to this Parameter",

@@ -51,8 +51,10 @@ def _boolean_reduction(op_type: str) -> Translator:
         reduction = translate_numbers(call)
         if not isinstance(reduction, OnnxOp):
             return reduction
-        numbers = cast(call.input(0), "uint8")
-        return cast(op(op_type, numbers, *reduction.inputs[1:], **reduction.attributes), "bool")
+        integer_input = cast(call.input(0), "uint8")
+        return cast(
+            op(op_type, integer_input, *reduction.inputs[1:], **reduction.attributes), "bool"
+        )
 
     return translate
 
@@ -60,8 +62,8 @@ def _boolean_reduction(op_type: str) -> Translator:
 TRANSLATORS.update(
     {
         **{
-            name: _reduction(name)
-            for name in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+            op_type: _reduction(op_type)
+            for op_type in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
         },
         "ReduceL1": _reduction("ReduceL1"),
         "ReduceL2": _reduction("ReduceL2"),
@@ -82,18 +84,18 @@ def _cumsum(call: LayerCall) -> Result:
 def _topk(call: LayerCall) -> Result:
     """Convert TopK, whose results are sorted by value or by index."""
     x, axis = call.input(0), call.read_integer("axis")
-    largest = call.choice("mode", {"max": 1, "min": 0})
+    selects_largest = call.choice("mode", {"max": 1, "min": 0})
     sorts_by_index = call.choice("sort", {"value": False, "none": False, "index": True}, "value")
     attributes = {"axis": axis, "sorted": 1}
-    values, indices = op_outputs(2, "TopK", x, call.int64(1), largest=largest, **attributes)
+    values, indices = op_outputs(2, "TopK", x, call.int64(1), largest=selects_largest, **attributes)
     if sorts_by_index:
         indices, _ = op_outputs(2, "TopK", indices, call.int64(1), largest=0, **attributes)
         values = op("GatherElements", x, indices, axis=axis)[0]
     dtype = dtype_of_type(call.text("index_element_type", "i32"), call.layer.where)
-    numbers: Term = indices if dtype == "int64" else cast(indices, dtype)
+    typed_indices: Term = indices if dtype == "int64" else cast(indices, dtype)
     if len(call.layer.outputs) > 2:
         raise ModelError("a TopK has two outputs", call.layer.where)
-    return (values, numbers)[: len(call.layer.outputs)]
+    return (values, typed_indices)[: len(call.layer.outputs)]
 
 
 @layer("OneHot")
@@ -107,7 +109,7 @@ def _one_hot(call: LayerCall) -> Result:
         )
     if not 0 <= depth <= MAX_ONE_HOT_DEPTH:
         raise ModelError(f"the depth of a OneHot cannot be {depth}", call.layer.where)
-    positions: Term = op("Range", *(np.array(n, np.int64) for n in (0, depth, 1)))
+    positions: Term = op("Range", *(np.array(limit, np.int64) for limit in (0, depth, 1)))
     if axis != -1:
         rank = call.rank(0) + 1
         trailing_axes = rank - 1 - axis if axis >= 0 else -1 - axis
@@ -123,10 +125,14 @@ def _range(call: LayerCall) -> Result:
     all_integers = not any(call.is_float(k) for k in range(3))
     if not all_integers and any(call.dtype(k) != dtype for k in range(3)):
         raise call.unsupported("with floats of another type than its result cannot be read")
-    limits_and_step: list[Term] = [op("Reshape", call.input(k), int64_array()) for k in range(3)]
+    limits_and_step: list[Term] = [
+        op("Reshape", call.input(position), int64_array()) for position in range(3)
+    ]
     has_equal_dtypes = all(call.dtype(k) == dtype for k in range(3))
     if has_equal_dtypes and dtype in ("float32", "float64", "int64", "int32", "int16"):
         return op("Range", *limits_and_step)
     compute_dtype = "int64" if all_integers else "float32"
-    sequence = op("Range", *(cast(number, compute_dtype) for number in limits_and_step))
+    sequence = op(
+        "Range", *(cast(limit_or_step, compute_dtype) for limit_or_step in limits_and_step)
+    )
     return cast(sequence, dtype)

@@ -16,7 +16,10 @@ from mdf_loop.importing.openvino.cells import activation_functions
 from mdf_loop.importing.openvino.elements import numpy_dtype
 from mdf_loop.importing.openvino.place import Term, op, op_outputs
 
-_DIRECTIONS = {word: (word, count) for word, count in (("forward", 1), ("reverse", 1))}
+_DIRECTIONS = {
+    direction: (direction, direction_count)
+    for direction, direction_count in (("forward", 1), ("reverse", 1))
+}
 _DIRECTIONS["bidirectional"] = ("bidirectional", 2)
 
 
@@ -26,19 +29,23 @@ def _lstm(call: LayerCall) -> Result:
     if call.read_bool("input_forget", False) or call.count > 7:
         raise call.unsupported("with peepholes or coupled gates cannot be read")
     gate_order = (1, 3, 0, 2)
-    weights, recurrence = (_reorder_gates(call, k, 4, gate_order) for k in (4, 5))
+    weights, recurrence = (_reorder_gates(call, position, 4, gate_order) for position in (4, 5))
     bias = (
         _append_state_bias(call, _reorder_gates(call, 6, 4, gate_order), 4)
         if call.count > 6
         else None
     )
-    x, *states = (_swap_first_axes(call.input(k)) for k in (0, 1, 2))
+    x, *initial_states = (_swap_first_axes(call.input(position)) for position in (0, 1, 2))
     attributes = _attributes(call, "sigmoid,tanh,tanh")
-    lengths = cast(call.int64(3), "int32")
-    rows, state, cell = op_outputs(
-        3, "LSTM", x, weights, recurrence, bias, lengths, *states, **attributes
+    sequence_lengths = cast(call.int64(3), "int32")
+    state_sequence, final_state, final_cell = op_outputs(
+        3, "LSTM", x, weights, recurrence, bias, sequence_lengths, *initial_states, **attributes
     )
-    return _to_openvino_order(rows), _swap_first_axes(state), _swap_first_axes(cell)
+    return (
+        _to_openvino_order(state_sequence),
+        _swap_first_axes(final_state),
+        _swap_first_axes(final_cell),
+    )
 
 
 @layer("GRUSequence")
@@ -47,9 +54,11 @@ def _gru(call: LayerCall) -> Result:
     linear_before_reset = call.read_bool("linear_before_reset", False)
     bias: Term | None = None
     if call.count > 5 and linear_before_reset:
-        update, reset, candidate, candidate_state = _split(call, 5, 4)
+        update_bias, reset_bias, candidate_bias, candidate_state_bias = _split(call, 5, 4)
         zeros = _zero_bias(call, 2)
-        bias = op("Concat", update, reset, candidate, zeros, candidate_state, axis=1)
+        bias = op(
+            "Concat", update_bias, reset_bias, candidate_bias, zeros, candidate_state_bias, axis=1
+        )
     elif call.count > 5:
         bias = _append_state_bias(call, call.input(5), 3)
     attributes = {
@@ -68,11 +77,13 @@ def _rnn(call: LayerCall) -> Result:
 def _convert_without_cell(
     call: LayerCall, op_type: str, bias: Term | None, attributes: dict[str, object]
 ) -> Result:
-    x, state = _swap_first_axes(call.input(0)), _swap_first_axes(call.input(1))
-    lengths = cast(call.int64(2), "int32")
+    x, initial_state = _swap_first_axes(call.input(0)), _swap_first_axes(call.input(1))
+    sequence_lengths = cast(call.int64(2), "int32")
     weights = call.input(3), call.input(4)
-    rows, final_state = op_outputs(2, op_type, x, *weights, bias, lengths, state, **attributes)
-    return _to_openvino_order(rows), _swap_first_axes(final_state)
+    state_sequence, final_state = op_outputs(
+        2, op_type, x, *weights, bias, sequence_lengths, initial_state, **attributes
+    )
+    return _to_openvino_order(state_sequence), _swap_first_axes(final_state)
 
 
 def _swap_first_axes(value: Term) -> Term:
@@ -86,11 +97,11 @@ def _to_openvino_order(value: Term) -> Term:
 
 
 def _attributes(call: LayerCall, default: str) -> dict[str, object]:
-    direction, count = call.choice("direction", _DIRECTIONS, "forward")
+    direction, direction_count = call.choice("direction", _DIRECTIONS, "forward")
     if call.read_float("clip", 0.0):
         raise call.unsupported("with clip cannot be read")
-    functions = activation_functions(call, default) * count
-    return {"direction": direction, "hidden_size": _hidden_size(call), "activations": functions}
+    activations = activation_functions(call, default) * direction_count
+    return {"direction": direction, "hidden_size": _hidden_size(call), "activations": activations}
 
 
 def _hidden_size(call: LayerCall) -> int:
@@ -108,13 +119,13 @@ def _split(call: LayerCall, position: int, count: int) -> tuple[Term, ...]:
 def _reorder_gates(call: LayerCall, position: int, count: int, order: tuple[int, ...]) -> Term:
     """Return a weight matrix with its gates in another order."""
     gates = _split(call, position, count)
-    return op("Concat", *(gates[k] for k in order), axis=1)
+    return op("Concat", *(gates[gate_index] for gate_index in order), axis=1)
 
 
 def _zero_bias(call: LayerCall, gates: int) -> Term:
-    _, directions = call.choice("direction", _DIRECTIONS, "forward")
+    _, direction_count = call.choice("direction", _DIRECTIONS, "forward")
     zero_bias = np.zeros((1, 1), numpy_dtype(call.dtype()))
-    return op("Expand", zero_bias, int64_array(directions, gates * _hidden_size(call)))
+    return op("Expand", zero_bias, int64_array(direction_count, gates * _hidden_size(call)))
 
 
 def _append_state_bias(call: LayerCall, bias: Term, gates: int) -> Term:

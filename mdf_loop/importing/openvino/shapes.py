@@ -19,10 +19,10 @@ _INDEX_BEFORE_FIRST = np.iinfo(np.int64).min
 @layer("MatMul")
 def _matmul(call: LayerCall) -> Result:
     operands: list[Term] = []
-    for position, key in enumerate(("transpose_a", "transpose_b")):
-        operand: Term = call.input(position)
-        if call.read_bool(key, False) and call.rank(position) > 1:
-            rank = call.rank(position)
+    for input_index, attribute_key in enumerate(("transpose_a", "transpose_b")):
+        operand: Term = call.input(input_index)
+        if call.read_bool(attribute_key, False) and call.rank(input_index) > 1:
+            rank = call.rank(input_index)
             operand = op("Transpose", operand, perm=[*range(rank - 2), rank - 1, rank - 2])
         operands.append(operand)
     return op("MatMul", *operands)
@@ -122,10 +122,10 @@ def _broadcast(call: LayerCall) -> Result:
     mode = call.choice(
         "mode", {"numpy": "numpy", "bidirectional": "both", "explicit": "explicit"}, "numpy"
     )
-    value: Term = call.input(0)
+    x: Term = call.input(0)
     if mode == "explicit":
-        value = _add_mapped_axes(call)
-    return op("Expand", value, call.int64(1))
+        x = _add_mapped_axes(call)
+    return op("Expand", x, call.int64(1))
 
 
 def _add_mapped_axes(call: LayerCall) -> Term:
@@ -142,14 +142,14 @@ def _add_mapped_axes(call: LayerCall) -> Term:
 @layer("Tile")
 def _tile(call: LayerCall) -> Result:
     """Convert Tile, and extend the shorter of shape and repeats by leading ones."""
-    value: Term = call.input(0)
+    x: Term = call.input(0)
     repeats: Term = call.int64(1)
     repeat_count, rank = call.length(1, "repeats"), call.rank(0)
     if repeat_count < rank:
         repeats = concatenate_lists(int64_array(*(1,) * (rank - repeat_count)), repeats)
     elif repeat_count > rank:
-        value = op("Unsqueeze", value, int64_array(*range(repeat_count - rank)))
-    return op("Tile", value, repeats)
+        x = op("Unsqueeze", x, int64_array(*range(repeat_count - rank)))
+    return op("Tile", x, repeats)
 
 
 @layer("Pad")
@@ -219,7 +219,7 @@ def _split_outputs(call: LayerCall, axis: int, lengths: Term, count: int) -> Res
 
 @layer("Slice")
 def _slice(call: LayerCall) -> Result:
-    start, stop, step = (call.int64(k) for k in (1, 2, 3))
+    start, stop, step = (call.int64(input_index) for input_index in (1, 2, 3))
     slice_axes = call.int64(4) if call.count > 4 else None
     return op("Slice", call.input(0), start, stop, slice_axes, step)
 

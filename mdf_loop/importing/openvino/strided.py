@@ -42,21 +42,21 @@ class _SliceParts(Struct):
 @layer("StridedSlice")
 def _strided_slice(call: LayerCall) -> Result:
     slices = _slice_parts(call)
-    value: Term = call.input(0)
+    x: Term = call.input(0)
     if slices.axes:
-        value = op(
+        x = op(
             "Slice",
-            value,
+            x,
             concatenate_lists(*slices.starts),
             concatenate_lists(*slices.ends),
             int64_array(*slices.axes),
             int64_array(*slices.steps),
         )
     if slices.removed_axes:
-        value = op("Squeeze", value, int64_array(*slices.removed_axes))
+        x = op("Squeeze", x, int64_array(*slices.removed_axes))
     if slices.new_axes:
-        value = op("Unsqueeze", value, int64_array(*slices.new_axes))
-    return value
+        x = op("Unsqueeze", x, int64_array(*slices.new_axes))
+    return x
 
 
 def _read_mask(call: LayerCall, key: str, count: int) -> list[bool]:
@@ -77,19 +77,26 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
             f"a StridedSlice needs {entry_count} strides that are not 0", call.layer.where
         )
     from_first_mask, to_last_mask = (
-        _read_mask(call, key, entry_count) for key in ("begin_mask", "end_mask")
+        _read_mask(call, mask_key, entry_count) for mask_key in ("begin_mask", "end_mask")
     )
     slices = _SliceParts()
-    for k, axis, removes_axis in _slicing_entries(call, entry_count, slices):
-        step = int(steps[k])
+    for entry_index, axis, removes_axis in _slicing_entries(call, entry_count, slices):
+        step = int(steps[entry_index])
         first_index = int64_array(_INT64_MAX if step < 0 else 0)
         end_index = int64_array(-_INT64_MAX - 1 if step < 0 else _INT64_MAX)
         if removes_axis:
-            slices.add_slice(axis, element_at(begin, k), _next_index(element_at(begin, k)), 1)
+            slices.add_slice(
+                axis, element_at(begin, entry_index), _next_index(element_at(begin, entry_index)), 1
+            )
             slices.removed_axes.append(axis)
             continue
-        start = first_index if from_first_mask[k] else element_at(begin, k)
-        slices.add_slice(axis, start, end_index if to_last_mask[k] else element_at(end, k), step)
+        start = first_index if from_first_mask[entry_index] else element_at(begin, entry_index)
+        slices.add_slice(
+            axis,
+            start,
+            end_index if to_last_mask[entry_index] else element_at(end, entry_index),
+            step,
+        )
     return slices
 
 
@@ -105,22 +112,26 @@ def _slicing_entries(
     call: LayerCall, entry_count: int, slices: _SliceParts
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield the slices of axes as tuples (position in the masks, axis, True if the axis is removed)."""
-    keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+    mask_keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     new_axis_mask, shrink_axis_mask, ellipsis_mask = (
-        _read_mask(call, key, entry_count) for key in keys
+        _read_mask(call, mask_key, entry_count) for mask_key in mask_keys
     )
     if sum(ellipsis_mask) > 1:
         raise ModelError("a StridedSlice has one ellipsis at most", call.layer.where)
     axis = output_axis = 0
-    for k in range(entry_count):
-        if ellipsis_mask[k]:
-            later_entry_count = sum(1 for j in range(k + 1, entry_count) if not new_axis_mask[j])
+    for entry_index in range(entry_count):
+        if ellipsis_mask[entry_index]:
+            later_entry_count = sum(
+                1
+                for later_index in range(entry_index + 1, entry_count)
+                if not new_axis_mask[later_index]
+            )
             skipped_axis_count = call.rank(0) - axis - later_entry_count
             axis, output_axis = axis + skipped_axis_count, output_axis + skipped_axis_count
-        elif new_axis_mask[k]:
+        elif new_axis_mask[entry_index]:
             slices.new_axes.append(output_axis)
             output_axis += 1
         else:
-            yield k, axis, shrink_axis_mask[k]
+            yield entry_index, axis, shrink_axis_mask[entry_index]
             axis += 1
-            output_axis += 0 if shrink_axis_mask[k] else 1
+            output_axis += 0 if shrink_axis_mask[entry_index] else 1

@@ -36,15 +36,15 @@ class Weights:
                 f"{dtype}{list(shape)} takes {expected_size} bytes, but the size is stated as {size}",
                 where,
             )
-        content = self._read_file(where)
-        if offset < 0 or offset + size > len(content):
+        file_bytes = self._read_file(where)
+        if offset < 0 or offset + size > len(file_bytes):
             raise ModelError(
                 f"bytes {offset} to {offset + size} are not in '{self.path.name}', "
-                f"which has {len(content)}",
+                f"which has {len(file_bytes)}",
                 where,
                 "the .bin file does not belong to this .xml file, or is cut off",
             )
-        array_bytes = np.frombuffer(content, np.uint8, size, offset)[:expected_size]
+        array_bytes = np.frombuffer(file_bytes, np.uint8, size, offset)[:expected_size]
         if dtype == "bool" and array_bytes.size and array_bytes.max() > 1:
             raise ModelError("the bytes of a boolean Const must be 0 or 1", where)
         return array_bytes.view(numpy_dtype(dtype)).reshape(shape)

@@ -26,15 +26,17 @@ def read_xml(path: Path) -> Element:
         ModelError: The file is missing, too large, not well-formed XML, or has a document type.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_SIZE:
-            raise ModelError(f"the file has {size} bytes, more than {MAX_FILE_SIZE}", str(path))
-        text = path.read_bytes()
+        file_size = path.stat().st_size
+        if file_size > MAX_FILE_SIZE:
+            raise ModelError(
+                f"the file has {file_size} bytes, more than {MAX_FILE_SIZE}", str(path)
+            )
+        xml_bytes = path.read_bytes()
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", str(path)) from None
     parser = XMLParser(target=_RestrictedTreeBuilder(path))
     try:
-        parser.feed(text)
+        parser.feed(xml_bytes)
         root = parser.close()
     except ModelError:
         raise

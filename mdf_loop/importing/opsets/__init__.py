@@ -51,15 +51,15 @@ def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     converted_model = onnx.ModelProto()
     converted_model.CopyFrom(model)
     _normalize_domains(converted_model)
-    version = opset_of(converted_model)
-    if version > defs.onnx_opset_version():
+    opset_version = opset_of(converted_model)
+    if opset_version > defs.onnx_opset_version():
         raise UnsupportedError(
-            f"the model speaks opset {version}; the onnx package installed here knows opsets up "
+            f"the model speaks opset {opset_version}; the onnx package installed here knows opsets up "
             f"to {defs.onnx_opset_version()}",
             "$.opset_import",
             "install a newer onnx, or export with an older opset",
         )
-    converted_model = inline_same_opset(converted_model, version)
+    converted_model = inline_same_opset(converted_model, opset_version)
     converted_model = _expand_other_domains(converted_model)
     _check_domains(converted_model)
     while opset_of(converted_model) < OPSET:
@@ -79,11 +79,11 @@ def _normalize_domains(model: onnx.ModelProto) -> None:
             if opset.domain == ONNX_DOMAIN:
                 opset.domain = ""
     graphs = list(graphs_of(model.graph))
-    nodes = [node for graph in graphs for node in graph.node]
+    graph_nodes = [node for graph in graphs for node in graph.node]
     for function in model.functions:
         for function_node in function.node:
-            nodes.extend(_nested_nodes(function_node))
-    for node in nodes:
+            graph_nodes.extend(_nested_nodes(function_node))
+    for node in graph_nodes:
         if node.domain == ONNX_DOMAIN:
             node.domain = ""
 
@@ -102,14 +102,16 @@ def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
     if not any(node.domain for graph in graphs_of(model.graph) for node in graph.node):
         return model
     typed_model = infer_types(model)
-    names, version = NameGenerator(typed_model.graph), opset_of(typed_model)
-    opset_versions = {o.domain: int(o.version) for o in typed_model.opset_import}
+    name_generator, opset_version = NameGenerator(typed_model.graph), opset_of(typed_model)
+    opset_versions = {opset.domain: int(opset.version) for opset in typed_model.opset_import}
     for graph in graphs_of(typed_model.graph):
-        facts = Facts(graph, version)
+        facts = Facts(graph, opset_version)
         nodes: list[onnx.NodeProto] = []
         for index, node in enumerate(graph.node):
             if node.domain == MACHINE_LEARNING and node.op_type in ML_CONVERSIONS:
-                rewrite = Rewrite(node, facts, names, version, node_place("$.graph", node, index))
+                rewrite = Rewrite(
+                    node, facts, name_generator, opset_version, node_place("$.graph", node, index)
+                )
                 ML_CONVERSIONS[node.op_type](rewrite)
                 nodes.extend(rewrite.replacement)
                 continue
@@ -119,7 +121,9 @@ def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
                 if has_schema
                 else None
             )
-            nodes.extend([node] if definition is None else inline_call(definition, node, names))
+            nodes.extend(
+                [node] if definition is None else inline_call(definition, node, name_generator)
+            )
         del graph.node[:]
         graph.node.extend(nodes)
     return typed_model

@@ -42,11 +42,15 @@ class Facts:
 
     def defining_facts(self, name: str) -> Facts | None:
         """Return the facts of the graph that defines the value, or None."""
-        facts: Facts | None = self
-        while facts is not None:
-            if name in facts.types or name in facts.constants or name in facts.producers:
-                return facts
-            facts = facts.outer
+        candidate_facts: Facts | None = self
+        while candidate_facts is not None:
+            if (
+                name in candidate_facts.types
+                or name in candidate_facts.constants
+                or name in candidate_facts.producers
+            ):
+                return candidate_facts
+            candidate_facts = candidate_facts.outer
         return None
 
     def type(self, name: str) -> onnx.TypeProto | None:
@@ -72,7 +76,7 @@ class Facts:
         if type_proto is None or not type_proto.tensor_type.HasField("shape"):
             return None
         dims = type_proto.tensor_type.shape.dim
-        return tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
+        return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims)
 
     def value(self, name: str, depth: int = 0) -> Array | None:
         """Return the array of a small value that is constant in all runs, or None for any other value."""
@@ -87,24 +91,24 @@ class Facts:
     def _find_value(self, name: str, depth: int) -> Array | None:
         if name in self.constants:
             return _small_array(self.constants[name])
-        node = self.producers.get(name)
+        producer = self.producers.get(name)
         if (
-            node is None
-            or node.op_type in _OPERATORS_NEVER_CONSTANT
-            or row_of(node.op_type).is_random
-            or node.domain
+            producer is None
+            or producer.op_type in _OPERATORS_NEVER_CONSTANT
+            or row_of(producer.op_type).is_random
+            or producer.domain
             or depth > _MAX_CONSTANT_DEPTH
         ):
             return None
-        if node.op_type in ("Shape", "Size"):
-            return self._find_extents(node)
-        return self._compute_constant(node, name, depth)
+        if producer.op_type in ("Shape", "Size"):
+            return self._find_extents(producer)
+        return self._compute_constant(producer, name, depth)
 
     def _find_extents(self, node: onnx.NodeProto) -> Array | None:
         shape = self.shape(node.input[0])
         if shape is None:
             return None
-        attributes = {a.name: a.i for a in node.attribute}
+        attributes = {attribute.name: attribute.i for attribute in node.attribute}
         selected_extents = shape[attributes.get("start", 0) : attributes.get("end")]
         if None in selected_extents:
             return None
@@ -124,7 +128,7 @@ class Facts:
         if (
             shape is None
             or None in shape
-            or math.prod(n or 0 for n in shape) > _MAX_CONSTANT_ELEMENTS
+            or math.prod(extent or 0 for extent in shape) > _MAX_CONSTANT_ELEMENTS
         ):
             return None
         return _evaluate_node(node, name, feeds, self.version)
@@ -133,14 +137,14 @@ class Facts:
 def _evaluate_node(
     node: onnx.NodeProto, name: str, feeds: dict[str, Array], version: int
 ) -> Array | None:
-    inputs = [
+    input_infos = [
         helper.make_tensor_value_info(
-            key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            input_name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
         )
-        for key, array in feeds.items()
+        for input_name, array in feeds.items()
     ]
-    outputs = [onnx.ValueInfoProto(name=name)]
-    graph = helper.make_graph([node], "constant", inputs, outputs)
+    output_infos = [onnx.ValueInfoProto(name=name)]
+    graph = helper.make_graph([node], "constant", input_infos, output_infos)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
     try:
         from onnx.reference import ReferenceEvaluator  # a slow import that few files need
@@ -158,8 +162,8 @@ def _small_array(tensor: onnx.TensorProto) -> Array | None:
 
 
 def _declared_values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
-    for values in (graph.value_info, graph.output, graph.input):
-        yield from (value for value in values if value.HasField("type"))
+    for value_infos in (graph.value_info, graph.output, graph.input):
+        yield from (value_info for value_info in value_infos if value_info.HasField("type"))
 
 
 def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:

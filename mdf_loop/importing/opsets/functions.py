@@ -22,7 +22,11 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
     """Return ONNX's definition of an operator as a function at this opset and for these types, or None."""
     schema: Any = defs.get_schema(node.op_type, version, node.domain)
     if schema.has_function:
-        usable_versions = [v for v in schema.function_opset_versions if v <= version]
+        usable_versions = [
+            opset_version
+            for opset_version in schema.function_opset_versions
+            if opset_version <= version
+        ]
         if usable_versions:
             return _correct_onnx_faults(
                 parse_function(schema.get_function_with_opset_version(max(usable_versions)))
@@ -71,19 +75,21 @@ def _type_bytes(facts: Facts, name: str) -> bytes | None:
 
 
 def inline_call(
-    body: onnx.FunctionProto, node: onnx.NodeProto, names: NameGenerator
+    body: onnx.FunctionProto, node: onnx.NodeProto, name_generator: NameGenerator
 ) -> list[onnx.NodeProto]:
     """Return copies of a function's nodes with the input and output names of the calling node."""
     name_prefix = node.name or next((name for name in node.output if name), node.op_type)
     new_names = {"": ""}
     new_names.update(dict.fromkeys(body.input, ""))
     new_names.update(zip(body.input, node.input, strict=False))
-    output_pairs = zip(body.output, node.output, strict=False)
-    new_names.update({formal: actual for formal, actual in output_pairs if actual})
-    attributes = {a.name: a for a in body.attribute_proto}
-    attributes.update({a.name: a for a in _default_attributes(node)})
-    attributes.update({a.name: a for a in node.attribute})
-    copier = _NodeCopier(attributes, names, name_prefix)
+    output_name_pairs = zip(body.output, node.output, strict=False)
+    new_names.update(
+        {formal_name: actual_name for formal_name, actual_name in output_name_pairs if actual_name}
+    )
+    attributes = {attribute.name: attribute for attribute in body.attribute_proto}
+    attributes.update({attribute.name: attribute for attribute in _default_attributes(node)})
+    attributes.update({attribute.name: attribute for attribute in node.attribute})
+    copier = _NodeCopier(attributes, name_generator, name_prefix)
     return copier.copy_nodes(body.node, new_names)
 
 
@@ -92,7 +98,9 @@ def _default_attributes(node: onnx.NodeProto) -> Iterable[onnx.AttributeProto]:
         attributes = defs.get_schema(node.op_type, node.domain).attributes
     except defs.SchemaError:
         return ()
-    return (a.default_value for a in attributes.values() if a.default_value.name)
+    return (
+        attribute.default_value for attribute in attributes.values() if attribute.default_value.name
+    )
 
 
 class _NodeCopier:
@@ -107,7 +115,7 @@ class _NodeCopier:
         self, nodes: Iterable[onnx.NodeProto], new_names: dict[str, str]
     ) -> list[onnx.NodeProto]:
         """Return copies of the nodes, and add the names of their outputs to `new_names`."""
-        copies = []
+        node_copies = []
         for node in nodes:
             node_copy = onnx.NodeProto()
             node_copy.CopyFrom(node)
@@ -123,8 +131,8 @@ class _NodeCopier:
                 self._rename_body(body, dict(new_names))
             while node_copy.input and not node_copy.input[-1]:
                 node_copy.input.pop()
-            copies.append(node_copy)
-        return copies
+            node_copies.append(node_copy)
+        return node_copies
 
     def _local_name(self, name: str, new_names: dict[str, str]) -> str:
         if name and name not in new_names:
@@ -143,7 +151,7 @@ class _NodeCopier:
 
     def _rename_body(self, graph: onnx.GraphProto, new_names: dict[str, str]) -> None:
         local_names = dict.fromkeys(
-            [v.name for v in graph.input] + [t.name for t in graph.initializer]
+            [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
         )
         for name in local_names:
             new_names[name] = self.names.unique(f"{self.base}_{name}")

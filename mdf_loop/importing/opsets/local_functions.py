@@ -17,30 +17,34 @@ from mdf_loop.importing.opsets.functions import inline_call
 from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.weights import graphs_of
 
-Key = tuple[str, str, str]
+FunctionKey = tuple[str, str, str]
 Translate = Callable[[onnx.ModelProto], onnx.ModelProto]
 Replace = Callable[[onnx.NodeProto, onnx.FunctionProto, Facts, NameGenerator], list[onnx.NodeProto]]
 
 
-def function_key(function: onnx.FunctionProto) -> Key:
+def function_key(function: onnx.FunctionProto) -> FunctionKey:
     """Return the key of a function in the model file: domain, name and overload."""
     return (function.domain, function.name, function.overload)
 
 
-def called_key(node: onnx.NodeProto) -> Key:
+def called_key(node: onnx.NodeProto) -> FunctionKey:
     """Return the key of the function that a node would call: domain, operator type and overload."""
     return (node.domain, node.op_type, node.overload)
 
 
 def function_opset(function: onnx.FunctionProto, default: int) -> int:
     """Return the version of the standard ONNX operators in a function."""
-    return next((int(o.version) for o in function.opset_import if o.domain == ""), default)
+    return next(
+        (int(opset.version) for opset in function.opset_import if opset.domain == ""), default
+    )
 
 
 def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """Inline all calls of functions whose opset is that of the model."""
     functions = {
-        function_key(f): f for f in model.functions if function_opset(f, version) == version
+        function_key(function): function
+        for function in model.functions
+        if function_opset(function, version) == version
     }
     while _has_call(model, functions):
         _inline_calls(
@@ -53,11 +57,11 @@ def inline_other_opsets(
     model: onnx.ModelProto, version: int, translate: Translate
 ) -> onnx.ModelProto:
     """Inline all calls of functions with other opsets. The model is at the package's opset."""
-    functions = {function_key(f): f for f in model.functions}
+    functions = {function_key(function): function for function in model.functions}
     if not _has_call(model, functions):
         return model
     model = infer_types(model)
-    library = list(model.functions)
+    local_functions = list(model.functions)
 
     def inline_translated(
         node: onnx.NodeProto, function: onnx.FunctionProto, facts: Facts, names: NameGenerator
@@ -67,7 +71,7 @@ def inline_other_opsets(
             nodes, function.name, _input_types(node, facts), _output_names(node)
         )
         function_model = helper.make_model(
-            graph, opset_imports=list(function.opset_import), functions=library
+            graph, opset_imports=list(function.opset_import), functions=local_functions
         )
         translated_nodes = translate(function_model).graph.node
         return list(translated_nodes)
@@ -85,21 +89,21 @@ def _inline_unchanged(
 
 
 def _input_types(node: onnx.NodeProto, facts: Facts) -> list[onnx.ValueInfoProto]:
-    values = []
+    input_infos = []
     for name in dict.fromkeys(name for name in node.input if name):
-        value = onnx.ValueInfoProto(name=name)
+        input_info = onnx.ValueInfoProto(name=name)
         type_proto = facts.type(name)
         if type_proto is not None:
-            value.type.CopyFrom(type_proto)
-        values.append(value)
-    return values
+            input_info.type.CopyFrom(type_proto)
+        input_infos.append(input_info)
+    return input_infos
 
 
 def _output_names(node: onnx.NodeProto) -> list[onnx.ValueInfoProto]:
     return [onnx.ValueInfoProto(name=name) for name in node.output if name]
 
 
-def _has_call(model: onnx.ModelProto, functions: dict[Key, onnx.FunctionProto]) -> bool:
+def _has_call(model: onnx.ModelProto, functions: dict[FunctionKey, onnx.FunctionProto]) -> bool:
     nodes = (node for graph in graphs_of(model.graph) for node in graph.node)
     return bool(functions) and any(called_key(node) in functions for node in nodes)
 
@@ -107,7 +111,7 @@ def _has_call(model: onnx.ModelProto, functions: dict[Key, onnx.FunctionProto]) 
 def _inline_calls(
     graph: onnx.GraphProto,
     outer: Facts | None,
-    functions: dict[Key, onnx.FunctionProto],
+    functions: dict[FunctionKey, onnx.FunctionProto],
     names: NameGenerator,
     version: int,
     replace: Replace,

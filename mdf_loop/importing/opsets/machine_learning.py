@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from mdf_loop.importing.opsets.rewrite import Conversion, Rewrite
 from mdf_loop.ir import Array
 
-T = onnx.TensorProto
+TensorProto = onnx.TensorProto
 DOMAIN = "ai.onnx.ml"
 
 
@@ -27,8 +27,8 @@ def _array_feature_extractor(r: Rewrite) -> None:
     if rank > 1:
         r.add("Gather", [r.input(0), indices], to=r.output(), axis=rank - 1)
         return
-    gathered = r.add("Gather", [r.input(0), indices], axis=0)
-    r.add("Reshape", [gathered, r.add_ints([1, -1])], to=r.output())
+    gathered_elements = r.add("Gather", [r.input(0), indices], axis=0)
+    r.add("Reshape", [gathered_elements, r.add_ints([1, -1])], to=r.output())
 
 
 def _binarizer(r: Rewrite) -> None:
@@ -45,9 +45,9 @@ def _label_encoder(r: Rewrite) -> None:
         r.refuse(f"{keys.size} keys have {values.size} values")
     label_column = r.add("Reshape", [r.input(0), r.add_ints([-1, 1])])
     is_equal = r.add_cast(
-        r.add("Equal", [label_column, r.add_constant(keys.reshape(1, -1))]), T.INT64
+        r.add("Equal", [label_column, r.add_constant(keys.reshape(1, -1))]), TensorProto.INT64
     )
-    one = onnx.helper.make_tensor("one", T.INT64, [1], [1])
+    one = onnx.helper.make_tensor("one", TensorProto.INT64, [1], [1])
     always_equal = r.add("ConstantOfShape", [r.add("Shape", [label_column])], value=one)
     equality_matrix = r.add("Concat", [is_equal, always_equal], axis=1)
     key_index = r.add("ArgMax", [equality_matrix], axis=1, keepdims=0)
@@ -66,7 +66,10 @@ def _read_list(r: Rewrite, attribute: str) -> Array:
     for list_kind, dtype in _DTYPES_BY_LIST_KIND.items():
         list_attribute = r.get(f"{attribute}_{list_kind}")
         if list_attribute:
-            list_items = [m.decode() if isinstance(m, bytes) else m for m in list_attribute]
+            list_items = [
+                list_item.decode() if isinstance(list_item, bytes) else list_item
+                for list_item in list_attribute
+            ]
             return np.array(list_items, dtype)
     r.refuse(f"it has no {attribute}")
 

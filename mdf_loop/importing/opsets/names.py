@@ -22,9 +22,9 @@ class NameGenerator:
 
     def unique(self, base: str) -> str:
         """Return `base`, with a number appended if the name is used."""
-        name, number = base, 1
-        while name in self._used:
-            number += 1
-            name = f"{base}_{number}"
-        self._used.add(name)
-        return name
+        unique_name, suffix = base, 1
+        while unique_name in self._used:
+            suffix += 1
+            unique_name = f"{base}_{suffix}"
+        self._used.add(unique_name)
+        return unique_name

@@ -17,7 +17,7 @@ def lp_pool_18(r: Rewrite) -> None:
 
 
 def _is_dilated(r: Rewrite) -> bool:
-    return any(step != 1 for step in r.get("dilations", ()))
+    return any(dilation != 1 for dilation in r.get("dilations", ()))
 
 
 def grid_sample_20(r: Rewrite) -> None:

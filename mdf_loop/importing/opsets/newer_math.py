@@ -10,13 +10,14 @@ from onnx import helper
 
 from mdf_loop.importing.opsets.rewrite import Rewrite
 
-T = onnx.TensorProto
+TensorProto = onnx.TensorProto
 _BIT_WIDTHS: dict[int, int] = {
-    T.INT8: 8, T.INT16: 16, T.INT32: 32, T.INT64: 64,
-    T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64,
+    TensorProto.INT8: 8, TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64,
+    TensorProto.UINT8: 8, TensorProto.UINT16: 16, TensorProto.UINT32: 32, TensorProto.UINT64: 64,
 }  # fmt: skip
 _UNSIGNED_TYPES: dict[int, int] = {
-    T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64,
+    TensorProto.INT8: TensorProto.UINT8, TensorProto.INT16: TensorProto.UINT16,
+    TensorProto.INT32: TensorProto.UINT32, TensorProto.INT64: TensorProto.UINT64,
 }  # fmt: skip
 
 
@@ -49,23 +50,25 @@ def reduce_mean(r: Rewrite) -> None:
         "noop_with_empty_axes": r.get("noop_with_empty_axes", 0),
     }
     data = r.input(0)
-    total = r.add("ReduceSum", [data, axes], **reduction_attributes)
-    one = helper.make_tensor("one", T.INT64, [1], [1])
+    element_sum = r.add("ReduceSum", [data, axes], **reduction_attributes)
+    one = helper.make_tensor("one", TensorProto.INT64, [1], [1])
     ones = r.add("ConstantOfShape", [r.add("Shape", [data])], value=one)
     element_count = r.add("ReduceSum", [ones, axes], **reduction_attributes)
-    r.add("Div", [total, r.add("CastLike", [element_count, total])], to=r.output())
+    r.add("Div", [element_sum, r.add("CastLike", [element_count, element_sum])], to=r.output())
 
 
 def reduce_bool(r: Rewrite) -> None:
     """Replace a reduction of booleans by a reduction of the numbers 0 and 1."""
-    if r.dtype(r.input(0)) != T.BOOL:
+    if r.dtype(r.input(0)) != TensorProto.BOOL:
         r.add_copy()
         return
-    numbers = r.add_cast(r.input(0), T.UINT8)
-    inputs = [numbers, *r.node.input[1:]]
-    reduction_attributes = {a.name: helper.get_attribute_value(a) for a in r.node.attribute}
-    reduced = r.add(r.node.op_type, inputs, **reduction_attributes)
-    r.add_cast(reduced, T.BOOL, to=r.output())
+    integer_data = r.add_cast(r.input(0), TensorProto.UINT8)
+    inputs = [integer_data, *r.node.input[1:]]
+    reduction_attributes = {
+        attribute.name: helper.get_attribute_value(attribute) for attribute in r.node.attribute
+    }
+    reduced_data = r.add(r.node.op_type, inputs, **reduction_attributes)
+    r.add_cast(reduced_data, TensorProto.BOOL, to=r.output())
 
 
 def reduce_composed(r: Rewrite) -> None:
@@ -80,12 +83,14 @@ def reduce_composed(r: Rewrite) -> None:
         return
     dtype, data = r.dtype(r.input(0)), r.input(0)
     is_exact = r.node.op_type in ("ReduceL1", "ReduceSumSquare")
-    wide_data = data if is_exact or dtype not in _INTEGER_DTYPES else r.add_cast(data, T.DOUBLE)
-    reduced = _REDUCTIONS[r.node.op_type](r, wide_data, [axes] if axes else [])
+    wide_data = (
+        data if is_exact or dtype not in _INTEGER_DTYPES else r.add_cast(data, TensorProto.DOUBLE)
+    )
+    reduced_data = _REDUCTIONS[r.node.op_type](r, wide_data, [axes] if axes else [])
     if wide_data == data:
-        r.add("Identity", [reduced], to=r.output())
+        r.add("Identity", [reduced_data], to=r.output())
     else:
-        r.add_cast(reduced, dtype, to=r.output())
+        r.add_cast(reduced_data, dtype, to=r.output())
 
 
 def _add_reduction(
@@ -127,9 +132,10 @@ def _build_log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
             _add_reduction(r, "ReduceMax", data, axes),
         )
     )
-    powers = r.add("Exp", [r.add("Sub", [data, largest])])
+    exponentials = r.add("Exp", [r.add("Sub", [data, largest])])
     return r.add(
-        "Add", [r.add("Log", [_add_reduction(r, "ReduceSum", powers, axes)]), maximum_with_axes]
+        "Add",
+        [r.add("Log", [_add_reduction(r, "ReduceSum", exponentials, axes)]), maximum_with_axes],
     )
 
 
@@ -151,7 +157,7 @@ def cast(r: Rewrite) -> None:
 
 def equal_text(r: Rewrite) -> None:
     """Replace Equal of strings by a comparison of their indices among the distinct strings."""
-    if r.dtype(r.input(0)) != T.STRING:
+    if r.dtype(r.input(0)) != TensorProto.STRING:
         r.add_copy()
         return
     flat_shape = r.add_ints([-1])
@@ -166,14 +172,14 @@ def equal_text(r: Rewrite) -> None:
         ],
     )[2]
     element_counts = r.add("Concat", [r.add("Shape", [name]) for name in flat_texts], axis=0)
-    index_lists = r.add_all(
+    flat_indices = r.add_all(
         "Split",
         [indices, element_counts],
         [r.intermediate_name("left"), r.intermediate_name("right")],
     )
     index_arrays = [
-        r.add("Reshape", [index_list, r.add("Shape", [name])], allowzero=1)
-        for index_list, name in zip(index_lists, r.node.input, strict=True)
+        r.add("Reshape", [flat_index, r.add("Shape", [name])], allowzero=1)
+        for flat_index, name in zip(flat_indices, r.node.input, strict=True)
     ]
     r.add("Equal", index_arrays, to=r.output())
 
@@ -181,8 +187,8 @@ def equal_text(r: Rewrite) -> None:
 def bit_not(r: Rewrite) -> None:
     """Replace BitwiseNot by ~x = -1 - x, or largest - x for unsigned integers."""
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0))))
-    largest = np.iinfo(dtype).max if dtype.kind == "u" else -1
-    r.add("Sub", [r.add_constant(np.array(largest, dtype)), r.input(0)], to=r.output())
+    all_bits_set = np.iinfo(dtype).max if dtype.kind == "u" else -1
+    r.add("Sub", [r.add_constant(np.array(all_bits_set, dtype)), r.input(0)], to=r.output())
 
 
 def bit_and(r: Rewrite) -> None:
@@ -199,45 +205,50 @@ def bit_or(r: Rewrite) -> None:
 def bit_xor(r: Rewrite) -> None:
     """Replace BitwiseXor by a ^ b = a + b - 2 (a & b)."""
     number_sum, common_bits = _sum_and_common_bits(r)
-    union = r.add("Sub", [number_sum, common_bits])
-    r.add_cast(r.add("Sub", [union, common_bits]), r.dtype(r.input(0)), to=r.output())
+    bit_union = r.add("Sub", [number_sum, common_bits])
+    r.add_cast(r.add("Sub", [bit_union, common_bits]), r.dtype(r.input(0)), to=r.output())
 
 
 def _to_64_bits(r: Rewrite) -> tuple[list[str], int]:
     """Cast both integers to 64 bits with their signedness. Return them with their element type."""
     wide_dtype = (
-        T.INT64 if r.dtype(r.input(0)) not in (T.UINT8, T.UINT16, T.UINT32, T.UINT64) else T.UINT64
+        TensorProto.INT64
+        if r.dtype(r.input(0))
+        not in (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
+        else TensorProto.UINT64
     )
     return [r.add_cast(name, wide_dtype) for name in r.node.input], wide_dtype
 
 
 def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
-    numbers, _ = _to_64_bits(r)
-    return r.add("Add", numbers), _common_bits(r)
+    wide_numbers, _ = _to_64_bits(r)
+    return r.add("Add", wide_numbers), _common_bits(r)
 
 
 def _common_bits(r: Rewrite) -> str:
     """Return the bitwise AND of two integers as a 64-bit integer."""
-    numbers, wide_dtype = _to_64_bits(r)
+    wide_numbers, wide_dtype = _to_64_bits(r)
     dtype = helper.tensor_dtype_to_np_dtype(wide_dtype)
-    is_signed = wide_dtype == T.INT64
-    width = _BIT_WIDTHS[r.dtype(r.input(0))] - is_signed
-    powers = r.add_constant(np.array([2**k for k in range(width)], dtype=dtype))
+    is_signed = wide_dtype == TensorProto.INT64
+    bit_width = _BIT_WIDTHS[r.dtype(r.input(0))] - is_signed
+    powers = r.add_constant(np.array([2**bit_index for bit_index in range(bit_width)], dtype=dtype))
     two, zero = r.add_constant(np.array(2, dtype)), r.add_constant(np.array(0, dtype))
-    bits = []
-    for number in numbers:
-        column = r.add("Unsqueeze", [number, r.add_ints([-1])])
+    operand_bits = []
+    for wide_number in wide_numbers:
+        column = r.add("Unsqueeze", [wide_number, r.add_ints([-1])])
         lower_bits = r.add("Mod", [column, powers])  # Mod has the sign of the divisor
-        shifted = r.add("Div", [r.add("Sub", [column, lower_bits]), powers])
-        bits.append(r.add("Mod", [shifted, two]))
-    weights = r.add("Mul", [r.add("Mul", bits), powers])
-    common_bits = r.add("ReduceSum", [r.add_cast(weights, T.INT64), r.add_ints([-1])], keepdims=0)
+        shifted_column = r.add("Div", [r.add("Sub", [column, lower_bits]), powers])
+        operand_bits.append(r.add("Mod", [shifted_column, two]))
+    bit_values = r.add("Mul", [r.add("Mul", operand_bits), powers])
+    common_bits = r.add(
+        "ReduceSum", [r.add_cast(bit_values, TensorProto.INT64), r.add_ints([-1])], keepdims=0
+    )
     common_bits = r.add_cast(common_bits, wide_dtype)
     if is_signed:
-        is_negative = [r.add("Less", [number, zero]) for number in numbers]
-        lowest = r.add_constant(np.array(-(2**width), dtype))
-        sign = r.add("Where", [r.add("And", is_negative), lowest, zero])
-        common_bits = r.add("Add", [common_bits, sign])
+        is_negative = [r.add("Less", [wide_number, zero]) for wide_number in wide_numbers]
+        lowest_number = r.add_constant(np.array(-(2**bit_width), dtype))
+        sign_part = r.add("Where", [r.add("And", is_negative), lowest_number, zero])
+        common_bits = r.add("Add", [common_bits, sign_part])
     return common_bits
 
 
@@ -251,22 +262,24 @@ def bit_shift_28(r: Rewrite) -> None:
     if dtype not in _UNSIGNED_TYPES:
         r.add_copy()
         return
-    unsigned, width = _UNSIGNED_TYPES[dtype], _BIT_WIDTHS[dtype]
+    unsigned_type, bit_width = _UNSIGNED_TYPES[dtype], _BIT_WIDTHS[dtype]
     numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
     zero, max_shift, minus_one = (
-        r.add_constant(np.array(n, numpy_dtype)) for n in (0, width - 1, -1)
+        r.add_constant(np.array(number, numpy_dtype)) for number in (0, bit_width - 1, -1)
     )
     x, y = r.input(0), r.input(1)
     is_out_of_range = r.add("Or", [r.add("Less", [y, zero]), r.add("Greater", [y, max_shift])])
-    shift = r.add_cast(r.add("Where", [is_out_of_range, zero, y]), unsigned)
+    shift = r.add_cast(r.add("Where", [is_out_of_range, zero, y]), unsigned_type)
     is_right_shift = r.get("direction") == "RIGHT"
     is_negative = r.add("Less", [x, zero])
-    nonnegative = (
+    nonnegative_number = (
         r.add("Where", [is_negative, r.add("Sub", [minus_one, x]), x]) if is_right_shift else x
     )
-    bits = r.add_cast(nonnegative, unsigned)
-    shifted = r.add_cast(r.add("BitShift", [bits, shift], direction=r.get("direction")), dtype)
-    shifted_or_zero = r.add("Where", [is_out_of_range, zero, shifted])
+    bits = r.add_cast(nonnegative_number, unsigned_type)
+    shifted_number = r.add_cast(
+        r.add("BitShift", [bits, shift], direction=r.get("direction")), dtype
+    )
+    shifted_or_zero = r.add("Where", [is_out_of_range, zero, shifted_number])
     if not is_right_shift:
         r.add("Identity", [shifted_or_zero], to=r.output())
         return
@@ -289,7 +302,7 @@ def space_to_depth(r: Rewrite) -> None:
 
 def is_half_range(r: Rewrite) -> bool:
     """Return True if a Range computes half-precision floats, which are new in 27."""
-    return r.dtype(r.input(0)) in (T.FLOAT16, T.BFLOAT16)
+    return r.dtype(r.input(0)) in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def range_27(r: Rewrite) -> None:
@@ -318,45 +331,48 @@ def cum_prod(r: Rewrite) -> None:
 def _extents_around_axis(r: Rewrite, shape: str) -> str:
     """Return three extents: the product before the axis, the axis itself, the product after it."""
     rank = r.rank(r.input(0))
-    axis = r.add("Mod", [r.add_cast(r.input(1), T.INT64), r.add_constant(np.array(rank))])
+    axis = r.add("Mod", [r.add_cast(r.input(1), TensorProto.INT64), r.add_constant(np.array(rank))])
     axis = r.add("Reshape", [axis, r.add_ints([1])])
     indices, one = r.add_ints(range(rank)), r.add_ints([1])
     side_extents = [
-        r.add("Where", [r.add(side, [indices, axis]), shape, one]) for side in ("Less", "Greater")
+        r.add("Where", [r.add(comparison, [indices, axis]), shape, one])
+        for comparison in ("Less", "Greater")
     ]
-    extent_before, extent_after = (r.add("ReduceProd", [side], keepdims=1) for side in side_extents)
+    extent_before, extent_after = (
+        r.add("ReduceProd", [side_extent], keepdims=1) for side_extent in side_extents
+    )
     return r.add("Concat", [extent_before, r.add("Gather", [shape, axis]), extent_after], axis=0)
 
 
 def _cumulative_product(r: Rewrite, data: str, axis: int, to: str) -> None:
     dtype = r.dtype(r.input(0))
-    row_axis = r.add_ints([axis])
+    scan_axis = r.add_ints([axis])
     shape = r.add("Shape", [data])
     ones = r.add("ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1]))
-    first_ones = r.add("Slice", [ones, r.add_ints([0]), r.add_ints([1]), row_axis])
-    initial = r.add("Squeeze", [first_ones, row_axis])
+    first_ones = r.add("Slice", [ones, r.add_ints([0]), r.add_ints([1]), scan_axis])
+    initial_product = r.add("Squeeze", [first_ones, scan_axis])
     body_value_names = [
-        r.intermediate_name(word) for word in ("so_far", "factor", "product", "row")
+        r.intermediate_name(suffix) for suffix in ("so_far", "factor", "product", "row")
     ]
-    row = body_value_names[0] if r.get("exclusive", 0) else body_value_names[2]
+    row_name = body_value_names[0] if r.get("exclusive", 0) else body_value_names[2]
     body = helper.make_graph(
         [
             helper.make_node("Mul", body_value_names[:2], [body_value_names[2]]),
-            helper.make_node("Identity", [row], [body_value_names[3]]),
+            helper.make_node("Identity", [row_name], [body_value_names[3]]),
         ],
         "running_product",
         [helper.make_tensor_value_info(name, dtype, None) for name in body_value_names[:2]],
         [helper.make_tensor_value_info(name, dtype, None) for name in body_value_names[2:]],
     )
-    direction = [r.get("reverse", 0)]
+    scan_directions = [r.get("reverse", 0)]
     r.add_all(
         "Scan",
-        [initial, data],
+        [initial_product, data],
         [r.intermediate_name("last"), to],
         body=body,
         num_scan_inputs=1,
         scan_input_axes=[axis],
         scan_output_axes=[axis],
-        scan_input_directions=direction,
-        scan_output_directions=direction,
+        scan_input_directions=scan_directions,
+        scan_output_directions=scan_directions,
     )

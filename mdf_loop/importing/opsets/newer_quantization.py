@@ -16,8 +16,8 @@ from onnx import helper
 from mdf_loop.importing.opsets.newer_shapes import extent_of
 from mdf_loop.importing.opsets.rewrite import Rewrite
 
-T = onnx.TensorProto
-_EIGHT_BIT_TYPES = (T.INT8, T.UINT8)
+TensorProto = onnx.TensorProto
+_EIGHT_BIT_TYPES = (TensorProto.INT8, TensorProto.UINT8)
 
 
 def quantize_19(r: Rewrite) -> None:
@@ -30,8 +30,10 @@ def quantize_19(r: Rewrite) -> None:
 
 def quantize_21(r: Rewrite) -> None:
     """Downgrade QuantizeLinear: write the output dtype as a zero point, expand blocks and 16-bit integers."""
-    dtype_out = r.get("output_dtype", 0) or (r.dtype(r.input(2)) if r.input(2) else T.UINT8)
-    if r.get("block_size", 0) or dtype_out in (T.INT16, T.UINT16):
+    dtype_out = r.get("output_dtype", 0) or (
+        r.dtype(r.input(2)) if r.input(2) else TensorProto.UINT8
+    )
+    if r.get("block_size", 0) or dtype_out in (TensorProto.INT16, TensorProto.UINT16):
         _quantize(r, dtype_out)
         return
     inputs = list(r.node.input)
@@ -56,15 +58,18 @@ def quantize_23(r: Rewrite) -> None:
 
 def dequantize_21(r: Rewrite) -> None:
     """Downgrade DequantizeLinear: expand blocks and 16-bit integers, which are new in 21."""
-    if not r.get("block_size", 0) and r.dtype(r.input(0)) not in (T.INT16, T.UINT16):
+    if not r.get("block_size", 0) and r.dtype(r.input(0)) not in (
+        TensorProto.INT16,
+        TensorProto.UINT16,
+    ):
         r.add_copy(drop=("block_size",))
         return
-    numbers = r.add_cast(r.input(0), T.INT32)
+    integer_data = r.add_cast(r.input(0), TensorProto.INT32)
     if r.input(2):
-        zero = r.add_cast(_broadcast_to_data(r, r.input(2)), T.INT32)
-        numbers = r.add("Sub", [numbers, zero])
-    real_numbers = r.add_cast(numbers, r.dtype(r.input(1)))
-    r.add("Mul", [real_numbers, _broadcast_to_data(r, r.input(1))], to=r.output())
+        zero_point = r.add_cast(_broadcast_to_data(r, r.input(2)), TensorProto.INT32)
+        integer_data = r.add("Sub", [integer_data, zero_point])
+    real_data = r.add_cast(integer_data, r.dtype(r.input(1)))
+    r.add("Mul", [real_data, _broadcast_to_data(r, r.input(1))], to=r.output())
 
 
 def dequantize_23(r: Rewrite) -> None:
@@ -78,36 +83,40 @@ def dequantize_23(r: Rewrite) -> None:
 def q_linear_mat_mul_21(r: Rewrite) -> None:
     """Cast float16 scales to float32, the only dtype of scales before 21."""
     inputs = list(r.node.input)
-    for position in (1, 4, 6):
-        if r.dtype(inputs[position]) == T.FLOAT16:
-            inputs[position] = r.add_cast(inputs[position], T.FLOAT)
+    for scale_index in (1, 4, 6):
+        if r.dtype(inputs[scale_index]) == TensorProto.FLOAT16:
+            inputs[scale_index] = r.add_cast(inputs[scale_index], TensorProto.FLOAT)
     r.add_copy(inputs)
 
 
 def _quantize(r: Rewrite, dtype_out: int) -> None:
     """Add nodes that scale, round to even, and clip to the range of the dtype."""
-    limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype_out))
-    numbers = r.add_cast(r.input(0), r.dtype(r.input(1)))
-    scaled = r.add("Div", [numbers, _broadcast_to_data(r, r.input(1))])
-    rounded = r.add("Round", [r.add_cast(scaled, T.FLOAT)])
+    dtype_range = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype_out))
+    real_data = r.add_cast(r.input(0), r.dtype(r.input(1)))
+    scaled_data = r.add("Div", [real_data, _broadcast_to_data(r, r.input(1))])
+    rounded_data = r.add("Round", [r.add_cast(scaled_data, TensorProto.FLOAT)])
     if r.input(2):
-        rounded = r.add("Add", [rounded, r.add_cast(_broadcast_to_data(r, r.input(2)), T.FLOAT)])
-    lowest, highest = (r.add_constant(np.array(n, np.float32)) for n in (limits.min, limits.max))
-    r.add_cast(r.add("Clip", [rounded, lowest, highest]), dtype_out, to=r.output())
+        rounded_data = r.add(
+            "Add", [rounded_data, r.add_cast(_broadcast_to_data(r, r.input(2)), TensorProto.FLOAT)]
+        )
+    lower_limit, upper_limit = (
+        r.add_constant(np.array(limit, np.float32)) for limit in (dtype_range.min, dtype_range.max)
+    )
+    r.add_cast(r.add("Clip", [rounded_data, lower_limit, upper_limit]), dtype_out, to=r.output())
 
 
 def _broadcast_to_data(r: Rewrite, name: str) -> str:
     """Return scales or zero points in a shape that broadcasts to the data."""
-    rank, name_rank = r.rank(r.input(0)), r.rank(name)
+    data_rank, parameter_rank = r.rank(r.input(0)), r.rank(name)
     axis = r.get("axis", 1)
-    axis_index = axis + rank if axis < 0 else axis
+    axis_index = axis + data_rank if axis < 0 else axis
     block_size = r.get("block_size", 0)
     if block_size:
-        zero, one = (r.add_constant(np.array(n, np.int64)) for n in (0, 1))
+        zero, one = (r.add_constant(np.array(integer, np.int64)) for integer in (0, 1))
         length = r.add("Squeeze", [extent_of(r, r.input(0), axis_index)])
         row_indices = r.add("Range", [zero, length, one])
         block_indices = r.add("Div", [row_indices, r.add_constant(np.array(block_size, np.int64))])
         return r.add("Gather", [name, block_indices], axis=axis_index)
-    if name_rank != 1:
+    if parameter_rank != 1:
         return name
-    return r.add("Reshape", [name, r.add_ints([-1] + [1] * (rank - 1 - axis_index))])
+    return r.add("Reshape", [name, r.add_ints([-1] + [1] * (data_rank - 1 - axis_index))])

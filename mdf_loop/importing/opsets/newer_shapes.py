@@ -7,7 +7,7 @@ import onnx
 
 from mdf_loop.importing.opsets.rewrite import Rewrite
 
-T = onnx.TensorProto
+TensorProto = onnx.TensorProto
 
 
 def split_18(r: Rewrite) -> None:
@@ -55,12 +55,12 @@ def pad_18(r: Rewrite) -> None:
     """Downgrade Pad: extend the padding of some axes by zeros for the other axes."""
     axes = r.input(3)
     if not axes:
-        r.add_copy([r.input(i) for i in range(3)])
+        r.add_copy([r.input(input_index) for input_index in range(3)])
         return
     rank = r.rank(r.input(0))
     if r.facts.value(axes) is None:
         rank_constant = r.add_ints([rank])
-        nonnegative_axes = r.add("Mod", [r.add_cast(axes, T.INT64), rank_constant])
+        nonnegative_axes = r.add("Mod", [r.add_cast(axes, TensorProto.INT64), rank_constant])
         positions = r.add(
             "Concat", [nonnegative_axes, r.add("Add", [nonnegative_axes, rank_constant])], axis=0
         )
@@ -104,7 +104,7 @@ def resize_18(r: Rewrite) -> None:
         r.add_copy()
         return
     axes = r.get("axes")
-    inputs = [r.input(i) for i in range(4)]
+    inputs = [r.input(input_index) for input_index in range(4)]
     if axes is not None:
         rank = r.rank(r.input(0))
         axis_numbers = [axis % rank for axis in axes]
@@ -115,22 +115,22 @@ def resize_18(r: Rewrite) -> None:
 
 
 def _extend_to_all_axes(r: Rewrite, axis_numbers: list[int], rank: int) -> list[str]:
-    region_name, scales, sizes = r.input(1), r.input(2), r.input(3)
-    if region_name and r.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+    region, scales, sizes = r.input(1), r.input(2), r.input(3)
+    if region and r.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         full_region = r.add_constant(np.array([0] * rank + [1] * rank, dtype=np.float32))
         positions = r.add_ints([*axis_numbers, *(axis + rank for axis in axis_numbers)])
-        if r.dtype(region_name) != 1:
+        if r.dtype(region) != 1:
             r.refuse("its region is not float32")
-        region_name = r.add("ScatterElements", [full_region, positions, region_name], axis=0)
+        region = r.add("ScatterElements", [full_region, positions, region], axis=0)
     else:
-        region_name = ""
+        region = ""
     if scales:
         ones = r.add_constant(np.ones(rank, dtype=np.float32))
         scales = r.add("ScatterElements", [ones, r.add_ints(axis_numbers), scales], axis=0)
     if sizes:
         extents = r.add("Shape", [r.input(0)])
         sizes = r.add("ScatterElements", [extents, r.add_ints(axis_numbers), sizes], axis=0)
-    return [region_name, scales, sizes]
+    return [region, scales, sizes]
 
 
 def optional_get_element_18(r: Rewrite) -> None:
@@ -161,7 +161,7 @@ def tensor_scatter(r: Rewrite) -> None:
     rank = r.rank(cache)
     axis = r.get("axis", -2) % rank
     length = r.add("Squeeze", [extent_of(r, update, axis)])
-    zero, one = (r.add_constant(np.array(n, dtype=np.int64)) for n in (0, 1))
+    zero, one = (r.add_constant(np.array(integer, dtype=np.int64)) for integer in (0, 1))
     indices = r.add("Range", [zero, length, one])
     trailing_axes = r.add_ints(list(range(1, rank - axis)))
     if rank - axis > 1:

@@ -20,8 +20,8 @@ def broadcast(r: Rewrite) -> None:
     second_input = r.input(1)
     if r.get("broadcast", 0) and axis is not None:
         first_rank, second_rank = r.rank(r.input(0)), r.rank(second_input)
-        start = axis + first_rank if axis < 0 else axis
-        trailing_axis_count = first_rank - start - second_rank
+        first_axis = axis + first_rank if axis < 0 else axis
+        trailing_axis_count = first_rank - first_axis - second_rank
         if trailing_axis_count > 0:
             axes = list(range(second_rank, second_rank + trailing_axis_count))
             second_input = r.add("Unsqueeze", [second_input], axes=axes)
@@ -57,8 +57,8 @@ def clip_6(r: Rewrite) -> None:
 
     The defaults of opset 6 are the limits of float32.
     """
-    low, high = float(r.get("min", -np.inf)), float(r.get("max", np.inf))
-    r.add_copy(drop=("consumed_inputs",), min=low, max=high)
+    lower_bound, upper_bound = float(r.get("min", -np.inf)), float(r.get("max", np.inf))
+    r.add_copy(drop=("consumed_inputs",), min=lower_bound, max=upper_bound)
 
 
 def clip_11(r: Rewrite) -> None:
@@ -66,11 +66,11 @@ def clip_11(r: Rewrite) -> None:
     dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
     largest_float32 = float(np.finfo(np.float32).max)
     with np.errstate(over="ignore"):
-        low = np.array(r.get("min", -largest_float32)).astype(dtype)
-        high = np.array(r.get("max", largest_float32)).astype(dtype)
+        lower_bound = np.array(r.get("min", -largest_float32)).astype(dtype)
+        upper_bound = np.array(r.get("max", largest_float32)).astype(dtype)
     limit_names = [
-        "" if np.isinf(limit) and (limit > 0) == is_upper else r.add_constant(limit)
-        for limit, is_upper in ((low, False), (high, True))
+        "" if np.isinf(bound) and (bound > 0) == is_upper else r.add_constant(bound)
+        for bound, is_upper in ((lower_bound, False), (upper_bound, True))
     ]
     r.add_copy([r.input(0), *limit_names], drop=("min", "max"))
 

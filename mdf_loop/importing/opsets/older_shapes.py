@@ -21,19 +21,19 @@ def concat_4(r: Rewrite) -> None:
 
 def split_2(r: Rewrite) -> None:
     """Upgrade Split: turn the lengths of the parts into an attribute, and write the default axis 0."""
-    lengths = r.get("split")
+    part_lengths = r.get("split")
     if r.input(1):
-        lengths = r.numbers(r.input(1))
-    split_attribute = {} if lengths is None else {"split": list(lengths)}
+        part_lengths = r.numbers(r.input(1))
+    split_attribute = {} if part_lengths is None else {"split": list(part_lengths)}
     r.add_copy([r.input(0)], axis=r.get("axis", 0), **split_attribute)
 
 
 def split_13(r: Rewrite) -> None:
     """Upgrade Split: turn the lengths of the parts into an input."""
-    lengths = r.get("split")
+    part_lengths = r.get("split")
     inputs = [r.input(0)]
-    if lengths is not None:
-        inputs.append(r.add_constant(np.array(lengths, dtype=np.int64)))
+    if part_lengths is not None:
+        inputs.append(r.add_constant(np.array(part_lengths, dtype=np.int64)))
     r.add_copy(inputs, drop=("split",))
 
 
@@ -45,32 +45,38 @@ def pad_2(r: Rewrite) -> None:
 def pad_11(r: Rewrite) -> None:
     """Upgrade Pad: turn the padding lengths and the filling value into inputs."""
     inputs = [r.input(0), r.add_constant(np.array(r.get("pads"), dtype=np.int64))]
-    value = r.get("value", 0.0)
-    if value:
+    fill_value = r.get("value", 0.0)
+    if fill_value:
         dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
-        inputs.append(r.add_constant(np.array(value).astype(dtype)))
+        inputs.append(r.add_constant(np.array(fill_value).astype(dtype)))
     r.add_copy(inputs, drop=("pads", "value"))
 
 
 def slice_10(r: Rewrite) -> None:
     """Upgrade Slice: turn starts, ends and axes into inputs."""
-    names = ("starts", "ends", "axes")
-    lists = [r.get(name) for name in names if r.get(name) is not None]
-    r.add_copy([r.input(0), *(r.add_ints(numbers) for numbers in lists)], drop=names)
+    attribute_names = ("starts", "ends", "axes")
+    index_lists = [
+        r.get(attribute_name)
+        for attribute_name in attribute_names
+        if r.get(attribute_name) is not None
+    ]
+    r.add_copy(
+        [r.input(0), *(r.add_ints(indices) for indices in index_lists)], drop=attribute_names
+    )
 
 
 def tile_6(r: Rewrite) -> None:
     """Upgrade Tile: turn one axis and its repeats into a list of repeats for all axes."""
-    (tiles,), (axis,) = r.numbers(r.input(1)), r.numbers(r.input(2))
+    (repeat_count,), (axis,) = r.numbers(r.input(1)), r.numbers(r.input(2))
     repeats = np.ones(r.rank(r.input(0)), dtype=np.int64)
-    repeats[axis] = tiles
+    repeats[axis] = repeat_count
     r.add_copy([r.input(0), r.add_constant(repeats)])
 
 
 def top_k_10(r: Rewrite) -> None:
     """Upgrade TopK: turn the count into an input."""
-    count = r.add_constant(np.array([r.get("k")], dtype=np.int64))
-    r.add_copy([r.input(0), count], drop=("k",))
+    top_count = r.add_constant(np.array([r.get("k")], dtype=np.int64))
+    r.add_copy([r.input(0), top_count], drop=("k",))
 
 
 def scatter_11(r: Rewrite) -> None:

@@ -88,20 +88,24 @@ class Rewrite:
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> Sequence[str]:
         """Add a node with several outputs, and return their names. Attributes with the value None are omitted."""
-        stated_attributes = {key: value for key, value in attributes.items() if value is not None}
-        own_outputs = set(outputs) & set(self.node.output) - {""}
-        name = self.node.name if own_outputs else ""
-        node = helper.make_node(op_type, list(inputs), list(outputs), name)
+        stated_attributes = {
+            attribute_name: attribute_value
+            for attribute_name, attribute_value in attributes.items()
+            if attribute_value is not None
+        }
+        original_outputs = set(outputs) & set(self.node.output) - {""}
+        node_name = self.node.name if original_outputs else ""
+        node = helper.make_node(op_type, list(inputs), list(outputs), node_name)
         node.attribute.extend(attribute_protos(op_type, stated_attributes))
         self.replacement.append(node)
         return outputs
 
     def add_constant(self, array: Array) -> str:
         """Add a constant array, and return its name."""
-        name = self.intermediate_name("constant")
+        constant_name = self.intermediate_name("constant")
         tensor = numpy_helper.from_array(array)
-        self.replacement.append(helper.make_node("Constant", [], [name], value=tensor))
-        return name
+        self.replacement.append(helper.make_node("Constant", [], [constant_name], value=tensor))
+        return constant_name
 
     def add_ints(self, numbers: Sequence[int]) -> str:
         """Add a constant list of integers, and return its name."""
@@ -109,10 +113,12 @@ class Rewrite:
 
     def add_cast(self, name: str, dtype: int, to: str = "") -> str:
         """Add a Cast, and return the name of its output, which is `to` if stated."""
-        name_out = to or self.intermediate_name("Cast")
+        output_name = to or self.intermediate_name("Cast")
         node_name = self.node.name if to else ""
-        self.replacement.append(helper.make_node("Cast", [name], [name_out], node_name, to=dtype))
-        return name_out
+        self.replacement.append(
+            helper.make_node("Cast", [name], [output_name], node_name, to=dtype)
+        )
+        return output_name
 
     def add_copy(
         self,
@@ -130,7 +136,11 @@ class Rewrite:
         if outputs is not None:
             node_copy.output[:] = outputs
         removed_attributes = {*drop, *attributes}
-        remaining_attributes = [a for a in node_copy.attribute if a.name not in removed_attributes]
+        remaining_attributes = [
+            attribute
+            for attribute in node_copy.attribute
+            if attribute.name not in removed_attributes
+        ]
         del node_copy.attribute[:]
         node_copy.attribute.extend(remaining_attributes)
         node_copy.attribute.extend(attribute_protos(self.node.op_type, attributes))
@@ -153,7 +163,7 @@ Predicate = Callable[[Rewrite], bool]
 
 
 def _without_trailing_empty(inputs: Sequence[str]) -> list[str]:
-    names = list(inputs)
-    while names and not names[-1]:
-        names.pop()
-    return names
+    input_names = list(inputs)
+    while input_names and not input_names[-1]:
+        input_names.pop()
+    return input_names

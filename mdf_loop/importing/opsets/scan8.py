@@ -44,12 +44,12 @@ def _sample_values(
 ) -> list[onnx.ValueInfoProto]:
     """Return renamed declarations of values for one sample. Values from `first_row` on have a time axis."""
     sample_values = []
-    for position, (value, name) in enumerate(zip(values, names, strict=True)):
+    for value_index, (value, sample_name) in enumerate(zip(values, names, strict=True)):
         value_copy = onnx.ValueInfoProto()
         value_copy.CopyFrom(value)
-        value_copy.name = name
+        value_copy.name = sample_name
         tensor = value_copy.type.tensor_type
-        if position >= first_row and tensor.HasField("shape"):
+        if value_index >= first_row and tensor.HasField("shape"):
             dims = list(tensor.shape.dim)
             del tensor.shape.dim[:]
             tensor.shape.dim.add()

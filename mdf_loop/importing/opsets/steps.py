@@ -33,7 +33,7 @@ _MAX_NODES = 1_000_000
 
 def opset_of(model: onnx.ModelProto) -> int:
     """Return the version of the standard ONNX operators, or the package's opset if the model uses none."""
-    return next((int(o.version) for o in model.opset_import if o.domain == ""), OPSET)
+    return next((int(opset.version) for opset in model.opset_import if opset.domain == ""), OPSET)
 
 
 def set_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
@@ -46,29 +46,35 @@ def set_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 
 def upgrade(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model upgraded by one opset."""
-    version = opset_of(model) + 1
+    next_version = opset_of(model) + 1
     converted_model = _convert_nodes(
-        model, lambda node: (node.op_type, version) in UPGRADES, _upgrade_by_table(version)
+        model,
+        lambda node: (node.op_type, next_version) in UPGRADES,
+        _upgrade_by_table(next_version),
     )
-    return set_opset(converted_model or model, version)
+    return set_opset(converted_model or model, next_version)
 
 
 def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model downgraded by one opset."""
-    version = opset_of(model)
+    current_version = opset_of(model)
     while (
         expanded_model := _convert_nodes(
-            model, lambda n: _is_definition_new(n, version), _expand_definition(version)
+            model,
+            lambda node: _is_definition_new(node, current_version),
+            _expand_definition(current_version),
         )
     ) is not None:
         model = expanded_model
     model = (
         _convert_nodes(
-            model, lambda node: _is_definition_new(node, version), _downgrade_by_table(version)
+            model,
+            lambda node: _is_definition_new(node, current_version),
+            _downgrade_by_table(current_version),
         )
         or model
     )
-    return set_opset(model, version - 1)
+    return set_opset(model, current_version - 1)
 
 
 def _upgrade_by_table(version: int) -> NodeConversion:
@@ -95,10 +101,10 @@ def _downgrade_by_table(version: int) -> NodeConversion:
 
 def _expand_definition(version: int) -> NodeConversion:
     def convert(r: Rewrite) -> Nodes | None:
-        key = (r.node.op_type, version)
-        if key in EXPANSION_CONDITIONS:
-            is_expanded = EXPANSION_CONDITIONS[key](r)
-        elif key in DOWNGRADES or not _is_definition_new(r.node, version):
+        downgrade_key = (r.node.op_type, version)
+        if downgrade_key in EXPANSION_CONDITIONS:
+            is_expanded = EXPANSION_CONDITIONS[downgrade_key](r)
+        elif downgrade_key in DOWNGRADES or not _is_definition_new(r.node, version):
             return None
         else:
             is_expanded = not _exists(r.node.op_type, version - 1) or _uses_new_features(r, version)
@@ -153,9 +159,10 @@ def _has_new_type(r: Rewrite, version: int) -> bool:
 
 
 @functools.cache
-def _added_types(op_type: str, version: int, side: str, index: int) -> frozenset[str]:
+def _added_types(op_type: str, version: int, inputs_or_outputs: str, index: int) -> frozenset[str]:
     current_types, previous_types = (
-        _allowed_types(op_type, v, side, index) for v in (version, version - 1)
+        _allowed_types(op_type, opset_version, inputs_or_outputs, index)
+        for opset_version in (version, version - 1)
     )
     return current_types - previous_types if previous_types else frozenset()
 
@@ -163,10 +170,10 @@ def _added_types(op_type: str, version: int, side: str, index: int) -> frozenset
 def _allowed_types(op_type: str, version: int, side: str, index: int) -> frozenset[str]:
     if not _exists(op_type, version):
         return frozenset()
-    formals = getattr(defs.get_schema(op_type, version, ""), side)
-    if not formals:
+    formal_parameters = getattr(defs.get_schema(op_type, version, ""), side)
+    if not formal_parameters:
         return frozenset()
-    return frozenset(formals[min(index, len(formals) - 1)].types)
+    return frozenset(formal_parameters[min(index, len(formal_parameters) - 1)].types)
 
 
 def _type_word(type_proto: onnx.TypeProto) -> str:
@@ -174,8 +181,8 @@ def _type_word(type_proto: onnx.TypeProto) -> str:
         return f"seq({_type_word(type_proto.sequence_type.elem_type)})"
     if type_proto.HasField("optional_type"):
         return f"optional({_type_word(type_proto.optional_type.elem_type)})"
-    name = onnx.TensorProto.DataType.Name(type_proto.tensor_type.elem_type).lower()
-    return f"tensor({name})"
+    type_name = onnx.TensorProto.DataType.Name(type_proto.tensor_type.elem_type).lower()
+    return f"tensor({type_name})"
 
 
 def _convert_nodes(
@@ -230,8 +237,8 @@ class _GraphConverter:
     def _convert_node(self, node: onnx.NodeProto, facts: Facts, place: str) -> Nodes:
         if not self.is_affected(node):
             return [node]
-        replacement = self.convert(Rewrite(node, facts, self.names, self.version, place))
-        if replacement is None:
+        replacement_nodes = self.convert(Rewrite(node, facts, self.names, self.version, place))
+        if replacement_nodes is None:
             return [node]
         self.has_changed = True
-        return replacement
+        return replacement_nodes

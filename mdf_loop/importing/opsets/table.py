@@ -29,7 +29,10 @@ _OPERATORS_WITH_CONSUMED_INPUTS = (
 _OPERATORS_WITH_BROADCAST = "Add Sub Mul Div Pow And Or Xor Equal Greater Less"
 
 UPGRADES: dict[tuple[str, int], Conversion] = {
-    **{(name, 6): older_math.drop_consumed for name in _OPERATORS_WITH_CONSUMED_INPUTS.split()},
+    **{
+        (op_type, 6): older_math.drop_consumed
+        for op_type in _OPERATORS_WITH_CONSUMED_INPUTS.split()
+    },
     **{(name, 7): older_math.broadcast for name in _OPERATORS_WITH_BROADCAST.split()},
     **{(name, 13): older_math.softmax_13 for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(name, 13): older_math.axes_to_input for name in ("Squeeze", "Unsqueeze", "ReduceSum")},
@@ -74,7 +77,11 @@ DOWNGRADES: dict[tuple[str, int], Conversion] = {
     },
     **{(name, 18): newer_math.reduce_composed for name in _COMPOSED_REDUCTIONS.split()},
     **{(name, 20): newer_math.reduce_bool for name in ("ReduceMax", "ReduceMin")},
-    **{(name, v): newer_math.cast for name in ("Cast", "CastLike") for v in (19, 24)},
+    **{
+        (name, opset_version): newer_math.cast
+        for name in ("Cast", "CastLike")
+        for opset_version in (19, 24)
+    },
     ("AveragePool", 19): newer_layers.average_pool_19,
     ("BitShift", 28): newer_math.bit_shift_28,
     ("BitwiseAnd", 18): newer_math.bit_and,

@@ -46,19 +46,21 @@ def remove_weights(
     model: onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, Callable[[onnx.ModelProto], onnx.ModelProto]]:
     """Return the model without large weights, and a function that restores the weights."""
-    large_tensors = [t for t in tensors_of(model.graph) if len(t.raw_data) > _MAX_WEIGHT_BYTES]
-    weights = [(tensor.raw_data, tensor.doc_string) for tensor in large_tensors]
-    for number, tensor in enumerate(large_tensors):
+    large_tensors = [
+        tensor for tensor in tensors_of(model.graph) if len(tensor.raw_data) > _MAX_WEIGHT_BYTES
+    ]
+    weight_fields = [(tensor.raw_data, tensor.doc_string) for tensor in large_tensors]
+    for weight_index, tensor in enumerate(large_tensors):
         tensor.ClearField("raw_data")
-        tensor.doc_string = f"{_PLACEHOLDER_PREFIX}{number}"
+        tensor.doc_string = f"{_PLACEHOLDER_PREFIX}{weight_index}"
     light_model = onnx.ModelProto()
     light_model.CopyFrom(model)
 
     def restore(processed: onnx.ModelProto) -> onnx.ModelProto:
         for tensor in tensors_of(processed.graph):
             if tensor.doc_string.startswith(_PLACEHOLDER_PREFIX):
-                number = int(tensor.doc_string.removeprefix(_PLACEHOLDER_PREFIX))
-                tensor.raw_data, tensor.doc_string = weights[number]
+                weight_index = int(tensor.doc_string.removeprefix(_PLACEHOLDER_PREFIX))
+                tensor.raw_data, tensor.doc_string = weight_fields[weight_index]
         return processed
 
     restore(model)
