@@ -80,7 +80,7 @@ def is_value(argument: Any, node: Any) -> bool:
     value_names |= {
         parameter.id for parameter in node.parameters if not _contains_graph(parameter.value)
     }
-    return argument.strip() in value_names or not re.fullmatch(r"[\w-]*", _without_quotes(argument))
+    return argument.strip() in value_names or not re.fullmatch(r"[\w-]*", _strip_quotes(argument))
 
 
 def _contains_graph(value: Any) -> bool:
@@ -106,10 +106,10 @@ def _follow_parameters(graph_or_id: Any, node: Any, owner: Any) -> WrittenBody:
         parameter.id: parameter for parameter in node.parameters if parameter is not owner
     }
     parameter_ids: list[str] = []
-    while isinstance(graph_or_id, str) and _without_quotes(
+    while isinstance(graph_or_id, str) and _strip_quotes(
         graph_or_id
     ) in parameters_by_id.keys() - set(parameter_ids):
-        parameter_ids.append(_without_quotes(graph_or_id))
+        parameter_ids.append(_strip_quotes(graph_or_id))
         graph_or_id = parameters_by_id[parameter_ids[-1]].value
     signature = None
     if (
@@ -119,9 +119,9 @@ def _follow_parameters(graph_or_id: Any, node: Any, owner: Any) -> WrittenBody:
     ):
         signature, graph_or_id = graph_or_id, graph_or_id["graph"]
     if isinstance(graph_or_id, str):
-        graph_or_id = _without_quotes(graph_or_id) or None
+        graph_or_id = _strip_quotes(graph_or_id) or None
     return WrittenBody(graph_or_id, tuple(parameter_ids), signature)
 
 
-def _without_quotes(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return text.strip().strip("'\"")

@@ -23,28 +23,28 @@ def content_of(document: Document) -> dict[str, Any]:
     with suppress_output():
         content: dict[str, Any] = model_without_graphs.to_dict()
     (model_content,) = content.values()
-    model_content["graphs"] = {graph.id: _graph_content(graph) for graph in model.graphs}
+    model_content["graphs"] = {graph.id: _build_graph_content(graph) for graph in model.graphs}
     return content
 
 
-def _graph_content(graph: Any) -> Any:
+def _build_graph_content(graph: Any) -> Any:
     with suppress_output():
-        (content,) = _with_graph_placeholders(graph).to_dict().values()
-    for part, path in _parts_with_values(graph):
+        (content,) = _copy_graph_with_placeholders(graph).to_dict().values()
+    for part, path in _iterate_valued_parts(graph):
         part_content: Any = content
         for path_key in path:
             part_content = part_content[path_key]
-        unwritable_values = _unwritable_values(part)
+        unwritable_values = _find_unwritable_values(part)
         part_content.update(
-            (field_name, _value_content(field_value))
+            (field_name, _convert_value(field_value))
             for field_name, field_value in unwritable_values.items()
         )
         if "conditions" in part_content and "conditions" not in unwritable_values:
-            part_content["conditions"] = _conditions_by_name(part_content["conditions"])
+            part_content["conditions"] = _map_conditions_by_name(part_content["conditions"])
     return content
 
 
-def _conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
+def _map_conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
     """Return conditions by name, as in files; modeci_mdf cannot read a list of conditions."""
     conditions_by_name = {
         condition["id"]: {key: field for key, field in condition.items() if key != "id"}
@@ -68,7 +68,7 @@ reads only mappings.
 """
 
 
-def _unwritable_values(part: Any) -> dict[str, Any]:
+def _find_unwritable_values(part: Any) -> dict[str, Any]:
     """Return the values of a part that modeci_mdf cannot write, such as arrays."""
     fields = ((field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS)
     return {field_name: value for field_name, value in fields if _is_unwritable(field_name, value)}
@@ -80,17 +80,19 @@ def _is_unwritable(name: str, value: Any) -> bool:
     return isinstance(value, np.ndarray | list | tuple | Mapping)
 
 
-def _with_graph_placeholders(graph: Any) -> Any:
+def _copy_graph_with_placeholders(graph: Any) -> Any:
     """Return a copy of the graph with placeholders for the values of its parts."""
     graph_copy = copy.copy(graph)
-    graph_copy.edges = [_with_placeholders(edge) for edge in graph.edges]
+    graph_copy.edges = [_copy_with_placeholders(edge) for edge in graph.edges]
     graph_copy.nodes = [copy.copy(node) for node in graph.nodes]
     for node in graph_copy.nodes:
         for section in _SECTIONS:
-            setattr(node, section, [_with_placeholders(part) for part in getattr(node, section)])
+            setattr(
+                node, section, [_copy_with_placeholders(part) for part in getattr(node, section)]
+            )
         for parameter in node.parameters:
             parameter.conditions = [
-                _with_placeholders(condition) for condition in parameter.conditions or ()
+                _copy_with_placeholders(condition) for condition in parameter.conditions or ()
             ]
     return graph_copy
 
@@ -98,21 +100,21 @@ def _with_graph_placeholders(graph: Any) -> Any:
 _SECTIONS = ("input_ports", "functions", "parameters")
 
 
-def _with_placeholders(part: Any) -> Any:
+def _copy_with_placeholders(part: Any) -> Any:
     part_copy = copy.copy(part)
-    for field_name in _unwritable_values(part):
+    for field_name in _find_unwritable_values(part):
         setattr(part_copy, field_name, _PLACEHOLDERS[field_name])
     return part_copy
 
 
-def _parts_with_values(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
+def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
     """Yield the parts that may have values, with their paths; conditions come before their owner."""
     yield from ((edge, ("edges", edge.id)) for edge in graph.edges)
     for node in graph.nodes:
         for section in _SECTIONS:
             for part in getattr(node, section):
                 path = ("nodes", node.id, section, part.id)
-                if "conditions" not in _unwritable_values(part):
+                if "conditions" not in _find_unwritable_values(part):
                     conditions = enumerate(getattr(part, "conditions", None) or ())
                     yield from (
                         (condition, (*path, "conditions", k)) for k, condition in conditions
@@ -120,16 +122,16 @@ def _parts_with_values(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]
                 yield part, path
 
 
-def _value_content(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     """Return the value of a part, with body objects converted to content."""
     if hasattr(value, "nodes") and hasattr(value, "to_dict"):
-        return {value.id: _graph_content(value)}
+        return {value.id: _build_graph_content(value)}
     if isinstance(value, Mapping):
-        return {key: _value_content(nested_value) for key, nested_value in value.items()}
+        return {key: _convert_value(nested_value) for key, nested_value in value.items()}
     if isinstance(value, list | tuple):
         return (
             list(value)
             if contains_only_numbers(value)
-            else [_value_content(part) for part in value]
+            else [_convert_value(part) for part in value]
         )
     return value

@@ -24,12 +24,13 @@ def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
     for node in graph.nodes:
         for part in node_parts(node):
             dims_by_name.setdefault(
-                f"{node.id}.{part.id}", _dims_of_part(node, part, nodes_by_id, edges_by_receiver)
+                f"{node.id}.{part.id}",
+                _find_dims_of_part(node, part, nodes_by_id, edges_by_receiver),
             )
     return {name: dims for name, dims in dims_by_name.items() if dims}
 
 
-def _dims_of_part(
+def _find_dims_of_part(
     node: Any,
     part: Any,
     nodes_by_id: Mapping[str, Any],

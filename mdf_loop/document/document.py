@@ -36,22 +36,22 @@ def document_of(model: Any, name: str) -> Document:
     graphs = list(model.graphs or [])
     if not graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
-    duplicate_ids = _duplicates([graph.id for graph in graphs])
+    duplicate_ids = _find_duplicates([graph.id for graph in graphs])
     raise_findings(
         Finding("ModelError", f"two graphs have the id '{graph_id}'", "$.graphs", "rename one")
         for graph_id in duplicate_ids
     )
     siblings = {graph.id: graph for graph in graphs}
-    body_ids = _body_ids(graphs)
+    body_ids = _find_body_ids(graphs)
     main_graph = next((graph for graph in graphs if graph.id not in body_ids), graphs[0])
     return Document(main_graph, f"$.graphs[{graphs.index(main_graph)}]", siblings, name, model)
 
 
-def _duplicates(graph_ids: list[str]) -> list[str]:
+def _find_duplicates(graph_ids: list[str]) -> list[str]:
     return [graph_id for k, graph_id in enumerate(graph_ids) if graph_id in graph_ids[:k]]
 
 
-def _body_ids(graphs: list[Any]) -> set[str]:
+def _find_body_ids(graphs: list[Any]) -> set[str]:
     """Return the ids of graphs that a function of the model owns."""
     return {graph_id for graph in graphs for graph_id in owned_graph_ids(graph)}
 

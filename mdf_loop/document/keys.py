@@ -43,7 +43,7 @@ _READ_EDGE_PARAMETERS = ("weight",)
 
 
 @functools.cache
-def _known_keys(part_kind: str) -> tuple[str, ...]:
+def _find_known_keys(part_kind: str) -> tuple[str, ...]:
     """Return the keys that MDF defines for a part.
 
     The id is excluded, because it is the key of the part itself.
@@ -59,7 +59,7 @@ def unread_keys(
     part_kind: str, part: Mapping[str, Any], name: str, where: str
 ) -> Iterator[Finding]:
     """Report the keys of a part that neither MDF nor a known writer of MDF defines."""
-    known_keys = _known_keys(part_kind)
+    known_keys = _find_known_keys(part_kind)
     for key in part:
         if key not in known_keys and key != "id" and key not in _TOLERATED_KEYS.get(part_kind, ()):
             statement = (
@@ -67,8 +67,8 @@ def unread_keys(
                 if name
                 else f"the {part_kind} has '{key}'"
             )
-            yield _unread_finding(
-                statement, where, _key_hint(part_kind, key, part[key], known_keys)
+            yield _create_unread_finding(
+                statement, where, _suggest_key(part_kind, key, part[key], known_keys)
             )
 
 
@@ -77,7 +77,7 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_EDGE_PARAMETERS:
             statement = f"the edge '{edge}' has the parameter '{key}'"
-            yield _unread_finding(
+            yield _create_unread_finding(
                 statement, f"{where}.parameters", suggest(str(key), _READ_EDGE_PARAMETERS)
             )
 
@@ -86,9 +86,9 @@ def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Report further top-level entries of a document. Its first entry is the model."""
     model_name, *other_keys = document
     for key in other_keys:
-        is_model_key = key in _known_keys("model")
+        is_model_key = key in _find_known_keys("model")
         advice = f"indent it, so that it is part of '{model_name}'" if is_model_key else "remove it"
-        yield _unread_finding(
+        yield _create_unread_finding(
             f"the document has '{key}' beside the model '{model_name}'", "$", advice
         )
 
@@ -102,9 +102,9 @@ def unread_time_unit(
     value is no text.
     """
     for key, value in metadata.items() if time_unit_key not in metadata else ():
-        if isinstance(key, str) and isinstance(value, str) and _means_time_unit(key):
+        if isinstance(key, str) and isinstance(value, str) and _resembles_time_unit(key):
             statement = f"the metadata of the graph '{graph}' has the key '{key}'"
-            yield _unread_finding(
+            yield _create_unread_finding(
                 statement, f"{where}.metadata", f"did you mean '{time_unit_key}'?"
             )
 
@@ -112,16 +112,16 @@ def unread_time_unit(
 _TIME_UNITS = ("timeunit", "unitoftime", "unittime")
 
 
-def _means_time_unit(key: str) -> bool:
+def _resembles_time_unit(key: str) -> bool:
     key_letters = re.sub("[^a-z]", "", key.lower())
     return bool(difflib.get_close_matches(key_letters, _TIME_UNITS, n=1, cutoff=0.85))
 
 
-def _key_hint(part_kind: str, key: Any, value: Any, known_keys: Collection[str]) -> str:
+def _suggest_key(part_kind: str, key: Any, value: Any, known_keys: Collection[str]) -> str:
     if (part_kind, key) == ("edge", "weight"):
-        return f"write parameters: {{weight: {_short_yaml(value)}}}"
+        return f"write parameters: {{weight: {_format_yaml(value)}}}"
     if (part_kind, key) == ("condition", "args"):
-        return f"it is called 'kwargs' now: write kwargs: {_short_yaml(value)}"
+        return f"it is called 'kwargs' now: write kwargs: {_format_yaml(value)}"
     hint = suggest(str(key), known_keys)
     if hint.startswith("did"):
         return hint
@@ -130,15 +130,15 @@ def _key_hint(part_kind: str, key: Any, value: Any, known_keys: Collection[str])
     return f"{hint}; notes of your own belong into 'metadata'"
 
 
-def _short_yaml(value: Any) -> str:
+def _format_yaml(value: Any) -> str:
     """Return a value in YAML notation. A long value is abbreviated."""
     if isinstance(value, Mapping):
-        entries = (f"{key}: {_short_yaml(nested_value)}" for key, nested_value in value.items())
+        entries = (f"{key}: {_format_yaml(nested_value)}" for key, nested_value in value.items())
         yaml_text = f"{{{', '.join(entries)}}}"
     else:
         yaml_text = str(value)
     return yaml_text if len(yaml_text) <= 60 else "{...}"
 
 
-def _unread_finding(statement: str, where: str, hint: str) -> Finding:
+def _create_unread_finding(statement: str, where: str, hint: str) -> Finding:
     return Finding("ModelError", f"{statement}, which nothing reads", where, hint)

@@ -71,9 +71,9 @@ def graph_of(body: Any, where: str) -> Any:
     except RecursionError:
         raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
     except Exception as error:  # noqa: BLE001 - cattrs has errors of its own
-        reasons_text = "; ".join(dict.fromkeys(_error_reasons(error)))[:400]
+        messages_text = "; ".join(dict.fromkeys(_find_error_messages(error)))[:400]
         raise ModelError(
-            f"the graph '{graph_id}' is not an MDF graph: {reasons_text}", where
+            f"the graph '{graph_id}' is not an MDF graph: {messages_text}", where
         ) from None
 
 
@@ -98,9 +98,11 @@ def as_model_errors(subject: str) -> Iterator[None]:
     except json.JSONDecodeError as error:
         raise json_error(subject, error) from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
-        reasons_text = "; ".join(dict.fromkeys(_error_reasons(error)))[:400] or type(error).__name__
+        messages_text = (
+            "; ".join(dict.fromkeys(_find_error_messages(error)))[:400] or type(error).__name__
+        )
         raise ModelError(
-            f"{subject} is not an MDF model: {reasons_text}", hint="see the MDF specification"
+            f"{subject} is not an MDF model: {messages_text}", hint="see the MDF specification"
         ) from None
 
 
@@ -123,12 +125,12 @@ _TYPE_NAMES = {
 }
 
 
-def _error_reasons(error: BaseException) -> Iterator[str]:
+def _find_error_messages(error: BaseException) -> Iterator[str]:
     """Yield the innermost messages of nested validation errors, with cattrs' notes of the place."""
     nested_errors = getattr(error, "exceptions", None)
     if nested_errors:
         for nested_error in nested_errors:
-            yield from _error_reasons(nested_error)
+            yield from _find_error_messages(nested_error)
         return
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
     error_text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)

@@ -23,9 +23,9 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
         part, where = pending_parts.pop()
         if isinstance(part, str):
             if _has_lone_surrogate(part):
-                yield _surrogate_finding(part, where)
+                yield _create_surrogate_finding(part, where)
             continue
-        members = _members(part)
+        members = _find_members(part)
         if members and id(part) not in visited_ids:
             visited_ids.add(id(part))
             pending_parts.extend(
@@ -33,22 +33,24 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
             )
 
 
-def _members(part: Any) -> list[tuple[str, Any]]:
+def _find_members(part: Any) -> list[tuple[str, Any]]:
     """Return the members of a mapping, a list or a modeci_mdf object, with their steps in a path."""
     part = as_mapping(part)
     if isinstance(part, Mapping):
         invalid_keys = [
             ("", key) for key in part if isinstance(key, str) and _has_lone_surrogate(key)
         ]
-        return [*invalid_keys, *((_path_step(key), member) for key, member in part.items())]
+        return [*invalid_keys, *((_format_path_step(key), member) for key, member in part.items())]
     if isinstance(part, np.ndarray):
         part = part.ravel().tolist() if part.dtype.kind in "OU" else []
     if isinstance(part, list | tuple) and not contains_only_numbers(part):
-        return [(_path_step(getattr(member, "id", k)), member) for k, member in enumerate(part)]
+        return [
+            (_format_path_step(getattr(member, "id", k)), member) for k, member in enumerate(part)
+        ]
     return []
 
 
-def _path_step(key: Any) -> str:
+def _format_path_step(key: Any) -> str:
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
@@ -56,7 +58,7 @@ def _has_lone_surrogate(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _surrogate_finding(text: str, where: str) -> Finding:
+def _create_surrogate_finding(text: str, where: str) -> Finding:
     return Finding(
         "ModelError",
         f"the text '{text}' holds half of a character (a lone surrogate), which no file can hold",

@@ -21,11 +21,11 @@ def parse(path: Path) -> Any:
         return bson.decode(path.read_bytes())
     with path.open(encoding="utf-8") as file:
         if path.suffix.lower() == ".json":
-            return json.load(file, object_pairs_hook=_dict_of_unique_keys)
+            return json.load(file, object_pairs_hook=_build_dict_with_unique_keys)
         return read_yaml(file)
 
 
-def _dict_of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_dict_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         raise duplicate_key_error(Counter(key for key, _ in pairs).most_common(1)[0][0])

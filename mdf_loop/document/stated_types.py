@@ -25,13 +25,13 @@ _TYPES_WITHOUT_DTYPE = ("", "tensor", "none")
 
 def stated_dtype(port: Any, precision: str) -> str | None:
     """Return the dtype in the type of a port, or None if the type specifies no dtype."""
-    return _value_dtype(_normalize_type(port.type), precision)
+    return _parse_value_dtype(_normalize_type(port.type), precision)
 
 
 def type_advice(stated_type: Any) -> str:
     """Return a hint for an invalid port type, or an empty text for a valid type."""
     type_name = _normalize_type(stated_type)
-    dtype = _value_dtype(type_name, "float64")
+    dtype = _parse_value_dtype(type_name, "float64")
     if type_name in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
         return ""
     if type_name.startswith(_WRAPPER_PREFIXES):
@@ -56,16 +56,16 @@ def _normalize_type(stated_type: Any) -> str:
     return str(stated_type or "").strip().lower().replace(" ", "")
 
 
-def _value_dtype(type_name: str, precision: str) -> str | None:
+def _parse_value_dtype(type_name: str, precision: str) -> str | None:
     if not type_name.startswith(_WRAPPER_PREFIXES):
-        return _tensor_dtype(type_name, precision)
+        return _parse_tensor_dtype(type_name, precision)
     wrappers, parenthesis, member_with_parentheses = type_name.rpartition("(")
     member_type = member_with_parentheses.rstrip(")")
     parentheses = member_with_parentheses[len(member_type) :]
-    return f"{wrappers}{parenthesis}{_tensor_dtype(member_type, precision)}{parentheses}"
+    return f"{wrappers}{parenthesis}{_parse_tensor_dtype(member_type, precision)}{parentheses}"
 
 
-def _tensor_dtype(type_name: str, precision: str) -> str | None:
+def _parse_tensor_dtype(type_name: str, precision: str) -> str | None:
     if type_name.startswith("tensor(") and type_name.endswith(")"):
         type_name = {"float": "float32"}.get(type_name[7:-1], type_name[7:-1])
     type_name = type_name.removeprefix("numpy.").removeprefix("np.").removeprefix("torch.")

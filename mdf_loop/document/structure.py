@@ -45,7 +45,7 @@ def model_findings(document: Any) -> Iterator[Finding]:
     if not isinstance(document, Mapping):
         return  # modeci_mdf reports it
     if not document:
-        yield _structure_finding("the document is empty", "$", "write {name: {graphs: ...}}")
+        yield _create_finding("the document is empty", "$", "write {name: {graphs: ...}}")
         return
     model_name = str(document["id"] if "id" in document else next(iter(document)))
     model_content = document if "id" in document else next(iter(document.values()))
@@ -53,13 +53,13 @@ def model_findings(document: Any) -> Iterator[Finding]:
         statement = (
             f"the document is not an MDF model: its content is {_describe_value(model_content)}"
         )
-        yield _structure_finding(statement, "$", "write {name: {graphs: ...}}")
+        yield _create_finding(statement, "$", "write {name: {graphs: ...}}")
         return
     if model_content is not document:
         yield from unread_entries(document)
     yield from unread_keys("model", model_content, model_name, "$")
     for k, (graph_id, graph) in enumerate(
-        _named_parts(model_content.get("graphs", {}), "graph", "$.graphs")
+        _iterate_named_parts(model_content.get("graphs", {}), "graph", "$.graphs")
     ):
         if isinstance(graph, Finding):
             yield graph
@@ -73,7 +73,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
     yield from _common_findings("graph", graph_id, graph, where)
     yield from _time_unit_findings(graph_id, graph.get("metadata"), where)
     yield from _graph_condition_findings(graph.get("conditions"), f"{where}.conditions")
-    for node_id, node in _named_parts(graph.get("nodes", {}), "node", f"{where}.nodes"):
+    for node_id, node in _iterate_named_parts(graph.get("nodes", {}), "node", f"{where}.nodes"):
         node_path = f"{where}.nodes['{node_id}']"
         if isinstance(node, Finding):
             yield node
@@ -85,7 +85,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
             yield from graph_findings(node_id, node, node_path)
         else:
             yield from _node_findings(node_id, node, node_path)
-    for edge_id, edge in _named_parts(graph.get("edges", {}), "edge", f"{where}.edges"):
+    for edge_id, edge in _iterate_named_parts(graph.get("edges", {}), "edge", f"{where}.edges"):
         if isinstance(edge, Finding):
             yield edge
         else:
@@ -110,7 +110,7 @@ def _common_findings(
         statement = (
             f"the metadata of the {part_kind} '{name}' is {_describe_value(part['metadata'])}"
         )
-        yield _structure_finding(statement, where, "write a mapping")
+        yield _create_finding(statement, where, "write a mapping")
 
 
 def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Fi
         return
     unit = metadata[TIME_UNIT]
     if not isinstance(unit, str) or unit not in UNITS:
-        yield _structure_finding(
+        yield _create_finding(
             f"'{TIME_UNIT}' of the graph '{graph_id}' is {_describe_value(unit)}, which is no unit of time",
             f"{where}.metadata",
             f"{UNIT_HINT}; without '{TIME_UNIT}' it is {SECONDS}",
@@ -132,21 +132,23 @@ def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Fi
 def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterator[Finding]:
     missing_ends = [end for end in _EDGE_ENDS if end not in edge]
     if missing_ends:
-        yield _structure_finding(
+        yield _create_finding(
             f"the edge '{edge_id}' has no {', no '.join(missing_ends)}",
             where,
             f"an edge names its {', '.join(_EDGE_ENDS)}",
         )
     yield from _common_findings("edge", edge_id, edge, where)
     if not _may_be_mapping(edge.get("parameters")):
-        yield _not_mapping_finding("parameters", edge["parameters"], where)
+        yield _create_mapping_finding("parameters", edge["parameters"], where)
     yield from unread_weights(edge.get("parameters"), edge_id, where)
 
 
 def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterator[Finding]:
     yield from _common_findings("node", node_id, node, where)
     for section, part_kind in _NODE_SECTIONS.items():
-        for part_id, part in _named_parts(node.get(section, {}), part_kind, f"{where}.{section}"):
+        for part_id, part in _iterate_named_parts(
+            node.get(section, {}), part_kind, f"{where}.{section}"
+        ):
             if isinstance(part, Finding):
                 yield part
             else:
@@ -156,9 +158,7 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
                 yield from _part_findings(part, part_path)
                 if advice := type_advice(part.get("type")):
                     statement = f"the type '{part['type']}' of the {part_kind} '{part_id}'"
-                    yield _structure_finding(
-                        f"{statement} is none that there is", part_path, advice
-                    )
+                    yield _create_finding(f"{statement} is none that there is", part_path, advice)
 
 
 def _dims_findings(
@@ -189,30 +189,30 @@ def _dims_findings(
             statement += f"'{dim[:40]}' is there twice"
         else:
             continue
-        yield _structure_finding(
+        yield _create_finding(
             statement, f"{where}.metadata", f"a name for each axis: {DIMS}: [cell, synapse]"
         )
 
 
 def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
     if not _may_be_mapping(part.get("args")):
-        yield _not_mapping_finding("args", part["args"], where)
+        yield _create_mapping_finding("args", part["args"], where)
     function = part.get("function")
     if isinstance(function, Mapping):
         has_one_name = len(function) == 1 and all(isinstance(key, str) for key in function)
         arguments = next(iter(function.values()), None)
         if not has_one_name:
-            yield _structure_finding(
+            yield _create_finding(
                 "a function has one name", where, "write function: name, args: {...}"
             )
         elif not _may_be_mapping(arguments):
-            yield _not_mapping_finding("function", arguments, where)
+            yield _create_mapping_finding("function", arguments, where)
     yield from _parameter_condition_findings(part.get("conditions"), where)
     yield from _owned_graph_findings(part, where)
     shape = part.get("shape")
     extents = shape if isinstance(shape, list | tuple) else [None]
     if shape is not None and not all(_is_extent(extent) for extent in extents):
-        yield _structure_finding(
+        yield _create_finding(
             f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]"
         )
 
@@ -235,22 +235,22 @@ def _owned_graph_findings(part: Mapping[str, Any], where: str) -> Iterator[Findi
         else {}
     )
     for value_path, value in {**values_by_path, "value": part.get("value")}.items():
-        for graph_id, graph, graph_path in _graphs_in(value, f"{where}.{value_path}"):
+        for graph_id, graph, graph_path in _find_graphs(value, f"{where}.{value_path}"):
             yield from graph_findings(graph_id, graph, graph_path)
 
 
-def _graphs_in(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
+def _find_graphs(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
     """Yield the graphs in an argument: their ids, content and paths."""
     if isinstance(value, list | tuple):
         graphs = value if value and isinstance(as_mapping(value[0]), Mapping) else ()
         for k, element in enumerate(graphs):
-            yield from _graphs_in(element, f"{where}[{k}]")
+            yield from _find_graphs(element, f"{where}[{k}]")
         return
     value = as_mapping(value)
     if not isinstance(value, Mapping) or not value:
         return
     if "graph" in value and set(value) <= SIGNATURE_KEYS:
-        yield from _graphs_in(value["graph"], f"{where}.graph")
+        yield from _find_graphs(value["graph"], f"{where}.graph")
     elif isinstance(value.get("nodes"), Mapping | list):
         yield str(value.get("id", "body")), value, where
     elif len(value) == 1:
@@ -291,11 +291,11 @@ def _scheduler_condition_findings(condition: Any, where: str) -> Iterator[Findin
             if isinstance(element, Mapping) and "type" in element:
                 argument_path = f"{key}[{k}]" if is_list else key
                 yield from _scheduler_condition_findings(
-                    _nested_condition(element), f"{where}.{argument_path}"
+                    _normalize_nested_condition(element), f"{where}.{argument_path}"
                 )
 
 
-def _nested_condition(condition: Mapping[str, Any]) -> Mapping[str, Any]:
+def _normalize_nested_condition(condition: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an inner condition with its unknown keys as arguments, as modeci_mdf reads them."""
     condition_fields = {
         key: value for key, value in condition.items() if key in ("type", "kwargs", "metadata")
@@ -320,7 +320,7 @@ def _parameter_condition_findings(conditions: Any, where: str) -> Iterator[Findi
     if isinstance(conditions, list | tuple):
         conditions = dict(enumerate(conditions))
     if not isinstance(conditions, Mapping):
-        yield _structure_finding(
+        yield _create_finding(
             f"'conditions' is {_describe_value(conditions)}", where, _CONDITIONS_HINT
         )
         return
@@ -331,7 +331,7 @@ def _parameter_condition_findings(conditions: Any, where: str) -> Iterator[Findi
                 "parameter's condition", condition_fields, condition_fields.get("id", name), where
             )
         else:
-            yield _structure_finding(
+            yield _create_finding(
                 f"a condition is {_describe_value(condition_fields)}", where, _CONDITIONS_HINT
             )
 
@@ -345,7 +345,7 @@ def _is_extent(extent: Any) -> bool:
     return extent_text.lstrip("-").isdecimal() and abs(int(extent_text)) < 2**63
 
 
-def _named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str, Any]]:
+def _iterate_named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a section by name, and a finding for each invalid part."""
     if isinstance(section, list) and all(hasattr(part, "id") for part in section):
         yield from ((part.id, as_mapping(part)) for part in section)
@@ -359,7 +359,7 @@ def _named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str
         )
         yield (
             "",
-            _structure_finding(f"'{section_name}' is {_describe_value(section)}", where, advice),
+            _create_finding(f"'{section_name}' is {_describe_value(section)}", where, advice),
         )
         return
     part_example = _SECTION_EXAMPLES.get(where.rsplit(".", 1)[-1], "{...}")
@@ -368,7 +368,7 @@ def _named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str
             advice = f'write it in quotes: "{part_name}"'
             yield (
                 "",
-                _structure_finding(
+                _create_finding(
                     f"the name {part_name!r} of a {part_kind} is not text", where, advice
                 ),
             )
@@ -376,7 +376,7 @@ def _named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str
             statement = f"the {part_kind} '{part_name}' is {_describe_value(part)}"
             yield (
                 part_name,
-                _structure_finding(
+                _create_finding(
                     statement,
                     f"{where}['{part_name}']",
                     f"write {part_name}: {part_example}",
@@ -390,8 +390,8 @@ def _may_be_mapping(value: Any) -> bool:
     return value is None or isinstance(value, Mapping)
 
 
-def _not_mapping_finding(key: str, value: Any, where: str) -> Finding:
-    return _structure_finding(
+def _create_mapping_finding(key: str, value: Any, where: str) -> Finding:
+    return _create_finding(
         f"'{key}' is {_describe_value(value)}", where, f"write {key}: {{name: ...}}"
     )
 
@@ -411,5 +411,5 @@ def _describe_value(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
-def _structure_finding(statement: str, where: str, hint: str) -> Finding:
+def _create_finding(statement: str, where: str, hint: str) -> Finding:
     return Finding("ModelError", statement, where, hint)

@@ -24,7 +24,7 @@ def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
         else "YAML"
     )
     message = f"{subject} is not an MDF model: {error_position}: {', '.join(descriptions)}"
-    return ModelError(message, hint=_yaml_hint(error))
+    return ModelError(message, hint=_choose_yaml_hint(error))
 
 
 def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
@@ -42,7 +42,7 @@ def _describe_position(text: str, line: int, column: int) -> str:
     return f"line {line}, column {column}" + (f" ({excerpt})" if excerpt else "")
 
 
-def _yaml_hint(error: yaml.MarkedYAMLError) -> str:
+def _choose_yaml_hint(error: yaml.MarkedYAMLError) -> str:
     if "\\t" in (error.problem or ""):
         return "indent with spaces: YAML takes no tabs"
     if isinstance(error, yaml.constructor.ConstructorError):

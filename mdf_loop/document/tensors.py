@@ -65,7 +65,8 @@ def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") ->
     if _is_argument(content):
         return _read_array(content["value"], content, side_files, where)
     converted_content = {
-        key: with_arrays(part, side_files, _inner_path(where, key)) for key, part in content.items()
+        key: with_arrays(part, side_files, _format_nested_path(where, key))
+        for key, part in content.items()
     }
     metadata = converted_content.get("metadata")
     if (
@@ -94,7 +95,7 @@ _NAMED_SECTIONS = {
 }
 
 
-def _inner_path(where: str, key: Any) -> str:
+def _format_nested_path(where: str, key: Any) -> str:
     section_name = where.rpartition(".")[2]
     return f"{where}['{key}']" if section_name in _NAMED_SECTIONS else f"{where}.{key}"
 

@@ -57,8 +57,8 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
     where = f"{document.where}.nodes['{node.id}']"
     unit_statement = _find_unit_statement(node, part, ())
     if unit_statement is None:
-        return Unit("", where + _path_step(node, part))
-    path_step = _path_step(node, unit_statement.part) if unit_statement.is_of_part else ""
+        return Unit("", where + _format_path_step(node, part))
+    path_step = _format_path_step(node, unit_statement.part) if unit_statement.is_of_part else ""
     return Unit(unit_statement.unit, f"{where}{path_step}.metadata.{unit_statement.key}")
 
 
@@ -87,7 +87,7 @@ def _find_unit_statement(
     node: Any, part: Any, visited_ids: tuple[int, ...]
 ) -> _UnitStatement | None:
     """Return the statement of the unit of a part; `visited_ids` has the ids of visited parts."""
-    direct_statement = _statement_of_part(part) or _statement_of_node(node, part)
+    direct_statement = _read_part_statement(part) or _read_node_statement(node, part)
     if direct_statement is not None or id(part) in visited_ids:
         return direct_statement
     source_statements = (
@@ -99,21 +99,21 @@ def _find_unit_statement(
     )
 
 
-def _statement_of_part(part: Any) -> _UnitStatement | None:
+def _read_part_statement(part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a part state."""
-    key, stated_unit = _stated_unit(part.metadata)
-    unit = _unit_text(stated_unit)
+    key, stated_unit = _find_unit_entry(part.metadata)
+    unit = _strip_unit(stated_unit)
     return _UnitStatement(unit, key, part, is_of_part=True) if unit else None
 
 
-def _statement_of_node(node: Any, part: Any) -> _UnitStatement | None:
+def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a node state for one of its parts."""
-    key, stated_units = _stated_unit(node.metadata)
-    unit = _unit_text(stated_units.get(part.id)) if isinstance(stated_units, Mapping) else ""
+    key, stated_units = _find_unit_entry(node.metadata)
+    unit = _strip_unit(stated_units.get(part.id)) if isinstance(stated_units, Mapping) else ""
     return _UnitStatement(unit, f"{key}['{part.id}']", part, is_of_part=False) if unit else None
 
 
-def _path_step(node: Any, part: Any) -> str:
+def _format_path_step(node: Any, part: Any) -> str:
     """Return the step in a path from a node to one of its parts."""
     kind = next(
         section
@@ -123,11 +123,11 @@ def _path_step(node: Any, part: Any) -> str:
     return f".{kind}['{part.id}']"
 
 
-def _stated_unit(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
+def _find_unit_entry(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
     """Return the metadata key for a unit, and its value."""
     metadata = metadata or {}
     return next(((key, metadata[key]) for key in _UNIT_KEYS if key in metadata), ("", None))
 
 
-def _unit_text(unit: Any) -> str:
+def _strip_unit(unit: Any) -> str:
     return unit.strip() if isinstance(unit, str) else ""

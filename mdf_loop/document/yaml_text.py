@@ -185,7 +185,7 @@ def _refuse_large_aliases(root: Any) -> None:
     pending_nodes = [(root, False)]
     while pending_nodes:
         node, is_complete = pending_nodes.pop()
-        child_nodes = _child_nodes(node)
+        child_nodes = _list_child_nodes(node)
         if is_complete:
             open_node_ids.discard(id(node))
             expanded_sizes[id(node)] = 1 + sum(
@@ -207,7 +207,7 @@ def _refuse_large_aliases(root: Any) -> None:
         )
 
 
-def _child_nodes(node: Any) -> list[Any]:
+def _list_child_nodes(node: Any) -> list[Any]:
     """Return the child nodes of a YAML node."""
     if isinstance(node.value, str):
         return []

@@ -94,9 +94,9 @@ def find_entrances(
     for port, content in open_ports.items():
         edges = boundary.edges_into(port)
         edge_origins = tuple((edge.sender, repr(edge.content.get("parameters"))) for edge in edges)
-        unfed_key = (port[1], repr(content)) if "default_value" not in content else port
+        unconnected_key = (port[1], repr(content)) if "default_value" not in content else port
         source_key = special_keys.get(
-            port, (edge_origins, content.get("reduce")) if edges else unfed_key
+            port, (edge_origins, content.get("reduce")) if edges else unconnected_key
         )
         ports_by_key.setdefault(source_key, []).append(port)
     unnamed_entrances = [

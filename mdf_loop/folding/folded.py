@@ -125,10 +125,10 @@ def _resolve_request(
     iteration: str | None,
     node_id: str,
 ) -> _FoldRequest:
-    ordered_node_ids = _sort_in_graph_order(graph, nodes)
-    boundary = Boundary.of(graph, ordered_node_ids)
-    _check_no_path_around(graph, ordered_node_ids, boundary)
-    _check_no_state_or_condition(graph, ordered_node_ids)
+    sorted_node_ids = _sort_in_graph_order(graph, nodes)
+    boundary = Boundary.of(graph, sorted_node_ids)
+    _check_no_path_around(graph, sorted_node_ids, boundary)
+    _check_no_state_or_condition(graph, sorted_node_ids)
     if exit not in ("middle", "end"):
         raise ModelError(f"exit is 'middle' or 'end', not {exit!r}", graph.where)
     if while_ is None and trip_count is None:
@@ -137,17 +137,17 @@ def _resolve_request(
             graph.where,
             "give while_='node.port' or trip_count=...",
         )
-    if node_id in graph.nodes.keys() - set(ordered_node_ids):
+    if node_id in graph.nodes.keys() - set(sorted_node_ids):
         raise ModelError(f"there is a node '{node_id}' already", graph.where, "give another id")
-    open_ports = open_input_ports(graph, ordered_node_ids, boundary)
+    open_ports = open_input_ports(graph, sorted_node_ids, boundary)
     return _FoldRequest(
         graph=graph,
-        node_ids=ordered_node_ids,
+        node_ids=sorted_node_ids,
         boundary=boundary,
-        carried_values=resolve_carry(graph, ordered_node_ids, carry, open_ports),
-        condition_port=_resolve_condition(graph, ordered_node_ids, while_),
+        carried_values=resolve_carry(graph, sorted_node_ids, carry, open_ports),
+        condition_port=_resolve_condition(graph, sorted_node_ids, while_),
         counter_ports=_resolve_counter_ports(graph, open_ports, boundary, iteration),
-        trip_count=_resolve_trip_count(graph, ordered_node_ids, trip_count),
+        trip_count=_resolve_trip_count(graph, sorted_node_ids, trip_count),
         exits_in_middle=while_ is not None and exit == "middle",
         node_id=node_id,
     )
@@ -304,8 +304,8 @@ def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> d
     output_port_ids: dict[Port, str] = {}
     reserved_names = [*entrance_names, _FUNCTION_ID]
     for port in outputs.output_ports:
-        is_unique = sum(other_port[1] == port[1] for other_port in outputs.output_ports) == 1
-        base_name = port[1] if is_unique and port[1] not in reserved_names else "_".join(port)
+        has_unique_id = sum(other_port[1] == port[1] for other_port in outputs.output_ports) == 1
+        base_name = port[1] if has_unique_id and port[1] not in reserved_names else "_".join(port)
         output_port_ids[port] = unique_name(base_name, [*reserved_names, *output_port_ids.values()])
     return output_port_ids
 

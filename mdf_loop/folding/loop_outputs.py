@@ -30,8 +30,8 @@ class LoopOutputs(Struct, frozen=True):
 
     def inner_name(self, port: Port) -> str:
         """Return the name of an output in the body: the port id if unique, else `node.port`."""
-        is_unique = sum(other_port[1] == port[1] for other_port in self.body_ports) == 1
-        return port[1] if is_unique else ".".join(port)
+        has_unique_id = sum(other_port[1] == port[1] for other_port in self.body_ports) == 1
+        return port[1] if has_unique_id else ".".join(port)
 
     def rename_outputs(self, outputs: Any, node: str, output_port_ids: Mapping[Port, str]) -> Any:
         """Return `metadata.outputs` with ports of folded nodes replaced by ports of the loop node."""

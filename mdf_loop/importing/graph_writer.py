@@ -107,8 +107,8 @@ class GraphWriter:
                 if name
             },
         }
-        operator = function.rpartition("::")[2]
-        self._add_node(node_id or f"{operator}_{len(self.nodes)}", node, outputs)
+        operator_name = function.rpartition("::")[2]
+        self._add_node(node_id or f"{operator_name}_{len(self.nodes)}", node, outputs)
 
     def _add_node(self, base: str, node: Content, outputs: Iterable[str]) -> None:
         node_id = self._first_free_name(base, self.nodes.__contains__)

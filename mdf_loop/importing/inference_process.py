@@ -34,9 +34,9 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
         ModelError: onnx's inference crashes, or exceeds `inference_worker.TIME_LIMIT_SECONDS`. The error
             names the first node at which inference fails.
     """
-    seconds = inference_worker.TIME_LIMIT_SECONDS
+    time_limit_seconds = inference_worker.TIME_LIMIT_SECONDS
     try:
-        typed_bytes = _PROCESS.infer(model.SerializeToString(), seconds)
+        typed_bytes = _PROCESS.infer(model.SerializeToString(), time_limit_seconds)
     except _UnansweredError as end:
         raise _inference_error(model, str(end)) from None
     return onnx.ModelProto.FromString(typed_bytes) if typed_bytes else None

@@ -59,8 +59,10 @@ def convert_main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content)
     _write_graph(proto, writer)
     for value in proto.output:
         _write_output_type(writer, value)
-    outputs = {value.name: f"{writer.producer(value.name)}.{value.name}" for value in proto.output}
-    return writer.content(outputs=outputs, metadata=metadata)
+    ports_by_output = {
+        value.name: f"{writer.producer(value.name)}.{value.name}" for value in proto.output
+    }
+    return writer.content(outputs=ports_by_output, metadata=metadata)
 
 
 def convert_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:

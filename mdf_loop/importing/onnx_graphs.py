@@ -86,8 +86,8 @@ def _check_and_sort(
     outer: frozenset[str] = frozenset(),
 ) -> frozenset[str]:  # fmt: skip
     """Check the nodes of a graph, sort them topologically, and return all value names of the graph."""
-    producers = _find_producers(nodes, local_names, where)
-    visible_names = local_names | producers.keys()
+    producer_index_by_name = _find_producers(nodes, local_names, where)
+    visible_names = local_names | producer_index_by_name.keys()
     dependencies: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
         node_path = node_place(where, node, index)
@@ -100,7 +100,9 @@ def _check_and_sort(
                     node_path,
                     "values made inside a body are not visible outside of it",
                 )
-        dependencies[index] = [producers[name] for name in names_read if name in producers]
+        dependencies[index] = [
+            producer_index_by_name[name] for name in names_read if name in producer_index_by_name
+        ]
         for attribute in node.attribute:
             for body in _bodies_of(attribute):
                 _check_graph(

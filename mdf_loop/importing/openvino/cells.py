@@ -141,7 +141,7 @@ def _gru_cell(call: LayerCall) -> Result:
     return op("Add", op("Mul", one_minus_update, candidate_state), op("Mul", update_gate, state))
 
 
-def _add_terms(total: Term, *other_terms: Term) -> Term:
+def _add_terms(term_sum: Term, *other_terms: Term) -> Term:
     for term in other_terms:
-        total = op("Add", total, term)
-    return total
+        term_sum = op("Add", term_sum, term)
+    return term_sum

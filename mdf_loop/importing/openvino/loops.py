@@ -79,13 +79,13 @@ class _LoopWriter:
         self._name_values()
         self._copy_types()
         self._copy_constants()
-        iteration_name = self._iteration()
+        iteration_name = self._write_iteration_number()
         write_layers(body_network_writer)
-        self._slices()
+        self._write_slices()
         self._check_not_endless()
-        condition_name = self._condition()
-        self._carried()
-        self._outputs()
+        condition_name = self._write_condition()
+        self._write_carried_values()
+        self._write_recorded_outputs()
         self._bind_invariants(condition_name)
         loop_parts, body_writer = self.loop_parts, body_network_writer.writer
         body_content = body_writer.content(
@@ -95,11 +95,11 @@ class _LoopWriter:
                 *loop_parts.carried_inputs,
             ],
             outputs=[condition_name, *loop_parts.carried_outputs, *loop_parts.recorded_outputs],
-            metadata=self._metadata(),
+            metadata=self._build_metadata(),
         )
-        self._node(body_content)
+        self._write_loop_node(body_content)
 
-    def _metadata(self) -> Content:
+    def _build_metadata(self) -> Content:
         """Return the metadata of the loop's body: no captures, and whether carried shapes may change."""
         metadata: Content = {"strict": True}
         carried_shapes = [self.inner_writer.shapes[name] for name in self.loop_parts.carried_inputs]
@@ -107,9 +107,9 @@ class _LoopWriter:
             metadata["shapes"] = "dynamic"
         return metadata
 
-    def _node(self, body_content: Content) -> None:
+    def _write_loop_node(self, body_content: Content) -> None:
         loop_parts = self.loop_parts
-        args: Content = {**self._limits(), "v_initial": loop_parts.initial_names}
+        args: Content = {**self._read_limits(), "v_initial": loop_parts.initial_names}
         if loop_parts.slices:
             args["slices"] = loop_parts.slices
         if loop_parts.recordings:
@@ -168,7 +168,7 @@ class _LoopWriter:
     def _parameter_name(self, layer: Layer) -> str:
         return self.inner_writer.names[layer.id, layer.outputs[0].id]
 
-    def _limits(self) -> Content:
+    def _read_limits(self) -> Content:
         """Return the trip count and the condition, which are the first two inputs of an ONNX Loop."""
         if self.layer.type == "TensorIterator":
             return {}
@@ -181,12 +181,12 @@ class _LoopWriter:
             if constant_array is not None and constant_array.size == 1:
                 limits[argument] = constant_array.reshape(()).item()
                 continue
-            scalar = self._scalar(self.outer_writer, value_name)
-            self.loop_parts.names_read.append(scalar)
-            limits[argument] = scalar
+            scalar_name = self._reshape_to_scalar(self.outer_writer, value_name)
+            self.loop_parts.names_read.append(scalar_name)
+            limits[argument] = scalar_name
         return limits
 
-    def _scalar(self, network_writer: NetworkWriter, name: str) -> str:
+    def _reshape_to_scalar(self, network_writer: NetworkWriter, name: str) -> str:
         """Reshape a value with one element to a scalar, and return the name of the scalar."""
         network_writer.read(name)
         if network_writer.shapes.get(name) in ((), (1,)):
@@ -216,7 +216,7 @@ class _LoopWriter:
             if parameter_name in names_read:
                 self.loop_parts.args[parameter_name] = self._read_outer(binding)
 
-    def _slices(self) -> None:
+    def _write_slices(self) -> None:
         for binding in self.ports.sliced_inputs:
             parameter_name = self._parameter_name(binding.layer)
             self.loop_parts.slices[parameter_name] = {
@@ -231,7 +231,7 @@ class _LoopWriter:
                 self.layer.where,
             )
 
-    def _iteration(self) -> str:
+    def _write_iteration_number(self) -> str:
         """Return the name of the iteration number, converted to the type and shape that the body declares."""
         body_writer = self.inner_writer.writer
         layer = self.ports.iteration_parameter
@@ -272,7 +272,7 @@ class _LoopWriter:
 
     # --- outputs of the body --------------------------------------------------------------------
 
-    def _condition(self) -> str:
+    def _write_condition(self) -> str:
         """Return the name of the body's condition. The condition of a TensorIterator is always true."""
         if self.layer.type == "TensorIterator":
             return self.inner_writer.value(np.array(True), "condition")
@@ -282,7 +282,7 @@ class _LoopWriter:
                 self.layer.where,
                 'port_map needs <output external_port_id="-1" purpose="execution_condition" .../>',
             )
-        return self._scalar(
+        return self._reshape_to_scalar(
             self.inner_writer, self.inner_writer.source(self.ports.condition_result, 0)
         )
 
@@ -298,7 +298,7 @@ class _LoopWriter:
         )
         return copy_name
 
-    def _carried(self) -> None:
+    def _write_carried_values(self) -> None:
         final_bindings = {binding.layer.id: binding for binding in self.ports.last_outputs}
         for binding, result_layer in self.ports.carried_pairs:
             self.loop_parts.initial_names.append(self._read_outer(binding))
@@ -313,7 +313,7 @@ class _LoopWriter:
         """Return the name of the value at an output port of the loop."""
         return self.outer_writer.names[self.layer.id, binding.port_id]
 
-    def _outputs(self) -> None:
+    def _write_recorded_outputs(self) -> None:
         """Write the recorded outputs of the loop, concatenated along their axis or with the last row only."""
         bindings = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
         mapped_ports = {binding.port_id for binding in bindings}

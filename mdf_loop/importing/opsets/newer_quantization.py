@@ -30,18 +30,18 @@ def quantize_19(r: Rewrite) -> None:
 
 def quantize_21(r: Rewrite) -> None:
     """Downgrade QuantizeLinear: write the output dtype as a zero point, expand blocks and 16-bit integers."""
-    dtype_out = r.get("output_dtype", 0) or (
+    output_dtype = r.get("output_dtype", 0) or (
         r.dtype(r.input(2)) if r.input(2) else TensorProto.UINT8
     )
-    if r.get("block_size", 0) or dtype_out in (TensorProto.INT16, TensorProto.UINT16):
-        _quantize(r, dtype_out)
+    if r.get("block_size", 0) or output_dtype in (TensorProto.INT16, TensorProto.UINT16):
+        _quantize(r, output_dtype)
         return
     inputs = list(r.node.input)
     if r.get("output_dtype", 0) and not r.input(2):
         shape = r.facts.shape(r.input(1))
         if shape is None or None in shape:
             r.refuse(f"the shape of '{r.input(1)}' is not known")
-        dtype = helper.tensor_dtype_to_np_dtype(dtype_out)
+        dtype = helper.tensor_dtype_to_np_dtype(output_dtype)
         known_extents = [extent for extent in shape if extent is not None]
         inputs = [*inputs[:2], r.add_constant(np.zeros(known_extents, dtype=dtype))]
     r.add_copy(inputs, drop=("block_size", "output_dtype"))
@@ -74,8 +74,8 @@ def dequantize_21(r: Rewrite) -> None:
 
 def dequantize_23(r: Rewrite) -> None:
     """Downgrade DequantizeLinear: remove `output_dtype`. Before 23, the result has the dtype of the scale."""
-    dtype_out = r.get("output_dtype", 0)
-    if dtype_out and dtype_out != r.dtype(r.input(1)):
+    output_dtype = r.get("output_dtype", 0)
+    if output_dtype and output_dtype != r.dtype(r.input(1)):
         r.refuse("a result of another dtype than the scale is new in opset 23")
     r.add_copy(drop=("output_dtype",))
 
@@ -89,9 +89,9 @@ def q_linear_mat_mul_21(r: Rewrite) -> None:
     r.add_copy(inputs)
 
 
-def _quantize(r: Rewrite, dtype_out: int) -> None:
+def _quantize(r: Rewrite, output_dtype: int) -> None:
     """Add nodes that scale, round to even, and clip to the range of the dtype."""
-    dtype_range = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype_out))
+    dtype_range = np.iinfo(helper.tensor_dtype_to_np_dtype(output_dtype))
     real_data = r.add_cast(r.input(0), r.dtype(r.input(1)))
     scaled_data = r.add("Div", [real_data, _broadcast_to_data(r, r.input(1))])
     rounded_data = r.add("Round", [r.add_cast(scaled_data, TensorProto.FLOAT)])
@@ -102,7 +102,7 @@ def _quantize(r: Rewrite, dtype_out: int) -> None:
     lower_limit, upper_limit = (
         r.add_constant(np.array(limit, np.float32)) for limit in (dtype_range.min, dtype_range.max)
     )
-    r.add_cast(r.add("Clip", [rounded_data, lower_limit, upper_limit]), dtype_out, to=r.output())
+    r.add_cast(r.add("Clip", [rounded_data, lower_limit, upper_limit]), output_dtype, to=r.output())
 
 
 def _broadcast_to_data(r: Rewrite, name: str) -> str:

@@ -108,8 +108,12 @@ def _expand_definition(version: int) -> NodeConversion:
             return None
         else:
             is_expanded = not _exists(r.node.op_type, version - 1) or _uses_new_features(r, version)
-        definition = definition_of(r.node, version, r.facts) if is_expanded else None
-        return inline_call(definition, r.node, r.names) if definition is not None else None
+        function_definition = definition_of(r.node, version, r.facts) if is_expanded else None
+        return (
+            inline_call(function_definition, r.node, r.names)
+            if function_definition is not None
+            else None
+        )
 
     return convert
 
