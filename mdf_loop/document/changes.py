@@ -15,7 +15,7 @@ from mdf_loop.document.document import Document
 
 def replace_fields(part: Any, **values: Any) -> Any:
     """Return a copy of a part with new field values, or the part itself if no field changes."""
-    if all(value is getattr(part, name) for name, value in values.items()):
+    if all(field_value is getattr(part, field_name) for field_name, field_value in values.items()):
         return part
     part_copy = copy.copy(part)
     for field_name, field_value in values.items():

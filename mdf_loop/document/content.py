@@ -71,7 +71,11 @@ reads only mappings.
 def _find_unwritable_values(part: Any) -> dict[str, Any]:
     """Return the values of a part that modeci_mdf cannot write, such as arrays."""
     fields = ((field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS)
-    return {field_name: value for field_name, value in fields if _is_unwritable(field_name, value)}
+    return {
+        field_name: field_value
+        for field_name, field_value in fields
+        if _is_unwritable(field_name, field_value)
+    }
 
 
 def _is_unwritable(name: str, value: Any) -> bool:
@@ -132,6 +136,6 @@ def _convert_value(value: Any) -> Any:
         return (
             list(value)
             if contains_only_numbers(value)
-            else [_convert_value(part) for part in value]
+            else [_convert_value(element) for element in value]
         )
     return value

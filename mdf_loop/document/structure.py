@@ -284,12 +284,12 @@ def _scheduler_condition_findings(condition: Any, where: str) -> Iterator[Findin
         return
     yield from unread_keys("condition", condition, str(condition.get("type", "")), where)
     kwargs = condition.get("kwargs")
-    for key, value in kwargs.items() if isinstance(kwargs, Mapping) else ():
-        is_list = isinstance(value, list | tuple)
-        for k, element in enumerate(value if is_list else [value]):
+    for argument_name, argument in kwargs.items() if isinstance(kwargs, Mapping) else ():
+        is_list = isinstance(argument, list | tuple)
+        for k, element in enumerate(argument if is_list else [argument]):
             element = as_mapping(element)
             if isinstance(element, Mapping) and "type" in element:
-                argument_path = f"{key}[{k}]" if is_list else key
+                argument_path = f"{argument_name}[{k}]" if is_list else argument_name
                 yield from _scheduler_condition_findings(
                     _normalize_nested_condition(element), f"{where}.{argument_path}"
                 )

@@ -59,14 +59,16 @@ def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") ->
     if isinstance(content, list):
         if contains_only_numbers(content):
             return list(content)
-        return [with_arrays(part, side_files, f"{where}[{k}]") for k, part in enumerate(content)]
+        return [
+            with_arrays(element, side_files, f"{where}[{k}]") for k, element in enumerate(content)
+        ]
     if not isinstance(content, Mapping):
         return content
     if _is_argument(content):
         return _read_array(content["value"], content, side_files, where)
     converted_content = {
-        key: with_arrays(part, side_files, _format_nested_path(where, key))
-        for key, part in content.items()
+        key: with_arrays(nested_content, side_files, _format_nested_path(where, key))
+        for key, nested_content in content.items()
     }
     metadata = converted_content.get("metadata")
     if (

@@ -101,16 +101,18 @@ def _find_unit_statement(
 
 def _read_part_statement(part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a part state."""
-    key, stated_unit = _find_unit_entry(part.metadata)
+    unit_key, stated_unit = _find_unit_entry(part.metadata)
     unit = _strip_unit(stated_unit)
-    return _UnitStatement(unit, key, part, is_of_part=True) if unit else None
+    return _UnitStatement(unit, unit_key, part, is_of_part=True) if unit else None
 
 
 def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a node state for one of its parts."""
-    key, stated_units = _find_unit_entry(node.metadata)
+    unit_key, stated_units = _find_unit_entry(node.metadata)
     unit = _strip_unit(stated_units.get(part.id)) if isinstance(stated_units, Mapping) else ""
-    return _UnitStatement(unit, f"{key}['{part.id}']", part, is_of_part=False) if unit else None
+    return (
+        _UnitStatement(unit, f"{unit_key}['{part.id}']", part, is_of_part=False) if unit else None
+    )
 
 
 def _format_path_step(node: Any, part: Any) -> str:

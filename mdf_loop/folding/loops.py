@@ -108,7 +108,7 @@ class UnfoldableLoop(Struct, frozen=True):
             if isinstance(section, dict)
             for name in section
         }
-        names_read = {name for text in _strings_in(node_content) for name in names_in(text)}
+        names_read = {name for string in _strings_in(node_content) for name in names_in(string)}
         signature = self.signature
         body_inputs = {signature.iteration, signature.condition_in, *signature.carried_inputs}
         return sorted((names_read & (self.captured_names | body_inputs)) - local_names)
@@ -124,8 +124,8 @@ def without_unused_parts(node: Content) -> Content:
     while unvisited_contents:
         names_read = {
             name.split(".")[0]
-            for text in _strings_in(unvisited_contents.pop())
-            for name in names_in(text)
+            for string in _strings_in(unvisited_contents.pop())
+            for name in names_in(string)
         }
         unvisited_names = (names_read & contents_by_name.keys()) - needed_names
         needed_names |= unvisited_names
@@ -170,7 +170,13 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         None,
     )
     loops = (
-        [f for f in node.functions if graph_function(f.function) == "onnx::Loop"] if node else []
+        [
+            function
+            for function in node.functions
+            if graph_function(function.function) == "onnx::Loop"
+        ]
+        if node
+        else []
     )
     loops = [
         function

@@ -268,7 +268,7 @@ class _Unfolder:
                 "functions": {**node_content.get("functions", {}), **self.functions},
                 "parameters": {**node_content.get("parameters", {}), **self.parameters},
                 "output_ports": {
-                    name: {"value": value} for name, value in self.entry_outputs.items()
+                    name: {"value": expression} for name, expression in self.entry_outputs.items()
                 },
             }
         )

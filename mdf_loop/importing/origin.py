@@ -63,8 +63,8 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
         stored_arrays = onnx.GraphProto(initializer=array_locations.stored)
         entries[STORED] = base64.b64encode(stored_arrays.SerializeToString()).decode()
     entries[DIGEST] = _model_digest(proto, initializer_digests, entries)
-    for key, text in entries.items():
-        proto.metadata_props.add(key=key, value=text)
+    for key, entry_text in entries.items():
+        proto.metadata_props.add(key=key, value=entry_text)
 
 
 def origin_of(proto: onnx.ModelProto) -> Content | None:
@@ -170,8 +170,8 @@ def _model_digest(
 def _digested_parts(
     proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
 ) -> Iterator[bytes]:
-    for key, text in entries.items():
-        yield from (key.encode(), text.encode())
+    for key, entry_text in entries.items():
+        yield from (key.encode(), entry_text.encode())
     for name, digest in digests:
         yield from (name.encode(), digest)
     for proto_message in (*proto.opset_import, *proto.functions):

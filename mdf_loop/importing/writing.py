@@ -100,9 +100,9 @@ def to_plain_content(
         remaining_content = {**content, "value": None} if is_parameter else content
         plain_sections = {
             _to_json_key(key): to_plain_content(
-                part, array_file, large_arrays, _nested_array_name(name, key)
+                nested_content, array_file, large_arrays, _nested_array_name(name, key)
             )
-            for key, part in remaining_content.items()
+            for key, nested_content in remaining_content.items()
             if key != "args"
         }
         if is_parameter:
@@ -134,8 +134,10 @@ def _convert_arguments(
     if not isinstance(args, Mapping):
         return to_plain_content(args, array_file, large_arrays, name)
     return {
-        key: to_plain_content(part, array_file, large_arrays, _nested_array_name(name, key))
-        for key, part in args.items()
+        argument_name: to_plain_content(
+            argument, array_file, large_arrays, _nested_array_name(name, argument_name)
+        )
+        for argument_name, argument in args.items()
     }
 
 

@@ -111,10 +111,10 @@ V = TypeVar("V")
 
 def _unique_dict(pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K, V]:
     entries: dict[K, V] = {}
-    for key, value in pairs:
+    for key, entry in pairs:
         if key in entries:
             raise ModelError(f"the {what} {key} is there twice", where)
-        entries[key] = value
+        entries[key] = entry
     return entries
 
 

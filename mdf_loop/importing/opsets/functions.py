@@ -34,9 +34,9 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
     if schema.has_context_dependent_function:
         is_other_domain = node.domain != ""
         usable_versions = [
-            v
-            for v in schema.context_dependent_function_opset_versions
-            if is_other_domain or v <= version
+            opset_version
+            for opset_version in schema.context_dependent_function_opset_versions
+            if is_other_domain or opset_version <= version
         ]
         input_types = [_type_bytes(facts, name) for name in node.input]
         if usable_versions and None not in input_types:
