@@ -146,7 +146,7 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> 
 def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, str]:
     """Return the units of statistics that have the unit of their output, by the name of the statistic."""
     statistic_outputs = (
-        (name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT)
+        (name, name.rpartition(".")[0]) for name in names if not name.endswith(_UNITLESS_SUFFIXES)
     )
     return {
         name: complete_results.units[output]
@@ -230,7 +230,7 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
             )
 
 
-_WITHOUT_UNIT = (".count", ".histogram", ".var")
+_UNITLESS_SUFFIXES = (".count", ".histogram", ".var")
 """Endings of the names of statistics that do not have the unit of their output."""
 
 

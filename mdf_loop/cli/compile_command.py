@@ -49,7 +49,7 @@ def command(
     default_target = replace_suffix(path_of(model, "the model"), ".onnx")
     target = str(default_target) if output is None else output
     checked_place(target)
-    compiled = compile(
+    compiled_model = compile(
         open_model(model, loop_condition),
         device="cpu",
         precision=precision,
@@ -58,7 +58,7 @@ def command(
         unroll=unroll,
     )
     inputs = read_inputs(pairs, files)
-    onnx_model = compiled.save(target, inputs, steps=steps, dt=dt, origin=not no_origin)
+    onnx_model = compiled_model.save(target, inputs, steps=steps, dt=dt, origin=not no_origin)
     opset = onnx_model.opset_import[0].version
     show(f"wrote {target} (ONNX opset {opset}, IR version {onnx_model.ir_version})")
     for port_kind, values in (
@@ -67,5 +67,5 @@ def command(
     ):
         for value in values:
             show(f"  {port_kind} {value.name}")
-    if steps is None and compiled.prepared.reads_states():
+    if steps is None and compiled_model.prepared.reads_states():
         show("  one evaluation from the initial state; --steps writes a run over time")

@@ -30,12 +30,12 @@ def command(output: str) -> None:
         model.write_bytes(demo.path.read_bytes())
         show_title(f"{demo.name}: {demo.about}")
         show(explain(model))
-        compiled = compile(model)
-        results = compiled.run(demo.inputs)
+        compiled_model = compile(model)
+        results = compiled_model.run(demo.inputs)
         for name, array in results.items():
             show(f"  {name} = {' '.join(str(array).split())}")
         for name, report in results.loops.items():
             show(f"  {name}: {report.how_often}; {report.why}")
         draw(model, model.with_suffix(".svg"))
-        compiled.save(model.with_suffix(".onnx"), demo.inputs)
+        compiled_model.save(model.with_suffix(".onnx"), demo.inputs)
         show(f"  picture: {model.with_suffix('.svg')}, ONNX: {model.with_suffix('.onnx')}")

@@ -128,13 +128,13 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     for path in subjects.values() if data is None else [data]:
         record_read_file(path_of(path, "the data"))
     document = open_model(model, options["loop_condition"])
-    compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
-    fit_arguments = _fit_arguments(options, compiled.document)
+    compiled_model = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
+    fit_arguments = _fit_arguments(options, compiled_model.document)
     for option in OUTPUT_OPTIONS:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], f"--{option}"))
     with warning_lines():
-        fit = compiled.fit(subjects or data, _read_bounds(options["free"]), **fit_arguments)
+        fit = compiled_model.fit(subjects or data, _read_bounds(options["free"]), **fit_arguments)
     with delaying_interrupt(heard=fit.stopped_by.is_asked):
         _write_files(fit, options)
         show(fit.to_json() if options["as_json"] else str(fit))
@@ -165,13 +165,13 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
     direct_arguments = {
         name: options[name] for name in ("steps", "shared", "method", "points", "polish")
     }
-    step = read_step(options["dt"], document)
+    time_step = read_step(options["dt"], document)
     return direct_arguments | {
-        "dt": step,
+        "dt": time_step,
         "against": (column_of_output if renamed_columns else list(column_of_output)) or None,
         "likelihood": likelihood_columns or None,
         "set": read_settings(options["settings"]),
-        "inputs": read_inputs(options["pairs"], options["files"], options["steps"], step),
+        "inputs": read_inputs(options["pairs"], options["files"], options["steps"], time_step),
         "seed": read_seed(options["seed"]),
         "trials": read_trials(options["trials"]),
         "start": read_settings(options["start"]) or None,

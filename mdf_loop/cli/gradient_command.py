@@ -97,20 +97,20 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         checked_file(options["save"], frozenset())
     steps = options["steps"]
     document = open_model(model, options["loop_condition"])
-    compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
-    step = read_step(options["dt"], compiled.document)
-    gradient_function = compiled.differentiate(
+    compiled_model = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
+    time_step = read_step(options["dt"], compiled_model.document)
+    gradient_function = compiled_model.differentiate(
         read_losses(options["of"], steps),
         options["wrt"],
         steps=steps,
-        dt=step,
+        dt=time_step,
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
         truncate=options["truncate"],
         stop=options["stop"],
     )
     settings, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
-    inputs = read_inputs(options["pairs"], options["files"], steps, step)
+    inputs = read_inputs(options["pairs"], options["files"], steps, time_step)
     try:
         with warning_lines():
             gradient = gradient_function.run(settings, inputs, sweep=sweep, check=options["check"])

@@ -38,11 +38,11 @@ def command(file: str, output: str | None, loop_condition: str) -> None:
             f"cannot import '{source.name}'", hint=f"import takes {' and '.join(READERS)} files"
         )
     target = check_model_file(source.with_suffix(".yaml") if output is None else output)
-    imported = import_file(source, loop_condition)
-    show_warnings(imported.warnings)
-    for path in write_model(imported.content, target):
+    imported_model = import_file(source, loop_condition)
+    show_warnings(imported_model.warnings)
+    for path in write_model(imported_model.content, target):
         show(f"wrote {path}")
-    document = open_document(imported.content)
+    document = open_document(imported_model.content)
     for port in open_ports(document):
         show(f"  input {port.name}")
     for name in output_names(document):

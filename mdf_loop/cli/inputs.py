@@ -102,12 +102,12 @@ def read_step(dt: str | None, document: Document) -> float | None:
     if dt is None:
         return None
     unit = time_unit_of(document)
-    step: float = convert_step(dt, unit)
+    time_step: float = convert_step(dt, unit)
     if unit_of_step(dt) not in (None, unit):
         has_unit = stated_time_unit(document) is not None
         remark = "" if has_unit else " (the model states no unit of time)"
-        show(f"dt: {dt.strip()} is {step:.16g} {unit}{remark}", error=True)
-    return step
+        show(f"dt: {dt.strip()} is {time_step:.16g} {unit}{remark}", error=True)
+    return time_step
 
 
 def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str, Any]:

@@ -127,20 +127,20 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
     document = open_model(model, options["loop_condition"])
-    compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
-    spec = _run_specification(options, compiled.document)
+    compiled_model = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
+    spec = _run_specification(options, compiled_model.document)
     for option in OUTPUT_OPTIONS:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], _option_name(option)))
-    results, failure = _run_model(compiled, spec)
+    results, failure = _run_model(compiled_model, spec)
     is_interrupted = results.stopped_by.is_asked or isinstance(failure, Signalled)
     with delaying_interrupt(heard=is_interrupted):
-        failure = _write_files(compiled, results, options, failure)
+        failure = _write_files(compiled_model, results, options, failure)
         if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
-            for printed_text in _printed_parts(compiled, results, options):
+            for printed_text in _printed_parts(compiled_model, results, options):
                 show(printed_text, end="")
             show()
-        for note in (*describe_differing_steps(compiled.prepared, spec), *results.notes):
+        for note in (*describe_differing_steps(compiled_model.prepared, spec), *results.notes):
             show(escape_to_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure
@@ -224,9 +224,9 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
     from mdf_loop.run.states import load_state
     from mdf_loop.specification import specify
 
-    state_file, step = options["initial_state"], read_step(options["dt"], document)
+    state_file, time_step = options["initial_state"], read_step(options["dt"], document)
     return specify(
-        read_inputs(options["pairs"], options["files"], options["steps"], step),
+        read_inputs(options["pairs"], options["files"], options["steps"], time_step),
         set=read_settings(options["settings"]),
         sweep=read_members(options["sweep"], options["grid"]),
         state=None if state_file is None else load_state(state_file),
@@ -235,7 +235,7 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
         over_trials=read_over_trials(options["over_trials"]),
         by=options["by"],
         steps=options["steps"],
-        dt=step,
+        dt=time_step,
         execution_list=options["execution_list"],
         engine=options["engine"],
         output=options["output"],
@@ -248,7 +248,7 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
 
 
 def _run_model(
-    compiled: CompiledModel, spec: RunSpecification
+    compiled_model: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
     """Run the model. Return complete or partial results, and the error or signal that ended the run.
 
@@ -257,7 +257,7 @@ def _run_model(
     from mdf_loop.api import specified_run
 
     try:
-        return specified_run.run_specified(compiled.prepared, spec), None
+        return specified_run.run_specified(compiled_model.prepared, spec), None
     except Signalled as signal:
         if signal.results is None:
             raise
@@ -293,7 +293,7 @@ def _command_line_hint(
 
 
 def _write_files(
-    compiled: CompiledModel,
+    compiled_model: CompiledModel,
     results: Results,
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
@@ -305,7 +305,7 @@ def _write_files(
         if options["final_state"] is not None:
             save_state(options["final_state"], results.state)
         if options["plot"] is not None:
-            plot_title = compiled.document.graph.id
+            plot_title = compiled_model.document.graph.id
             results.plot(options["plot"], title=plot_title)
     except InputError as error:
         if not isinstance(failure, LoopError):
@@ -315,7 +315,7 @@ def _write_files(
 
 
 def _printed_parts(
-    compiled: CompiledModel, results: Results, options: Mapping[str, Any]
+    compiled_model: CompiledModel, results: Results, options: Mapping[str, Any]
 ) -> Iterable[str]:
     """Return the texts that the command prints on stdout."""
     from mdf_loop.cli.run_notes import notes_on_idle_nodes
@@ -325,6 +325,6 @@ def _printed_parts(
     if options["as_json"]:
         return results_as_json(results, execution_list)
     is_modeci = options["engine"] == "modeci"
-    device_reason = "modeci_mdf's engine" if is_modeci else compiled.device_reason
-    notes = notes_on_idle_nodes(compiled.document, results)
+    device_reason = "modeci_mdf's engine" if is_modeci else compiled_model.device_reason
+    notes = notes_on_idle_nodes(compiled_model.document, results)
     return ("\n".join((results_as_text(results, device_reason, execution_list), *notes)),)

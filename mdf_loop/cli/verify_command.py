@@ -70,13 +70,13 @@ def command(
 
     ctx.with_resource(limited(checked_limit(memory_limit)))
     document = open_model(model, loop_condition)
-    step = read_step(dt, document)
+    time_step = read_step(dt, document)
     verification = verify(
         document,
-        read_inputs(pairs, files, steps, step),
+        read_inputs(pairs, files, steps, time_step),
         set=read_settings(settings),
         steps=steps,
-        dt=step,
+        dt=time_step,
         device=device,
         precision=precision,
         shapes=shapes,

@@ -60,11 +60,11 @@ def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
 
 def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
     """Draw the curves of some elements of an output with the data, and the residuals below."""
-    fitted, observed, residuals = (
+    fitted_values, observed_values, residuals = (
         np.asarray(array, float).reshape(len(array), -1)
         for array in (curve.fitted, curve.observed, curve.residuals)
     )
-    element_count = fitted.shape[1]
+    element_count = fitted_values.shape[1]
     drawn_elements = np.unique(
         np.linspace(0, element_count - 1, min(element_count, MAX_DRAWN_ELEMENTS))
         .round()
@@ -80,12 +80,14 @@ def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
         element_label = "" if element_count == 1 else f"[{k}]"
         above.plot(
             curve.observed_at,
-            observed[:, k],
+            observed_values[:, k],
             alpha=0.6,
             label=_legend_entry("data", k),
             **marker_style,
         )
-        above.plot(curve.time, fitted[:, k], color=line_colour, label=element_label or "model")
+        above.plot(
+            curve.time, fitted_values[:, k], color=line_colour, label=element_label or "model"
+        )
         below.plot(curve.observed_at, residuals[:, k], alpha=0.6, **marker_style)
     if len(drawn_elements) < element_count:
         above.set_title(f"{len(drawn_elements)} of {element_count} elements", fontsize=10)

@@ -80,12 +80,12 @@ def plot_results(
         elif has_distributions(results):
             slot.figure = _draw_distributions(distribution_panels(results, names), results, title)
         else:
-            over_time = (
+            figure_arguments = (
                 _build_panels(results, names),
                 _axis_coordinate(results, "time"),
                 _colour_coordinate(results),
             )
-            slot.figure = _draw_figure(*over_time, title)
+            slot.figure = _draw_figure(*figure_arguments, title)
     return slot.figure
 
 
@@ -255,19 +255,26 @@ def _draw_distributions(panels: list[Panel], results: Outputs, title: str) -> Pl
 # --- drawing ----------------------------------------------------------------------------------
 
 
-def _draw_figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title: str) -> Plot:
+def _draw_figure(
+    panels: list[_Panel], time: Labelled, colour_coordinate: Labelled | None, title: str
+) -> Plot:
     """Draw panels over time below each other, with a colour bar for the members of a sweep."""
     drawn_panels = panels[:MAX_PANELS]
     height = {1: 4.0, 2: 2.8}.get(len(drawn_panels), 2.1)
     figure = Plot(figsize=(8, height * len(drawn_panels) + 0.4 * bool(title)))
     axes = figure.subplots(len(drawn_panels), 1, sharex=True, squeeze=False)[:, 0]
     for ax, panel in zip(axes, drawn_panels, strict=True):
-        _draw_panel(ax, panel, time.array, swept)
-    if swept is not None and not (
-        swept.name == "trial" and all(map(_is_raster_of_members, drawn_panels))
+        _draw_panel(ax, panel, time.array, colour_coordinate)
+    if colour_coordinate is not None and not (
+        colour_coordinate.name == "trial" and all(map(_is_raster_of_members, drawn_panels))
     ):
-        colours = ScalarMappable(_colour_range(swept.array), _member_colours())
-        figure.colorbar(colours, ax=list(axes), label=axis_label(swept.name, swept.unit), aspect=30)
+        colours = ScalarMappable(_colour_range(colour_coordinate.array), _member_colours())
+        figure.colorbar(
+            colours,
+            ax=list(axes),
+            label=axis_label(colour_coordinate.name, colour_coordinate.unit),
+            aspect=30,
+        )
     if len(time.array) > 1:
         axes[-1].set_xlim(time.array[0], time.array[-1])
         axes[-1].xaxis.set_major_locator(MaxNLocator(integer=time.array.dtype.kind in "iu"))
@@ -280,12 +287,12 @@ def _draw_figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, t
     return figure
 
 
-def _draw_panel(ax: Axes, panel: _Panel, time: Array, swept: Labelled | None) -> None:
+def _draw_panel(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled | None) -> None:
     """Draw a panel as lines, marks or an image, depending on its dtype and its number of elements."""
     element_count = panel.array.shape[2]
-    if swept is not None:
+    if colour_coordinate is not None:
         draw = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members
-        draw(ax, panel, time, swept)
+        draw(ax, panel, time, colour_coordinate)
     elif panel.array.dtype == bool and element_count > MAX_BOOLEAN_LINES:
         _draw_marks(ax, panel, time)
     elif element_count <= MAX_LINES:
@@ -352,16 +359,16 @@ def _add_colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
     return ax.figure.colorbar(colours, cax=ax.inset_axes((1.02, 0, 0.02, 1)), label=label)
 
 
-def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
+def _draw_members(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled) -> None:
     """Draw a line for each member of a sweep, or for evenly spaced members of many."""
     drawn_members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
     rows = panel.array[drawn_members, :, 0].astype(np.float64)
-    swept = replace(swept, array=swept.array[drawn_members])
+    colour_coordinate = replace(colour_coordinate, array=colour_coordinate.array[drawn_members])
     is_dense = len(rows) > 10
     lines = LineCollection(
         list(np.stack([np.broadcast_to(time, rows.shape), rows], axis=-1)),
-        array=swept.array.astype(np.float64),
-        norm=_colour_range(swept.array),
+        array=colour_coordinate.array.astype(np.float64),
+        norm=_colour_range(colour_coordinate.array),
         cmap=_member_colours(),
         linewidths=0.9 if is_dense else 1.6,
         alpha=0.7 if is_dense else None,
@@ -372,12 +379,14 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None
     _label_values(ax, panel)
 
 
-def _draw_marks_of_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
+def _draw_marks_of_members(
+    ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled
+) -> None:
     """Draw a row of marks per member of a sweep in its colour, or per trial in black."""
     member_count = len(panel.array)
     drawn_members = np.unique(np.linspace(0, member_count - 1, MAX_TRACES).astype(int))
     rows, steps = np.nonzero(panel.array[drawn_members, :, 0])
-    member_values = swept.array[drawn_members]
+    member_values = colour_coordinate.array[drawn_members]
     colour_options = {
         "c": member_values[rows].astype(np.float64),
         "norm": _colour_range(member_values),
@@ -390,10 +399,12 @@ def _draw_marks_of_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled
         s=min(64, max(2, (180 / len(drawn_members)) ** 2)),
         linewidths=1,
         rasterized=len(steps) > MAX_VECTOR_POINTS,
-        **({"color": "black"} if swept.name == "trial" else colour_options),
+        **({"color": "black"} if colour_coordinate.name == "trial" else colour_options),
     )
     ax.set_ylim(-0.5, member_count - 0.5)
-    _label_elements(ax, f"{panel.label}\n{'trial' if swept.name == 'trial' else 'member'}")
+    _label_elements(
+        ax, f"{panel.label}\n{'trial' if colour_coordinate.name == 'trial' else 'member'}"
+    )
 
 
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:

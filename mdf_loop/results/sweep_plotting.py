@@ -82,13 +82,13 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
     """Yield the panels of the named outputs, or of all numeric outputs."""
-    swept_only_axes = [axis for axis in results.axes if axis.is_swept]
-    if len(swept_only_axes) > 2:
+    sweep_axes = [axis for axis in results.axes if axis.is_swept]
+    if len(sweep_axes) > 2:
         raise InputError(
-            f"a sweep over {len(swept_only_axes)} axes cannot be drawn",
+            f"a sweep over {len(sweep_axes)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    swept_axes = [_build_swept_axis(results, axis) for axis in swept_only_axes]
+    swept_axes = [_build_swept_axis(results, axis) for axis in sweep_axes]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:

@@ -112,7 +112,7 @@ def verify(
     """
     with limited(checked_limit(memory_limit)):
         document = open_document(source)
-        compiled = compile(
+        compiled_model = compile(
             document,
             device=device,
             precision=precision,
@@ -121,7 +121,7 @@ def verify(
             unroll=unroll,
             threads=threads,
         )
-        units = compiled.prepared.model_units
+        units = compiled_model.prepared.model_units
         spec = specify(
             units.convert_inputs(inputs),
             set=units.convert_settings(set),
@@ -131,13 +131,15 @@ def verify(
             time_limit=time_limit,
         )
         return interruptible(
-            lambda: _verify(document, compiled, spec),
+            lambda: _verify(document, compiled_model, spec),
             on_interrupt,
             lambda verification: "".join(verification.notes[:1]),
         )
 
 
-def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification) -> Verification:
+def _verify(
+    document: Document, compiled_model: CompiledModel, spec: RunSpecification
+) -> Verification:
     """Return the comparison of a run, or of the completed steps of an interrupted run.
 
     Raises:
@@ -146,7 +148,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     """
     limits = Limits(spec.controls.time_limit)
     steps = spec.steps
-    bound_values = prepare(compiled.prepared, spec)
+    bound_values = prepare(compiled_model.prepared, spec)
     bound_inputs, document = bound_values.inputs, with_values(document, bound_values.settings)
     notes: list[str] = []
     engine_inputs = select_inputs(document, spec.values.inputs, bound_inputs)
@@ -163,16 +165,16 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         spec = replace(spec, steps=len(engine_run.execution_list))
     spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
     compiled_results = specified_run.run_specified(
-        compiled.prepared, replace(spec, selection=selection)
+        compiled_model.prepared, replace(spec, selection=selection)
     )
-    tolerance = _choose_tolerance(document, compiled.options.precision)
+    tolerance = _choose_tolerance(document, compiled_model.options.precision)
     if engine_run.stopped_by is not None and not compiled_results.stopped_by.is_asked:
         compiled_results.stopped_by = engine_run.stopped_by
     if compiled_results.stopped_by.is_asked or compiled_results.stopped_by is StopReason.TIME_LIMIT:
         return _verify_common_steps(document, compiled_results, engine_run, tolerance, notes, steps)
     if steps is None:
         inputs = spec.values.inputs
-        program = read(document, inputs, record=recorded_names, options=compiled.options)
+        program = read(document, inputs, record=recorded_names, options=compiled_model.options)
         arrays = bound_values.with_random_keys(program).arrays
         interpreter_outputs = interpret(program, arrays, limits.check_interpreter)
         interpreter_results = fill_missing_rows(
@@ -192,7 +194,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         if compiled_order is None:  # values determine the order, so another run records it
             controls = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
-                compiled.prepared, replace(spec, execution_list=True, controls=controls)
+                compiled_model.prepared, replace(spec, execution_list=True, controls=controls)
             )
             if order_run.stopped_by.is_asked:
                 raise stop_exception(order_run.stopped_by)
@@ -208,7 +210,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
     first_inputs = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
-    types = read_annotated(document, first_inputs, options=compiled.options).types
+    types = read_annotated(document, first_inputs, options=compiled_model.options).types
     notes += [f"{note.what} (at {note.where})" for note in remaining_differences(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))
 
@@ -229,14 +231,16 @@ def _verify_common_steps(
     """
     completed_steps = 0 if compiled_results.steps is None else compiled_results.axes[-1].length
     step_count = min(completed_steps, len(engine_run.execution_list))
-    is_asked = compiled_results.stopped_by.is_asked
+    is_interrupted = compiled_results.stopped_by.is_asked
     if not step_count:
-        raise stop_exception(compiled_results.stopped_by) if is_asked else time_limit_error()
+        raise stop_exception(compiled_results.stopped_by) if is_interrupted else time_limit_error()
     rows = {name: column[:step_count] for name, column in engine_run.rows.items()}
     comparisons = _compare_steps(
         document, compiled_results, replace(engine_run, rows=rows), tolerance
     )
-    reason = "the run was interrupted" if is_asked else "the time limit of the comparison was over"
+    reason = (
+        "the run was interrupted" if is_interrupted else "the time limit of the comparison was over"
+    )
     note = f"{reason}: {step_count} of {requested_steps} steps were compared"
     return Verification(comparisons, tolerance, (note, *notes))
 
