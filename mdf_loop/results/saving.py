@@ -27,7 +27,7 @@ from mdf_loop.files import (
 from mdf_loop.ir import Array
 from mdf_loop.results.dataset import to_dataset
 from mdf_loop.results.json_text import json_chunks, results_content
-from mdf_loop.run.certain_rows import defer_stream_errors
+from mdf_loop.run.deferred_errors import defer_stream_errors
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import (
     Labelled,

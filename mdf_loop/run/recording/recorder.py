@@ -82,7 +82,7 @@ class Recorder:
         self._row_count += len(step_numbers)
         if len(step_numbers):
             self.row_ends.check_rows(
-                {n: selected_rows[n] for n in self.plan.traces},
+                {name: selected_rows[name] for name in self.plan.traces},
                 self._select_flags(block, positions),
             )
         self.sink.add(Ticks(step_numbers, self.clock), selected_rows)

@@ -44,10 +44,10 @@ class Reduction(ABC):
     The reduction has the shape of one row, and the common dtype of all rows.
     """
 
-    kinds: ClassVar[str] = "biuf"
+    supported_kinds: ClassVar[str] = "biuf"
     """NumPy kinds of the supported dtypes."""
 
-    one_shape: ClassVar[bool] = True
+    requires_one_shape: ClassVar[bool] = True
     """True if all rows must have one shape."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Reduction(ABC):
     def can_add(self, rows: Array) -> bool:
         """Return True if the shape of rows fits the rows that were added before."""
         has_same_shape = rows.shape[1:] == self._shape
-        return has_same_shape or not (self.one_shape and self.row_count and len(rows))
+        return has_same_shape or not (self.requires_one_shape and self.row_count and len(rows))
 
     def add(self, rows: Array) -> None:
         """Add rows to the reduction.
@@ -169,8 +169,8 @@ class _SelectingReduction(Reduction):
 class Last(_SelectingReduction):
     """Reduction to the last row."""
 
-    kinds = "biufcU"
-    one_shape = False
+    supported_kinds = "biufcU"
+    requires_one_shape = False
 
     def _add_rows(self, rows: Array) -> None:
         self._reduced_row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)

@@ -94,7 +94,7 @@ class Reductions:
         for name, accumulators in self._accumulators.items():
             dtype = dtype_name(rows[name])
             for statistic, reduction in accumulators.items():
-                if kind_of(dtype) not in reduction.kinds:
+                if kind_of(dtype) not in reduction.supported_kinds:
                     yield Finding(
                         "InputError",
                         f"reduce: '{name}' is {dtype}, which has no {statistic}",

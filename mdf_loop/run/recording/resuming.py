@@ -209,7 +209,8 @@ def _check_same_array(
         stored_entry.shape[axis + 1 :], checkpoint_entry.shape[axis + 1 :], strict=True
     )
     if stored_entry.shape[:axis] != checkpoint_entry.shape[:axis] or any(
-        a != b and not stored_entry.has_varying_rows for a, b in extent_pairs
+        stored_extent != checkpoint_extent and not stored_entry.has_varying_rows
+        for stored_extent, checkpoint_extent in extent_pairs
     ):
         raise DamagedError(
             f"{mismatch}: '{name}' is {list(stored_entry.shape)}, not {list(checkpoint_entry.shape)}"

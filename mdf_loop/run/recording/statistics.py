@@ -24,7 +24,7 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Mean, Reduction
 class Count(Reduction):
     """Statistic that counts the rows."""
 
-    one_shape = False
+    requires_one_shape = False
 
     def value(self) -> Array:
         """Return the number of rows as an integer, also if it is 0."""
