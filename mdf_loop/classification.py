@@ -97,9 +97,9 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
         state_descriptions = {
             state_name(state): _describe_state(state) for state in over_time.states
         }
-        return decisions(over_time.later_program, over_time.types, state_descriptions)
+        return decisions(over_time.later_program, over_time.terms_by_path, state_descriptions)
     reading = read_annotated(document, inputs, options=options)
-    return decisions(reading.program, reading.types)
+    return decisions(reading.program, reading.terms_by_path)
 
 
 def decisions(

@@ -134,5 +134,5 @@ def test_a_parameter_is_variable_once_it_is_set() -> None:
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
     reading = read_once(document, BoundValues.of(bind(document, {}, options), settings), options)
-    (decision,) = decisions(reading.program, reading.types)
+    (decision,) = decisions(reading.program, reading.terms_by_path)
     assert decision.why == "depends on parameter 'm.limit', which is set"

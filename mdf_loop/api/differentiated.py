@@ -183,7 +183,7 @@ class Differentiated:
         zero_names = [name for name, array in gradient.items() if array.size and not np.any(array)]
         if not zero_names:
             return ()
-        stepwise_names = self._stepwise_names.get(bound_values.types)
+        stepwise_names = self._stepwise_names.get(bound_values.input_types)
         if stepwise_names is None:
             program = self.differentiated_names.program(spec, bound_values)
             outputs = {self.differentiated_names.outputs[loss.output] for loss in self.losses}
@@ -192,7 +192,7 @@ class Differentiated:
                 for name, target in self.differentiated_names.inputs.items()
                 if outputs & piecewise_constant_outputs(program, [target])
             )
-            self._stepwise_names.put(bound_values.types, stepwise_names)
+            self._stepwise_names.put(bound_values.input_types, stepwise_names)
         return tuple(name for name in zero_names if name in stepwise_names)
 
     def _refuse_check(self, bound_values: BoundValues) -> None:
@@ -236,7 +236,7 @@ class Differentiated:
         backward_form: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
         """Return the prepared derivatives for the types of bound values, from the cache if possible."""
-        key = (bound_values.types, backward_form)
+        key = (bound_values.input_types, backward_form)
         with self._lock:
             prepared_gradient = self._prepared_gradients.get(key)
             if prepared_gradient is None:

@@ -220,7 +220,7 @@ def _names_of_items(document: Document) -> Iterator[str]:
     """Yield all names under which a data column can refer to an output, a parameter or a function."""
     for item in items(document):
         yield item.name
-        if item.kind == "output_ports":
+        if item.node_field == "output_ports":
             yield item.id
 
 

@@ -91,10 +91,10 @@ class Jacobian:
     def _compute_at_once(self, spec: RunSpecification) -> Derivatives:
         """Return the derivatives by all names, computed by one run."""
         bound_values = _bind_single_run(self.differentiated_names, spec)
-        prepared_derivatives = self._prepared_derivatives.get(bound_values.types)
+        prepared_derivatives = self._prepared_derivatives.get(bound_values.input_types)
         if prepared_derivatives is None:
             prepared_derivatives = self._prepare_derivatives(spec, bound_values)
-            self._prepared_derivatives.put(bound_values.types, prepared_derivatives)
+            self._prepared_derivatives.put(bound_values.input_types, prepared_derivatives)
         program, derivative_mode = prepared_derivatives
         return derivative_mode.run(
             {

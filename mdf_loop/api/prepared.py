@@ -252,4 +252,9 @@ def _build_cache_key(
     specification: RunSpecification, bound_values: BoundValues, options: Options
 ) -> Hashable:
     """Return the cache key of a run: everything that determines its program and its session."""
-    return (bound_values.types, options.max_iterations, specification.reading, specification.engine)
+    return (
+        bound_values.input_types,
+        options.max_iterations,
+        specification.reading,
+        specification.engine,
+    )

@@ -183,7 +183,7 @@ def _error_of_run(
     location = prepared.document.where
     with suppress(UnknownNameError):
         item = find_item(prepared.document, not_finite.name)
-        location = f"{location}.nodes['{item.node}'].{item.kind}['{item.id}']"
+        location = f"{location}.nodes['{item.node}'].{item.node_field}['{item.id}']"
     sentence = not_finite.sentence(time(not_finite.step))
     return NotFiniteError(sentence, location, "what was reached is in error.results")
 

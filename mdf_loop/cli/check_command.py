@@ -74,7 +74,7 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     notes = (
         *reading.notes,
         *find_new_value_reads(document),
-        *differences(document, reading.types),
+        *differences(document, reading.terms_by_path),
     )
     for note in dict.fromkeys(notes):
         show(f"note: {note.what}\n  at {note.where}")

@@ -30,15 +30,15 @@ _INVALID_AXIS = 99
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
     """Append the nodes of a guard, which fail by an index out of range if the condition is False."""
-    writer, source = scope.writer, scope.writer.values[guard.value]
+    writer, guarded_value = scope.writer, scope.writer.values[guard.value]
     is_false = scope.bool_node("Not", writer.values[guard.condition])
     index = scope.int64_node("Cast", is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
-        extended_sequence = _append_member(scope, guard, source)
-        position = scope.int64_node("Add", scope.int64_node("SequenceLength", source), index)
+        extended_sequence = _append_member(scope, guard, guarded_value)
+        position = scope.int64_node("Add", scope.int64_node("SequenceLength", guarded_value), index)
         _append_failing(scope, guard, "SequenceErase", [extended_sequence, position])
     else:
-        _append_failing(scope, guard, "Gather", [_unsqueeze(scope, source), index], axis=0)
+        _append_failing(scope, guard, "Gather", [_unsqueeze(scope, guarded_value), index], axis=0)
 
 
 def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
@@ -51,8 +51,8 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
     squeezed_axis = scope.int64_node(
         "Where", writer.values[guard.condition], valid_axis, invalid_axis
     )
-    source = _unsqueeze(scope, writer.values[guard.value])
-    _append_failing(scope, guard, "Squeeze", [source, squeezed_axis])
+    unsqueezed_value = _unsqueeze(scope, writer.values[guard.value])
+    _append_failing(scope, guard, "Squeeze", [unsqueezed_value, squeezed_axis])
 
 
 def _unsqueeze(scope: OnnxScope, source: oir.Value) -> oir.Value:

@@ -36,9 +36,9 @@ def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         loop = mask_loop(b, loop, outer.writer.constant_array)
         write(outer, b.ops)
     loop_parts = LoopParts(outer, loop)
-    outputs = loop_parts.define_outputs()
-    if outputs:  # the runtime refuses a Loop without outputs
-        append_loop(outer, loop_parts, write, outputs)
+    loop_outputs = loop_parts.define_outputs()
+    if loop_outputs:  # the runtime refuses a Loop without outputs
+        append_loop(outer, loop_parts, write, loop_outputs)
     loop_parts.append_postprocessing()
 
 
@@ -47,7 +47,7 @@ class LoopParts:
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         writer = outer.writer
-        self.outer = outer
+        self.outer_scope = outer
         self.loop = loop
         if loop.trip_count is not None:
             self.trip_count = writer.values[loop.trip_count]
@@ -64,8 +64,10 @@ class LoopParts:
 
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of all carried values of the Loop node."""
-        values = self.outer.writer.values
-        carried_initials = [values[carried.initial] for carried in self.loop.carried]
+        onnx_values = self.outer_scope.writer.values
+        carried_initials = [
+            onnx_values[carried_value.initial] for carried_value in self.loop.carried
+        ]
         return [
             self._copy_if_control(value)
             for value in (*carried_initials, *self.extra_carried.initial_values())
@@ -80,12 +82,14 @@ class LoopParts:
         if value not in (self.trip_count, self.condition):
             return value
         if value is self.trip_count:
-            return self.outer.append_like("Max", [value], value)
-        return self.outer.append_like("And", [value, value], value)
+            return self.outer_scope.append_like("Max", [value], value)
+        return self.outer_scope.append_like("And", [value, value], value)
 
     def define_outputs(self) -> list[oir.Value]:
         """Define the outputs of the Loop node in the outer scope: final values, then recorded stacks."""
-        final_values = [self.outer.define(carried.final) for carried in self.loop.carried]
+        final_values = [
+            self.outer_scope.define(carried_value.final) for carried_value in self.loop.carried
+        ]
         return [
             *final_values,
             *self.extra_carried.define_finals(),
@@ -112,7 +116,7 @@ def append_loop(
 def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     """Build the body graph of a Loop node."""
     loop = parts.loop
-    carried_inputs = tuple(carried.enter for carried in loop.carried)
+    carried_inputs = tuple(carried_value.enter for carried_value in loop.carried)
     iteration_number = (
         writer.new_counter(loop)
         if loop.first_iteration is not None
@@ -123,8 +127,8 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
         *(writer.define(value) for value in (loop.condition_in, *carried_inputs)),
     ]
     body = OnnxScope(writer, (*copied_inputs(loop), *carried_inputs))
-    for scanned in loop.scanned:
-        _read_row(body, scanned, iteration_number)
+    for scanned_input in loop.scanned:
+        _read_row(body, scanned_input, iteration_number)
     if loop.first_iteration is not None:
         iteration = body.define(loop.iteration)
         body.node(
@@ -140,7 +144,8 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     else:
         condition_out = body.as_graph_output(loop.condition_out, copied_inputs(loop))
     carried_outputs = [
-        body.as_graph_output(carried.leave, copied_inputs(loop)) for carried in loop.carried
+        body.as_graph_output(carried_value.leave, copied_inputs(loop))
+        for carried_value in loop.carried
     ]
     carried_outputs += parts.extra_carried.body_outputs(body, iteration_number)
     recorded_outputs = parts.recorded_rows.body_outputs(body)
@@ -174,89 +179,97 @@ class _RecordedRows:
     """Recorded outputs of a Loop node, some of them with an additional output of the shapes of their rows.
 
     Attributes:
-        repeated: Records with the same row in every iteration, which an Expand after the loop repeats.
-        stacked: All other records, whose rows the loop stacks.
-        compared: The records among `stacked` whose rows may differ in shape.
-        raw_stacks: Stacks of the rows of `compared`, before the shapes are compared.
-        shape_stacks: Stacks of the shapes of the rows of `compared`.
+        repeated_recordings: Records with the same row in every iteration, which an Expand after the loop repeats.
+        stacked_recordings: All other records, whose rows the loop stacks.
+        compared_recordings: The records among `stacked_recordings` whose rows may differ in shape.
+        raw_stacks: Stacks of the rows of `compared_recordings`, before the shapes are compared.
+        shape_stacks: Stacks of the shapes of the rows of `compared_recordings`.
     """
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
-        self.outer = outer
+        self.outer_scope = outer
         self.loop = loop
-        self.repeated = _find_repeated(loop)
-        self.stacked = tuple(recorded for recorded in loop.recorded if recorded not in self.repeated)
-        self.compared = [
-            recorded
-            for recorded in row_shapes.records_to_compare(loop)
-            if recorded not in self.repeated
+        self.repeated_recordings = _find_repeated(loop)
+        self.stacked_recordings = tuple(
+            recording for recording in loop.recorded if recording not in self.repeated_recordings
+        )
+        self.compared_recordings = [
+            recording
+            for recording in row_shapes.records_to_compare(loop)
+            if recording not in self.repeated_recordings
         ]
         self.raw_stacks: dict[Recorded, oir.Value] = {}
         self.shape_stacks: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
         """Return the body outputs for the recorded values: the rows, then the shapes of the compared rows."""
-        values = self.outer.writer.values
+        onnx_values = self.outer_scope.writer.values
         rows = [
-            body.as_graph_output(recorded.row, copied_inputs(self.loop))
-            for recorded in self.stacked
+            body.as_graph_output(recording.row, copied_inputs(self.loop))
+            for recording in self.stacked_recordings
         ]
-        return rows + [body.int64_node("Shape", values[recorded.row]) for recorded in self.compared]
+        return rows + [
+            body.int64_node("Shape", onnx_values[recording.row])
+            for recording in self.compared_recordings
+        ]
 
     def define_stacks(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the recorded values: stacks of rows, then stacks of shapes."""
         stacks = []
-        for recorded in self.stacked:
-            if recorded in self.compared:
-                stack = recorded.stack
-                self.raw_stacks[recorded] = self._new_value("rows", stack.dtype, stack.shape)
-                self.shape_stacks[recorded] = self._new_value("shapes", "int64", None)
-                stacks.append(self.raw_stacks[recorded])
+        for recording in self.stacked_recordings:
+            if recording in self.compared_recordings:
+                stack = recording.stack
+                self.raw_stacks[recording] = self._new_value("rows", stack.dtype, stack.shape)
+                self.shape_stacks[recording] = self._new_value("shapes", "int64", None)
+                stacks.append(self.raw_stacks[recording])
             else:
-                stacks.append(self.outer.define(recorded.stack))
+                stacks.append(self.outer_scope.define(recording.stack))
         return stacks + list(self.shape_stacks.values())
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
         """Return a new ONNX value without a counterpart in the program."""
-        value_name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
+        value_name = self.outer_scope.writer.new_name(f"{self.loop.name}.{label}")
         return oir.Value(name=value_name, type=value_type(dtype), shape=tensor_shape(shape))
 
     def append_postprocessing(self) -> None:
         """Append nodes after the loop that fail if the rows of a record differ in shape."""
-        outer, constant = self.outer, self.outer.writer.constant
-        for recorded, raw_stack in self.raw_stacks.items():
+        outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
+        for recording, raw_stack in self.raw_stacks.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
             stack_shape = row_shapes.append_shape_check(
-                outer.int64_node, zero, one, raw_stack, self.shape_stacks[recorded]
+                outer_scope.int64_node, zero, one, raw_stack, self.shape_stacks[recording]
             )
-            stack = outer.define(recorded.stack)
-            where = f"{self.loop.where} rows of: {recorded.name or recorded.row.name}"
-            node_name = outer.node("Reshape", [raw_stack, stack_shape], [stack], where=where)
-            outer.writer.nodes.records[node_name] = (self.loop, recorded)
+            stack = outer_scope.define(recording.stack)
+            where = f"{self.loop.where} rows of: {recording.name or recording.row.name}"
+            node_name = outer_scope.node("Reshape", [raw_stack, stack_shape], [stack], where=where)
+            outer_scope.writer.nodes.records[node_name] = (self.loop, recording)
 
     def append_repeats(self, trip: oir.Value) -> None:
         """Append an Expand for each row that is the same in every iteration of the loop."""
-        outer, constant = self.outer, self.outer.writer.constant
-        for recorded in self.repeated:
-            row_count = outer.int64_node("Max", trip, constant(np.array(0)))
-            stack_shape = outer.int64_node("Reshape", row_count, constant(np.array([1])))
-            if recorded.row.shape:
-                row_extents = constant(np.array(recorded.row.shape, np.int64))
-                stack_shape = outer.int64_node("Concat", stack_shape, row_extents, axis=0)
-            row, stack = outer.writer.values[recorded.row], outer.define(recorded.stack)
-            outer.node("Expand", [row, stack_shape], [stack], where=self.loop.where)
+        outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
+        for recording in self.repeated_recordings:
+            row_count = outer_scope.int64_node("Max", trip, constant(np.array(0)))
+            stack_shape = outer_scope.int64_node("Reshape", row_count, constant(np.array([1])))
+            if recording.row.shape:
+                row_extents = constant(np.array(recording.row.shape, np.int64))
+                stack_shape = outer_scope.int64_node("Concat", stack_shape, row_extents, axis=0)
+            row, stack = (
+                outer_scope.writer.values[recording.row],
+                outer_scope.define(recording.stack),
+            )
+            outer_scope.node("Expand", [row, stack_shape], [stack], where=self.loop.where)
 
 
 def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
     """Return the records of a counted loop whose row is an outer value, which is the same in every iteration."""
     if loop.kind != "for":
         return ()
-    inner_values = {value for operation in loop.ops for value in results(operation)}
+    inner_values = {inner_value for operation in loop.ops for inner_value in results(operation)}
     inner_values.update(body_inputs(loop))
     return tuple(
-        recorded
-        for recorded in loop.recorded
-        if recorded.row not in inner_values and _can_repeat(recorded.row)
+        recording
+        for recording in loop.recorded
+        if recording.row not in inner_values and _can_repeat(recording.row)
     )
 
 
@@ -269,7 +282,7 @@ class _ExtraCarried:
     """Carried values of a Loop node without a counterpart in the program: iteration count and last condition."""
 
     def __init__(self, outer: OnnxScope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
-        self.outer = outer
+        self.outer_scope = outer
         self.loop = loop
         self.trip_count = trip
         self.condition = condition
@@ -277,11 +290,11 @@ class _ExtraCarried:
             loop.iteration_count is not None and loop.kind != "for" and not _recorded_stacks(loop)
         )
         self.carries_condition = loop.last_condition is not None
-        self.index: oir.Value | None = None
+        self.last_index: oir.Value | None = None
 
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of the extra carried values: iteration number -1, and the start condition."""
-        constant = self.outer.writer.constant
+        constant = self.outer_scope.writer.constant
         count_values = [constant(np.array(-1))] if self.carries_count else []
         return count_values + ([self.condition] if self.carries_condition else [])
 
@@ -289,15 +302,15 @@ class _ExtraCarried:
         """Define the outputs of the Loop node for the final values of the extra carried values."""
         final_values = []
         if self.carries_count:
-            self.index = self._new_scalar("int64", "last_index")
-            final_values.append(self.index)
+            self.last_index = self._new_scalar("int64", "last_index")
+            final_values.append(self.last_index)
         if self.loop.last_condition is not None:
-            final_values.append(self.outer.define(self.loop.last_condition))
+            final_values.append(self.outer_scope.define(self.loop.last_condition))
         return final_values
 
     def _new_scalar(self, dtype: str, label: str) -> oir.Value:
         """Return a new scalar ONNX value."""
-        value_name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
+        value_name = self.outer_scope.writer.new_name(f"{self.loop.name}.{label}")
         return oir.Value(name=value_name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
@@ -327,21 +340,25 @@ class _ExtraCarried:
         """
         if self.loop.iteration_count is None:
             return
-        writer, outer = self.outer.writer, self.outer
-        iteration_count = outer.define(self.loop.iteration_count)
-        if self.index is not None:
-            outer.node("Add", [self.index, writer.constant(np.array(1))], [iteration_count])
+        writer, outer_scope = self.outer_scope.writer, self.outer_scope
+        iteration_count = outer_scope.define(self.loop.iteration_count)
+        if self.last_index is not None:
+            outer_scope.node(
+                "Add", [self.last_index, writer.constant(np.array(1))], [iteration_count]
+            )
         elif self.loop.kind == "for":
-            outer.node("Max", [self.trip_count, writer.constant(np.array(0))], [iteration_count])
+            outer_scope.node(
+                "Max", [self.trip_count, writer.constant(np.array(0))], [iteration_count]
+            )
         else:
             stack = writer.values[_recorded_stacks(self.loop)[0]]
             first_extent = oir.Value(
                 name=writer.new_name("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
-            outer.node("Shape", [stack], [first_extent], {"end": 1})
-            outer.node("Squeeze", [first_extent], [iteration_count])
+            outer_scope.node("Shape", [stack], [first_extent], {"end": 1})
+            outer_scope.node("Squeeze", [first_extent], [iteration_count])
 
 
 def _recorded_stacks(loop: Loop) -> tuple[Value, ...]:
     """Return the recorded stacks of a loop."""
-    return tuple(recorded.stack for recorded in loop.recorded)
+    return tuple(recording.stack for recording in loop.recorded)

@@ -146,15 +146,15 @@ class SessionModel:
 def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Return the ONNX model without its large constants, and the large constants by name."""
     large_constants: dict[str, Array] = {}
-    for constant_name, value in model.graph.initializers.items():
-        tensor = value.const_value
+    for constant_name, initializer in model.graph.initializers.items():
+        tensor = initializer.const_value
         if (
             tensor is not None
             and tensor.dtype not in _INTERNAL_DTYPES
             and tensor.nbytes >= LARGE_CONSTANT_BYTES
         ):
             large_constants[constant_name] = np.ascontiguousarray(tensor.numpy())
-            value.const_value = oir.ExternalTensor(
+            initializer.const_value = oir.ExternalTensor(
                 "given apart",
                 0,
                 tensor.nbytes,
@@ -244,21 +244,24 @@ def _build_model(
     def write_inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
         write(scope, ops, writers.inner_loop_writer)
 
-    program_inputs = {entry.value for entry in program.inputs}
-    inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
+    program_inputs = {program_input.value for program_input in program.inputs}
+    inputs = [
+        writer.declare(program_input.value, program_input.value.name)
+        for program_input in program.inputs
+    ]
     inputs += [writer.declare(value, value.name) for value in extra_inputs]
     scope = OnnxScope(writer, program_inputs)
     for output in program.outputs:
         if output.value not in program_inputs:
             scope.output_names.setdefault(output.value, output.name)
     write(scope, program.ops, writers.main_loop_writer)
-    outputs = [
+    graph_outputs = [
         _build_output(scope, output.name, output.value, program_inputs)
         for output in program.outputs
     ]
     graph = oir.Graph(
         inputs,
-        outputs,
+        graph_outputs,
         nodes=scope.nodes,
         initializers=list(writer.initializers.values()),
         opset_imports={"": writer.opset, **{domain: 1 for domain in writer.domains if domain}},
@@ -276,8 +279,8 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
     """Append the node of an operation without bodies, or register a constant."""
     writer = scope.writer
     if isinstance(operation, Constant):
-        name = writer.free_name(operation.value)
-        writer.values[operation.value] = writer.constant(operation.array, name)
+        constant_name = writer.free_name(operation.value)
+        writer.values[operation.value] = writer.constant(operation.array, constant_name)
         return
     decomposition = row_of(operation.op_type).onnx_decomposition
     if decomposition is not None:
@@ -286,8 +289,11 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
     added_inputs, attributes = encode_at_opset(operation, writer.opset)
     inputs = [None if operand is None else writer.values[operand] for operand in operation.inputs]
     inputs += [None if array is None else writer.constant(array) for array in added_inputs]
-    outputs = [scope.define(output) if output is not None else None for output in writer.read_outputs(operation)]
-    scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
+    onnx_outputs = [
+        scope.define(output) if output is not None else None
+        for output in writer.read_outputs(operation)
+    ]
+    scope.node(operation.op_type, inputs, onnx_outputs, dict(attributes), operation.where)
 
 
 def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> None:

@@ -31,11 +31,12 @@ def records_to_compare(loop: Loop) -> tuple[Recorded, ...]:
     """
     outer_extents = {extent for value in reads(loop) for extent in value.shape or ()}
     return tuple(
-        recorded
-        for recorded in loop.recorded
-        if recorded.row.shape is None
+        recording
+        for recording in loop.recorded
+        if recording.row.shape is None
         or any(
-            isinstance(extent, str) and extent not in outer_extents for extent in recorded.row.shape
+            isinstance(extent, str) and extent not in outer_extents
+            for extent in recording.row.shape
         )
     )
 
@@ -88,8 +89,8 @@ def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> Record
     """
     candidates: tuple[Recorded, ...] = ()
     if name in nodes.records:
-        loop, recorded = nodes.records[name]
-        match, where, candidates = _RESHAPE_MESSAGE.search(message), loop.where, (recorded,)
+        loop, recording = nodes.records[name]
+        match, where, candidates = _RESHAPE_MESSAGE.search(message), loop.where, (recording,)
     else:
         match = _SIZE_MESSAGE.search(message)
         if name in nodes.loops:
@@ -100,7 +101,7 @@ def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> Record
         f"[{extent_text.replace(',', ', ')}]" for extent_text in match.groups()
     )
     return build_row_shape_error(
-        [recorded.name or recorded.row.name for recorded in candidates],
+        [recording.name or recording.row.name for recording in candidates],
         first_shape,
         other_shape,
         where,

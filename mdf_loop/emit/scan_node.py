@@ -66,17 +66,19 @@ ALIGNMENT = 64
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a loop of the main graph as an If with a Scan branch and a Loop branch, or as a Loop."""
     loop_parts = LoopParts(outer, loop)
-    if not _can_scan(loop, loop_parts.recorded_rows.stacked, outer.writer.constant_array):
+    if not _can_scan(
+        loop, loop_parts.recorded_rows.stacked_recordings, outer.writer.constant_array
+    ):
         write_loop(outer, loop, write)
         return
     is_allowed = _append_scan_condition(outer, loop_parts)
-    outputs = loop_parts.define_outputs()
+    if_outputs = loop_parts.define_outputs()
     used_names = set(outer.writer.used_names)
-    scan_branch = _build_scan_branch(outer, loop_parts, write, outputs)
+    scan_branch = _build_scan_branch(outer, loop_parts, write, if_outputs)
     outer.writer.used_names = used_names  # both branches use the same names
-    loop_branch = _build_loop_branch(outer, loop_parts, write, outputs)
+    loop_branch = _build_loop_branch(outer, loop_parts, write, if_outputs)
     branches = {"then_branch": scan_branch, "else_branch": loop_branch}
-    outer.node("If", [is_allowed], outputs, branches, loop.where)
+    outer.node("If", [is_allowed], if_outputs, branches, loop.where)
     loop_parts.append_postprocessing()
 
 
@@ -93,13 +95,14 @@ def _can_scan(
     """
     if loop.condition is not None or not recorded or has_large_weight(loop, known):
         return False
-    carried_pairs = ((carried.enter, carried.leave) for carried in loop.carried)
+    carried_pairs = ((carried_value.enter, carried_value.leave) for carried_value in loop.carried)
     have_fixed_shapes = all(
         _is_fixed_numeric(carried_output) and carried_input.shape == carried_output.shape
         for carried_input, carried_output in carried_pairs
     )
     have_known_ranks = all(
-        scanned.rows.shape is not None and _is_numeric(scanned.rows) for scanned in loop.scanned
+        scanned_input.rows.shape is not None and _is_numeric(scanned_input.rows)
+        for scanned_input in loop.scanned
     )
     return (
         have_fixed_shapes
@@ -125,10 +128,13 @@ def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
     iteration_limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
     is_below_limit = outer.bool_node("LessOrEqual", trip_count, iteration_limit)
     condition = outer.bool_node("And", is_trip_positive, is_below_limit)
-    for scanned in parts.loop.scanned:
-        if not _has_row_per_iteration(writer, scanned, trip_count):
+    for scanned_input in parts.loop.scanned:
+        if not _has_row_per_iteration(writer, scanned_input, trip_count):
             row_extent = outer.int64_node(
-                "Shape", writer.values[scanned.rows], start=scanned.axis, end=scanned.axis + 1
+                "Shape",
+                writer.values[scanned_input.rows],
+                start=scanned_input.axis,
+                end=scanned_input.axis + 1,
             )
             row_count = outer.int64_node("Squeeze", row_extent)
             has_enough_rows = outer.bool_node("LessOrEqual", trip_count, row_count)
@@ -160,15 +166,18 @@ def _build_scan_branch(
     body = _build_body(writer, parts, write, reads_iteration)
     scanned_rows = [_append_iteration_numbers(branch_scope, parts)] if reads_iteration else []
     scanned_rows += [
-        _slice_rows(branch_scope, scanned, parts.trip_count) for scanned in loop.scanned
+        _slice_rows(branch_scope, scanned_input, parts.trip_count) for scanned_input in loop.scanned
     ]
     branch_outputs = _new_branch_outputs(writer, parts, outputs)
     attributes = {
         "num_scan_inputs": len(scanned_rows),
-        "scan_input_axes": [*([0] * reads_iteration), *(scanned.axis for scanned in loop.scanned)],
+        "scan_input_axes": [
+            *([0] * reads_iteration),
+            *(scanned_input.axis for scanned_input in loop.scanned),
+        ],
         "scan_input_directions": [
             *([0] * reads_iteration),
-            *(int(scanned.is_backward) for scanned in loop.scanned),
+            *(int(scanned_input.is_backward) for scanned_input in loop.scanned),
         ],
         "body": body,
     }
@@ -191,11 +200,11 @@ def _reads_iteration(loop: Loop) -> bool:
 def _append_iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
     """Append a Range of all iteration numbers, which begins with `Loop.first_iteration`."""
     writer, first_iteration = scope.writer, parts.loop.first_iteration
-    start, end = writer.constant(np.array(0)), parts.trip_count
+    first_number, end_number = writer.constant(np.array(0)), parts.trip_count
     if first_iteration is not None:
-        start = writer.values[first_iteration]
-        end = scope.int64_node("Add", start, parts.trip_count)
-    return scope.int64_node("Range", start, end, writer.constant(np.array(1)))
+        first_number = writer.values[first_iteration]
+        end_number = scope.int64_node("Add", first_number, parts.trip_count)
+    return scope.int64_node("Range", first_number, end_number, writer.constant(np.array(1)))
 
 
 def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
@@ -205,22 +214,22 @@ def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Valu
         return rows
     row_axis = writer.constant(np.array([scanned.axis]))
     trip_count = scope.int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
-    start, end = writer.constant(np.array([0])), trip_count
+    start_row, end_row = writer.constant(np.array([0])), trip_count
     if scanned.is_backward:
-        start = scope.int64_node("Neg", trip_count)
-        end = writer.constant(np.array([np.iinfo(np.int64).max]))
+        start_row = scope.int64_node("Neg", trip_count)
+        end_row = writer.constant(np.array([np.iinfo(np.int64).max]))
     sliced_shape = [*(scanned.rows.shape or ())]
     sliced_shape[scanned.axis] = writer.new_name("iterations")
-    name = writer.new_name(scanned.rows.name)
-    sliced_rows = oir.Value(name=name, type=rows.type, shape=tensor_shape(tuple(sliced_shape)))
-    scope.node("Slice", [rows, start, end, row_axis], [sliced_rows])
+    rows_name = writer.new_name(scanned.rows.name)
+    sliced_rows = oir.Value(name=rows_name, type=rows.type, shape=tensor_shape(tuple(sliced_shape)))
+    scope.node("Slice", [rows, start_row, end_row, row_axis], [sliced_rows])
     return sliced_rows
 
 
 def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
     """Build the body graph of a Scan node."""
     loop = parts.loop
-    carried_inputs = tuple(carried.enter for carried in loop.carried)
+    carried_inputs = tuple(carried_value.enter for carried_value in loop.carried)
     state_inputs = [writer.define(value) for value in carried_inputs]
     defined_values = [*carried_inputs, *([loop.iteration] if has_number else [])]
     iteration_inputs = [writer.define(loop.iteration)] if has_number else []
@@ -240,11 +249,13 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: b
 def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
     """Yield the body inputs for scanned rows, and append copies of rows whose alignment affects the results."""
     writer = body.writer
-    for scanned in loop.scanned:
-        row = body.define(scanned.row)
+    for scanned_input in loop.scanned:
+        row = body.define(scanned_input.row)
         yield row
-        if _is_float_array(scanned.row) and not _has_address_independent_readers(loop, scanned.row):
-            writer.values[scanned.row] = body.copy(row)
+        if _is_float_array(scanned_input.row) and not _has_address_independent_readers(
+            loop, scanned_input.row
+        ):
+            writer.values[scanned_input.row] = body.copy(row)
 
 
 def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
@@ -271,15 +282,16 @@ def _define_outputs(
     """
     loop, used_values = parts.loop, set(inputs)
     body_outputs = [
-        body.as_graph_output(carried.leave, copied_inputs(loop)) for carried in loop.carried
+        body.as_graph_output(carried_value.leave, copied_inputs(loop))
+        for carried_value in loop.carried
     ]
     body_outputs += parts.extra_carried.body_outputs(body)
     state_count = len(body_outputs)
-    stacked = parts.recorded_rows.stacked
+    stacked = parts.recorded_rows.stacked_recordings
     body_outputs += [
-        body.as_graph_output(recorded.row, copied_inputs(loop)) for recorded in stacked
+        body.as_graph_output(recording.row, copied_inputs(loop)) for recording in stacked
     ]
-    copy_flags = [False] * state_count + [_is_unaligned(recorded.row) for recorded in stacked]
+    copy_flags = [False] * state_count + [_is_unaligned(recording.row) for recording in stacked]
     for output, is_copied in zip(body_outputs, copy_flags, strict=True):
         distinct_output = body.copy(output) if is_copied or output in used_values else output
         used_values.add(distinct_output)
@@ -320,9 +332,9 @@ def _new_branch_outputs(
     """
     branch_outputs = [writer.new_like(value) for value in outputs]
     recorded_outputs = zip(
-        reversed(branch_outputs), reversed(parts.recorded_rows.stacked), strict=False
+        reversed(branch_outputs), reversed(parts.recorded_rows.stacked_recordings), strict=False
     )
-    for branch_output, recorded in recorded_outputs:
-        extents = recorded.row.shape or ()
+    for branch_output, recording in recorded_outputs:
+        extents = recording.row.shape or ()
         branch_output.shape = tensor_shape((writer.new_name("iterations"), *extents))
     return branch_outputs

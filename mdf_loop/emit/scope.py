@@ -91,7 +91,7 @@ class Writer:
         self._program = program
         self.values: dict[Value, oir.Value] = {}
         self.initializers: dict[tuple[str, bytes], oir.Value] = {}
-        self.used_names = {entry.value.name for entry in program.inputs}
+        self.used_names = {program_input.value.name for program_input in program.inputs}
         self.used_names |= {output.name for output in program.outputs}
         self.name_count = 0
         self.opset = opset_of_all(program.ops)
@@ -104,12 +104,14 @@ class Writer:
         A kernel computes all outputs that its node names. For instance, a MaxPool with its second output has no
         kernel in ONNX Runtime's blocked layout, and all convolutions around the MaxPool lose theirs.
         """
-        outputs = tuple(
-            value if value in self._values_read or not optional else None
-            for value, optional in zip(op.outputs, optional_outputs(op), strict=True)
+        needed_outputs = tuple(
+            value if value in self._values_read or not is_optional else None
+            for value, is_optional in zip(op.outputs, optional_outputs(op), strict=True)
         )
-        last_position = max((k for k, value in enumerate(outputs) if value is not None), default=0)
-        return outputs[: last_position + 1] if any(outputs) else op.outputs[:1]
+        last_position = max(
+            (k for k, value in enumerate(needed_outputs) if value is not None), default=0
+        )
+        return needed_outputs[: last_position + 1] if any(needed_outputs) else op.outputs[:1]
 
     @cached_property
     def builder(self) -> Builder:
@@ -162,8 +164,8 @@ class Writer:
         array = np.asarray(array)
         is_text = array.dtype.kind in "UO"
         content_key = repr(array.tolist()).encode() if is_text else array_digest(array)
-        key = (f"{array.dtype}{array.shape}", content_key)
-        if key not in self.initializers:
+        constant_key = (f"{array.dtype}{array.shape}", content_key)
+        if constant_key not in self.initializers:
             initializer_name = name or self.new_name("const")
             tensor = _to_tensor(array, initializer_name)
             initializer = oir.Value(
@@ -172,8 +174,8 @@ class Writer:
                 shape=oir.Shape(array.shape),
             )
             initializer.const_value = tensor
-            self.initializers[key] = initializer
-        return self.initializers[key]
+            self.initializers[constant_key] = initializer
+        return self.initializers[constant_key]
 
 
 class OnnxScope:

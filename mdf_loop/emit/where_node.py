@@ -34,7 +34,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     condition, then_value, else_value = (
         writer.values[operand] for operand in op.inputs if operand is not None
     )
-    outputs = [scope.define(value) for value in op.outputs]
+    where_outputs = [scope.define(value) for value in op.outputs]
     (selection,) = op.outputs
     loses_sign = [
         kind(selection) == "f" and _may_hold_negative_zero(scope, operand)
@@ -43,12 +43,14 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     if any(loses_sign):
         condition = _replace_not(scope, condition)
     if not loses_sign[0]:
-        scope.node("Where", [condition, then_value, else_value], outputs, where=op.where)
+        scope.node("Where", [condition, then_value, else_value], where_outputs, where=op.where)
         return
     true_constant = writer.constant(np.array(True))
     negated_condition = scope.append_like("Xor", [condition, true_constant], condition)
     if not loses_sign[1]:
-        scope.node("Where", [negated_condition, else_value, then_value], outputs, where=op.where)
+        scope.node(
+            "Where", [negated_condition, else_value, then_value], where_outputs, where=op.where
+        )
         return
     zero = writer.constant(np.array(0, selection.dtype))
     selected_sides = [
@@ -60,7 +62,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     scope.node(
         "Sub",
         [scope.append_like("Neg", [selected_sides[0]], selected_sides[0]), selected_sides[1]],
-        outputs,
+        where_outputs,
         where=op.where,
     )
 

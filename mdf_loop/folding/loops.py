@@ -248,7 +248,7 @@ def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
     fixed_length_recordings = [
         recording.name
         for recording in loop_form.recordings.values()
-        if recording.length is not None
+        if recording.length_expression is not None
     ]
     stateful_parameters = [parameter.id for parameter in node.parameters if is_stateful(parameter)]
     ports_with_defaults = {

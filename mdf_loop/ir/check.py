@@ -42,7 +42,7 @@ from mdf_loop.ir.types import is_tensor, kind_of
 
 def check(program: Program) -> tuple[Finding, ...]:
     """Return all violations of the rules in a program, or an empty tuple if the program is valid."""
-    input_values = {entry.value for entry in program.inputs}
+    input_values = {program_input.value for program_input in program.inputs}
     true_values = true_constants(program.ops)
     findings = list(_check_scope(program.ops, input_values, true_values))
     defined_values = input_values | {
@@ -91,7 +91,7 @@ def _out_of_scope_finding(value: Value, where: str) -> Finding:
 
 
 def _check_unique_names(program: Program) -> Iterator[Finding]:
-    value_names = [entry.value.name for entry in program.inputs]
+    value_names = [program_input.value.name for program_input in program.inputs]
     value_names += [value.name for operation in walk(program.ops) for value in results(operation)]
     for name, definition_count in Counter(value_names).items():
         if definition_count > 1:
@@ -113,12 +113,12 @@ def _check_body(
 
 def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
     yield from _check_control(loop, true_values)
-    for position, carried in enumerate(loop.carried, start=1):
-        yield from _check_carried(loop, carried, position)
-    for recorded in loop.recorded:
-        yield from _check_recorded(loop, recorded)
-    for scanned in loop.scanned:
-        yield from _check_scanned(loop, scanned)
+    for position, carried_value in enumerate(loop.carried, start=1):
+        yield from _check_carried(loop, carried_value, position)
+    for recording in loop.recorded:
+        yield from _check_recorded(loop, recording)
+    for scanned_input in loop.scanned:
+        yield from _check_scanned(loop, scanned_input)
 
 
 _UNRECORDABLE_DTYPE_KINDS = {
@@ -171,17 +171,19 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
             "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
     condition_shape = () if loop.member_axis is None else (loop.member_axis,)
-    for control_name, value, dtype, shape in (
+    for control_name, control_value, dtype, shape in (
         ("trip count", loop.trip_count, "int64", ()),
         ("first iteration number", loop.first_iteration, "int64", ()),
         ("condition", loop.condition, "bool", condition_shape),
         ("incoming condition", loop.condition_in, "bool", condition_shape),
         ("body's condition", loop.condition_out, "bool", condition_shape),
     ):
-        if value is not None and (value.dtype != dtype or value.shape != shape):
+        if control_value is not None and (
+            control_value.dtype != dtype or control_value.shape != shape
+        ):
             yield Finding(
                 "TripCountError" if dtype == "int64" else "ConditionError",
-                f"the {control_name} of '{loop.name}' must be {type_text(dtype, shape)}, not {value.type}",
+                f"the {control_name} of '{loop.name}' must be {type_text(dtype, shape)}, not {control_value.type}",
                 loop.where,
             )
 

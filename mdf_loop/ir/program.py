@@ -328,7 +328,11 @@ class Program(Struct, frozen=True, eq=False):
 
     def input_names(self, role: InputRole) -> dict[str, str]:
         """Return the names of the inputs with this role, by parameter or state."""
-        return {entry.owner_name: entry.value.name for entry in self.inputs if entry.role is role}
+        return {
+            program_input.owner_name: program_input.value.name
+            for program_input in self.inputs
+            if program_input.role is role
+        }
 
     def output_names(self, role: OutputRole) -> dict[str, str]:
         """Return the names of the outputs with this role, by result, state or loop."""

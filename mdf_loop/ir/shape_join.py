@@ -52,7 +52,9 @@ def any_shape(first: Shape, second: Shape) -> Shape:
 def _can_join(first: _Extents, second: _Extents) -> bool:
     if len(first) == len(second):  # rules 1 and 2
         return all(
-            first_extent == second_extent or isinstance(first_extent, str) or isinstance(second_extent, str)
+            first_extent == second_extent
+            or isinstance(first_extent, str)
+            or isinstance(second_extent, str)
             for first_extent, second_extent in zip(first, second, strict=True)
         )
     shorter_shape, longer_shape = sorted((first, second), key=len)  # rule 4

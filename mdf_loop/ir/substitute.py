@@ -38,7 +38,7 @@ def _substitute(node: Any, replacements: Mapping[Value, Value]) -> Any:
     if node_type is Value:
         return replacements.get(node, node)
     if node_type is tuple:
-        new_elements = tuple(_substitute(part, replacements) for part in node)
+        new_elements = tuple(_substitute(element, replacements) for element in node)
         return (
             new_elements
             if any(

@@ -64,17 +64,17 @@ def loop_header(loop: Loop) -> str:
 def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
     yield indent + loop_header(loop)
     inner_indent = indent + "  "
-    for carried in loop.carried:
+    for carried_value in loop.carried:
         yield (
-            f"{inner_indent}carry {carried.enter} from %{carried.initial.name} "
-            f"to %{carried.leave.name} giving %{carried.final.name}"
+            f"{inner_indent}carry {carried_value.enter} from %{carried_value.initial.name} "
+            f"to %{carried_value.leave.name} giving %{carried_value.final.name}"
         )
-    for scanned in loop.scanned:
-        direction_text = " backward" if scanned.is_backward else ""
-        yield f"{inner_indent}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{direction_text}"
+    for scanned_input in loop.scanned:
+        direction_text = " backward" if scanned_input.is_backward else ""
+        yield f"{inner_indent}scan {scanned_input.row} of %{scanned_input.rows.name} axis {scanned_input.axis}{direction_text}"
     yield from _print_ops(loop.ops, inner_indent)
-    for recorded in loop.recorded:
-        yield f"{inner_indent}record %{recorded.row.name} giving {recorded.stack}"
+    for recording in loop.recorded:
+        yield f"{inner_indent}record %{recording.row.name} giving {recording.stack}"
     if loop.condition_out is not None:
         yield f"{inner_indent}continue if %{loop.condition_out.name}"
     for label, value in (("count", loop.iteration_count), ("last condition", loop.last_condition)):
@@ -113,7 +113,7 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
 
 def print_program(program: Program) -> str:
     """Return a program as text, with one operation per line."""
-    input_list = ", ".join(str(entry.value) for entry in program.inputs)
+    input_list = ", ".join(str(program_input.value) for program_input in program.inputs)
     lines = [f"program({input_list})", *_print_ops(program.ops, "  ")]
     lines += map(_output_text, program.outputs)
     return "\n".join(map(escape_to_one_line, lines))

@@ -34,8 +34,8 @@ def operands(operation: Operation) -> Iterator[Value]:
     elif type(operation) is Loop:
         control_values = (operation.trip_count, operation.condition, operation.first_iteration)
         yield from (value for value in control_values if value is not None)
-        yield from (carried.initial for carried in operation.carried)
-        yield from (scanned.rows for scanned in operation.scanned)
+        yield from (carried_value.initial for carried_value in operation.carried)
+        yield from (scanned_input.rows for scanned_input in operation.scanned)
     elif type(operation) is Guard:
         yield from (operation.value, operation.condition)
     elif type(operation) is If:
@@ -51,8 +51,8 @@ def results(operation: Operation) -> Iterator[Value]:
     elif type(operation) is Guard:
         yield operation.output
     elif type(operation) is Loop:
-        yield from (carried.final for carried in operation.carried)
-        yield from (recorded.stack for recorded in operation.recorded)
+        yield from (carried_value.final for carried_value in operation.carried)
+        yield from (recording.stack for recording in operation.recorded)
         yield from (
             value
             for value in (operation.iteration_count, operation.last_condition)
@@ -65,8 +65,8 @@ def body_inputs(loop: Loop) -> tuple[Value, ...]:
     return (
         loop.iteration,
         loop.condition_in,
-        *(carried.enter for carried in loop.carried),
-        *(scanned.row for scanned in loop.scanned),
+        *(carried_value.enter for carried_value in loop.carried),
+        *(scanned_input.row for scanned_input in loop.scanned),
     )
 
 
@@ -75,8 +75,8 @@ def body_outputs(loop: Loop) -> tuple[Value, ...]:
     conditions = () if loop.condition_out is None else (loop.condition_out,)
     return (
         *conditions,
-        *(carried.leave for carried in loop.carried),
-        *(recorded.row for recorded in loop.recorded),
+        *(carried_value.leave for carried_value in loop.carried),
+        *(recording.row for recording in loop.recorded),
     )
 
 
@@ -109,11 +109,11 @@ def captures(operation: Operation) -> tuple[Value, ...]:
     outer_values: dict[Value, None] = {}
     for body in bodies(operation):
         local_values: set[Value] = set(body.inputs)
-        for inner in body.ops:
+        for inner_operation in body.ops:
             outer_values.update(
-                (value, None) for value in reads(inner) if value not in local_values
+                (value, None) for value in reads(inner_operation) if value not in local_values
             )
-            local_values.update(results(inner))
+            local_values.update(results(inner_operation))
         outer_values.update((value, None) for value in body.outputs if value not in local_values)
     return tuple(outer_values)
 
@@ -125,12 +125,12 @@ def reads(operation: Operation) -> tuple[Value, ...]:
 
 def values_read(program: Program) -> set[Value]:
     """Return all values that operations, bodies or outputs of a program read."""
-    values = {output.value for output in program.outputs}
+    needed_values = {output.value for output in program.outputs}
     for operation in walk(program.ops):
-        values.update(operands(operation))
+        needed_values.update(operands(operation))
         for body in bodies(operation):
-            values.update(body.outputs)
-    return values
+            needed_values.update(body.outputs)
+    return needed_values
 
 
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
@@ -170,6 +170,6 @@ def skip_identities(ops: Iterable[Operation], value: Value) -> Value:
     sources_by_copy = {
         op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"
     }
-    while (source := sources_by_copy.get(value)) is not None:
-        value = source
+    while (source_value := sources_by_copy.get(value)) is not None:
+        value = source_value
     return value

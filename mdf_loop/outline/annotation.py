@@ -90,7 +90,7 @@ def annotate(document: Document) -> Annotations:
         return Annotations(notes=(f"types are not known: {type(error).__name__}: {error}",))
     operations = list(walk(reading.program.ops))
     return Annotations(
-        program_values=reading.types,
+        program_values=reading.terms_by_path,
         loops={
             operation.where: operation for operation in operations if isinstance(operation, Loop)
         },
@@ -116,7 +116,7 @@ def annotate_over_time(document: Document) -> Annotations:
         return Annotations(notes=notes)
     operations = list(walk(reading.later_program.ops))
     return Annotations(
-        program_values=reading.types,
+        program_values=reading.terms_by_path,
         loops={
             operation.where: operation for operation in operations if isinstance(operation, Loop)
         },

@@ -66,5 +66,5 @@ def _recording_remarks(form: RecordingForm) -> Iterator[str]:
         yield "last iteration first"
     if form.keeps_last_row:
         yield "only the last one"
-    if form.length is not None:
-        yield f"padded to {value_text(form.length)} with {value_text(form.pad)}"
+    if form.length_expression is not None:
+        yield f"padded to {value_text(form.length_expression)} with {value_text(form.pad_expression)}"

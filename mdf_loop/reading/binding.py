@@ -63,7 +63,7 @@ class BoundValues(Struct, frozen=True):
         settings: Values of parameters that are set from outside.
         swept_inputs: Input of the program -> its values, one row per member.
         member_values: Name that the user gave in the sweep -> its values, one row per member.
-        types: Input types for which a program is specialized.
+        input_types: Input types for which a program is specialized.
         streams: Random streams of the run.
         keys: Keys of the random streams. The mapping is empty until the program's random sites are known.
     """
@@ -72,7 +72,7 @@ class BoundValues(Struct, frozen=True):
     settings: Settings
     swept_inputs: Mapping[str, Array]
     member_values: Mapping[str, Array]
-    types: InputTypes
+    input_types: InputTypes
     streams: Streams = DEFAULT_STREAMS
     keys: Mapping[str, Array] = field(default_factory=lambda: _EMPTY_MAPPING)
 
@@ -87,10 +87,12 @@ class BoundValues(Struct, frozen=True):
     ) -> BoundValues:
         """Build a `BoundValues` from values by input name, and derive the input types."""
         settings, swept_inputs = settings or _NO_SETTINGS, swept_inputs or _EMPTY_MAPPING
-        types = InputTypes(
+        input_types = InputTypes(
             inputs, settings, (*swept_inputs, *(("random keys",) * streams.has_members))
         )
-        return cls(inputs, settings, swept_inputs, member_values or _EMPTY_MAPPING, types, streams)
+        return cls(
+            inputs, settings, swept_inputs, member_values or _EMPTY_MAPPING, input_types, streams
+        )
 
     @property
     def arrays(self) -> Mapping[str, Data]:
@@ -131,8 +133,8 @@ class BoundValues(Struct, frozen=True):
             return self
         key_names = program.input_names(InputRole.KEYS).values()
         member_count = len(next(iter(self.member_values.values()), (None,)))
-        keys = self.streams.keys(program.sites, member_count)
-        return replace(self, keys=dict.fromkeys(key_names, keys))
+        random_keys = self.streams.keys(program.sites, member_count)
+        return replace(self, keys=dict.fromkeys(key_names, random_keys))
 
 
 class InputBinder:
@@ -161,8 +163,8 @@ class InputBinder:
         may_vary_over_time = steps is not None and bool(values.inputs)
         if values.sweep or values.set or may_vary_over_time or streams.has_members:
             return self._bind_uncached(values, steps)
-        key = _build_cache_key(values.inputs)
-        cached_binding = None if key is None else self._cache.get(key)
+        cache_key = _build_cache_key(values.inputs)
+        cached_binding = None if cache_key is None else self._cache.get(cache_key)
         bound_values = (
             None
             if cached_binding is None
@@ -175,10 +177,10 @@ class InputBinder:
                 else replace(bound_values, streams=streams)
             )
         bound_values = self._bind_uncached(values, steps)
-        if key is not None and (
+        if cache_key is not None and (
             cached_binding := _CachedBinding.of(self._ports, values.inputs, bound_values)
         ):
-            self._cache.put(key, cached_binding)
+            self._cache.put(cache_key, cached_binding)
         return bound_values
 
     def _bind_uncached(self, values: Values, steps: int | None) -> BoundValues:
@@ -282,7 +284,9 @@ class _CachedBinding(Struct, frozen=True):
         if program_names.keys() != inputs.keys():
             return None
         port_names = {*program_names.values(), *(port.name for port, _ in default_arrays)}
-        other_values = {name: data for name, data in arrays.items() if name not in port_names}
+        other_values = {
+            name: input_data for name, input_data in arrays.items() if name not in port_names
+        }
         input_names = tuple(program_names[name] for name in inputs)
         input_names = () if input_names == tuple(inputs) else input_names
         return cls(
@@ -291,7 +295,7 @@ class _CachedBinding(Struct, frozen=True):
             tuple(default_values),
             tuple(default_arrays),
             bound.inputs.dtypes,
-            bound.types,
+            bound.input_types,
         )
 
     def bind(self, inputs: Mapping[str, Any], precision: str) -> BoundValues | None:

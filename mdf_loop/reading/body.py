@@ -45,31 +45,31 @@ class UnrolledIteration(Struct, frozen=True):
         max_iterations: Maximum number of iterations.
         iteration: Iteration number as a value of the program.
         condition: Condition that enters the iteration.
-        carried: Carried values that enter the iteration.
+        carried_values: Carried values that enter the iteration.
     """
 
     iteration_number: int
     max_iterations: int
     iteration: Value
     condition: Value
-    carried: tuple[Value, ...]
+    carried_values: tuple[Value, ...]
 
 
 class BodyInputs(Struct, frozen=True):
     """Inputs of a loop body: types of carried values, slices and delay histories.
 
     Attributes:
-        carried: Types of the carried values. Those of delay histories are last.
+        carried_types: Types of the carried values. Those of delay histories are last.
         slices: All slices.
-        rows: Slices that the loop scans, with their rows. The body computes the other slices from the
+        rows_by_slice: Slices that the loop scans, with their rows. The body computes the other slices from the
             iteration number.
         histories: Delay histories.
         unrolled_iteration: Input values of an iteration of an unrolled loop, else None.
     """
 
-    carried: tuple[RowType, ...]
+    carried_types: tuple[RowType, ...]
     slices: tuple[Slice, ...]
-    rows: Mapping[Slice, SlicedRows]
+    rows_by_slice: Mapping[Slice, SlicedRows]
     histories: tuple[History, ...]
     unrolled_iteration: UnrolledIteration | None = None
 
@@ -86,7 +86,7 @@ class ReadBody(Struct, frozen=True):
         carried_names: Names of the carried values.
         rows: Values that the loop records in each iteration.
         row_names: Names of the recorded values.
-        scanned: Arrays that the loop scans row by row.
+        scanned_inputs: Arrays that the loop scans row by row.
         ops: Operations of the body.
         delayed_values: For each delay history, the body's value that the history records.
         values_before_test: Values that are available when the condition of a loop with a mid-body exit is tested.
@@ -100,7 +100,7 @@ class ReadBody(Struct, frozen=True):
     carried_names: tuple[str, ...]
     rows: tuple[Value, ...]
     row_names: tuple[str, ...]
-    scanned: tuple[Scanned, ...]
+    scanned_inputs: tuple[Scanned, ...]
     ops: tuple[Operation, ...]
     delayed_values: tuple[Value, ...]
     values_before_test: tuple[Value, ...]
@@ -108,7 +108,7 @@ class ReadBody(Struct, frozen=True):
     @property
     def inputs(self) -> tuple[Value, ...]:
         """Inputs of the body: iteration number, condition, carried values and scanned rows."""
-        rows = (scanned.row for scanned in self.scanned)
+        rows = (scanned_input.row for scanned_input in self.scanned_inputs)
         return (self.iteration, self.condition_in, *self.carried_inputs, *rows)
 
     @property
@@ -125,7 +125,9 @@ class ReadBody(Struct, frozen=True):
             for value in operands(operation)
             if value not in inner_values
         )
-        return Extents((*(scanned.rows for scanned in self.scanned), *outer_values))
+        return Extents(
+            (*(scanned_input.rows for scanned_input in self.scanned_inputs), *outer_values)
+        )
 
 
 def read_body(
@@ -179,7 +181,7 @@ class _BodyReader:
         self.outer_scope = scope
         self.document = document
         self.inputs: dict[str, Term] = {}
-        self.scanned: list[Scanned] = []
+        self.scanned_inputs: list[Scanned] = []
 
     def read(self, entering: BodyInputs) -> ReadBody:
         """Read the body graph, specialized for the types of its inputs."""
@@ -198,7 +200,7 @@ class _BodyReader:
             strict=is_strict,
             iteration=iteration,
         )
-        condition_out, *outputs = self._read_outputs(inner_graph)
+        condition_out, *body_outputs = self._read_outputs(inner_graph)
         carried_count = len(signature.carried_outputs)
         delayed_values, next_carried = self._update_histories(carried_by_history, inner_graph)
         return ReadBody(
@@ -206,12 +208,12 @@ class _BodyReader:
             condition_in=condition_in,
             condition_out=condition_out,
             carried_inputs=carried_inputs,
-            carried_outputs=(*outputs[:carried_count], *next_carried),
+            carried_outputs=(*body_outputs[:carried_count], *next_carried),
             carried_names=(*signature.carried_outputs, *history_names),
-            rows=tuple(outputs[carried_count:]),
+            rows=tuple(body_outputs[carried_count:]),
             row_names=signature.recorded_outputs,
             delayed_values=delayed_values,
-            scanned=tuple(self.scanned),
+            scanned_inputs=tuple(self.scanned_inputs),
             values_before_test=tuple(self._find_available_values(inner_graph))
             if self.form.has_mid_exit
             else (),
@@ -235,14 +237,16 @@ class _BodyReader:
         """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
         carried_names = self.signature.carried_inputs
         if entering.unrolled_iteration is not None:
-            self.inputs.update(zip(carried_names, entering.unrolled_iteration.carried, strict=True))
-            return entering.unrolled_iteration.carried
+            self.inputs.update(
+                zip(carried_names, entering.unrolled_iteration.carried_values, strict=True)
+            )
+            return entering.unrolled_iteration.carried_values
         return tuple(
             self._create_input(name, label, row_type.dtype, row_type.shape)
             for name, label, row_type in zip(
                 (*carried_names, *(None for _ in histories)),
                 (*carried_names, *histories),
-                entering.carried,
+                entering.carried_types,
                 strict=True,
             )
         )
@@ -253,7 +257,9 @@ class _BodyReader:
         """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
         for input_slice in entering.slices:
             with self.b.at(input_slice.form.where, input_slice.form.name):
-                row = self._read_slice(input_slice, entering.rows.get(input_slice), iteration)
+                row = self._read_slice(
+                    input_slice, entering.rows_by_slice.get(input_slice), iteration
+                )
                 self._define_input(input_slice.form.name, row, input_slice.form.where)
         carried_by_history = []
         first_position = len(self.signature.carried_inputs)
@@ -270,8 +276,8 @@ class _BodyReader:
         """Return the value of a slice in one iteration: a scanned row, or the part at the iteration number."""
         if rows is None:
             return part.select_part(self.b, iteration)
-        self.scanned.append(rows.create_scanned(self.b, part.form.name))
-        return self.scanned[-1].row
+        self.scanned_inputs.append(rows.create_scanned(self.b, part.form.name))
+        return self.scanned_inputs[-1].row
 
     def _define_input(self, name: str, value: Value, where: str) -> None:
         """Define an input of the body. Raise SignatureError if the name is already defined."""
@@ -340,15 +346,15 @@ class _BodyReader:
     def _read_outputs(self, inner: InnerGraph) -> list[Value]:
         """Return the body's condition, leaving carried values and recorded values. Raise all errors in them together."""
         b, signature, where = self.b, self.signature, self.form.body_where
-        outputs: list[Value] = []
+        body_outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
-            outputs.append(self._read_condition(inner))
+            body_outputs.append(self._read_condition(inner))
         for name in (*signature.carried_outputs, *signature.recorded_outputs):
             with b.findings.catch(), b.at(where):
-                outputs.append(inner.value(name))
-        if len(outputs) < 1 + len(signature.carried_outputs) + len(signature.recorded_outputs):
+                body_outputs.append(inner.value(name))
+        if len(body_outputs) < 1 + len(signature.carried_outputs) + len(signature.recorded_outputs):
             raise Poisoned
-        return outputs
+        return body_outputs
 
     def _read_condition(self, inner: InnerGraph) -> Value:
         """Return the body's condition as one truth value, or a constant True if the body has no condition."""

@@ -54,8 +54,8 @@ def read_if(
     else_branch = choice.create_graph_branch("else_branch")
     known_condition = b.constant_of(condition)
     if known_condition is not None:
-        outputs = (then_branch if known_condition else else_branch).read(b, choice.scope)
-        return choice.build_reading([b.mark_late_if(condition, value) for value in outputs])
+        branch_outputs = (then_branch if known_condition else else_branch).read(b, choice.scope)
+        return choice.build_reading([b.mark_late_if(condition, value) for value in branch_outputs])
     choice.check_outputs([then_branch, else_branch])
     return choice.build_reading(
         choice.select_by_condition(b, condition, then_branch, else_branch, choice.scope)
@@ -78,10 +78,10 @@ def read_case(
     default_branch = choice.create_default()
     known_index = b.constant_of(index)
     if known_index is not None:
-        outputs = choice.find_branch(int(known_index), branches, default_branch).read(
+        branch_outputs = choice.find_branch(int(known_index), branches, default_branch).read(
             b, choice.scope
         )
-        return choice.build_reading([b.mark_late_if(index, value) for value in outputs])
+        return choice.build_reading([b.mark_late_if(index, value) for value in branch_outputs])
     choice.check_outputs([*branches, *([] if default_branch is None else [default_branch])])
     return choice.build_reading(choice.select_by_index(index, branches, default_branch))
 
@@ -126,7 +126,7 @@ class _GraphBranch(Struct, frozen=True):
         output_names = find_branch_outputs(graph)
         inner_graph = InnerGraph(b, graph, scope.inner(), self.choice.document)
         with b.at(graph.where):
-            return [inner_graph.value(name) for name in output_names]
+            return [inner_graph.value(output_name) for output_name in output_names]
 
 
 class _PassedDefault(Struct, frozen=True):
@@ -290,7 +290,7 @@ class _Choice:
         longest_names, shortest_names = (select(output_names, key=len) for select in (max, min))
         if len(longest_names) != len(shortest_names):
             missing_name = next(
-                (name for name in longest_names if name not in shortest_names),
+                (output_name for output_name in longest_names if output_name not in shortest_names),
                 longest_names[len(shortest_names)],
             )
             longest_branch, shortest_branch = (
@@ -363,18 +363,18 @@ class _Choice:
         self, index: Value, branches: Sequence[_Branch], default: _Branch | None
     ) -> tuple[Value, ...]:
         """Append operations that select a branch by its index at run time, and return the results."""
-        b, count = self.b, len(branches)
+        b, branch_count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
-            zero, index_limit = (b.constant(np.array(k)) for k in (0, count))
+            zero, index_limit = (b.constant(np.array(k)) for k in (0, branch_count))
             is_in_range = b.op("And", greater_equal(b, index, zero), less(b, index, index_limit))
             if default is None:
-                message = f"the index of '{self.name}' is outside: {self._describe_branches(count)}"
+                message = f"the index of '{self.name}' is outside: {self._describe_branches(branch_count)}"
                 is_in_range = guard_value(b, is_in_range, is_in_range, message)
                 index = guard_value(b, index, is_in_range, message)
-        all_branches = _BisectedBranches(self, index, branches, 0, count)
+        all_branches = _BisectedBranches(self, index, branches, 0, branch_count)
         if default is not None:
             return self.select_by_condition(b, is_in_range, all_branches, default, self.scope)
-        if count == 1:
+        if branch_count == 1:
             return self.select_by_condition(b, is_in_range, branches[0], branches[0], self.scope)
         return tuple(all_branches.read(b, self.scope))
 

@@ -56,7 +56,7 @@ class DelayForm(Struct, frozen=True):
 
 def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
     """Parse the loop argument `delays`."""
-    return tuple(_parse_delay(entry) for entry in parse_entries(value, where, _KEYS))
+    return tuple(_parse_delay(delay_entry) for delay_entry in parse_entries(value, where, _KEYS))
 
 
 def _parse_delay(entry: NamedEntry) -> DelayForm:
@@ -88,14 +88,14 @@ class History(Struct, frozen=True, eq=False):
     Attributes:
         source_name: Name of the value in the body.
         depth: Number of values.
-        taps: Name of each delay, with its number of iterations.
+        named_delays: Name of each delay, with its number of iterations.
         values_before: Values before the loop, oldest first: [depth, *row].
         where: Path in the document.
     """
 
     source_name: str
     depth: int
-    taps: tuple[tuple[str, int], ...]
+    named_delays: tuple[tuple[str, int], ...]
     values_before: Value
     where: str
 
@@ -132,10 +132,10 @@ class History(Struct, frozen=True, eq=False):
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
         """Return the delayed values by name, read from the carried values `enters` of the history."""
         if self.is_chain:
-            return {name: enters[back - 1] for name, back in self.taps}
+            return {name: enters[back - 1] for name, back in self.named_delays}
         positions = {
             name: b.constant(np.array(self.depth - iterations_back))
-            for name, iterations_back in self.taps
+            for name, iterations_back in self.named_delays
         }
         return {
             name: b.op("Gather", enters[0], position, axis=0)
@@ -157,13 +157,13 @@ class SharedDelays(Struct, frozen=True, eq=False):
     """Delays of one value that share the lowered expression `initial_value`."""
 
     source_name: str
-    forms: tuple[DelayForm, ...]
+    delays: tuple[DelayForm, ...]
     initial_value: Value
 
     @property
     def depth(self) -> int:
         """Number of iterations of the longest delay."""
-        return max(delay.iterations_back for delay in self.forms)
+        return max(delay.iterations_back for delay in self.delays)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
         """Build the history for these delays. `row` is the type of the delayed value, or None if unknown.
@@ -173,8 +173,8 @@ class SharedDelays(Struct, frozen=True, eq=False):
         Raises:
             LoopError: If the initial values do not fit.
         """
-        taps = tuple((delay.name, delay.iterations_back) for delay in self.forms)
-        where = self.forms[0].where
+        taps = tuple((delay.name, delay.iterations_back) for delay in self.delays)
+        where = self.delays[0].where
         with b.at(where, self.source_name):
             initial_value = self.initial_value
             if row is not None and _is_convertible_number(b, initial_value, row.dtype):
@@ -262,7 +262,7 @@ class RowType(Struct, frozen=True):
 
     def type_error(self, history: History) -> LoopError:
         """Return the error for a history whose initial values do not have this type."""
-        delay_names = " and ".join(f"'{name}'" for name, _ in history.taps)
+        delay_names = " and ".join(f"'{name}'" for name, _ in history.named_delays)
         return CarryShapeError(
             f"{delay_names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
             f"'{history.source_name}' is {self}",
@@ -276,7 +276,7 @@ def read_delays(
 ) -> tuple[SharedDelays, ...]:
     """Lower the initial values of a loop's delays. Raise all errors in them together."""
     delays_by_history: dict[tuple[str, str], list[DelayForm]] = {}
-    for form in sorted(forms, key=lambda form: -form.iterations_back):
+    for form in sorted(forms, key=lambda delay: -delay.iterations_back):
         with b.findings.catch():
             delays_by_history.setdefault(_find_history_key(form, delays_by_history), []).append(
                 form
@@ -291,7 +291,7 @@ def read_delays(
                 ),
             )
             shared_delays.append(SharedDelays(source_name, tuple(delays), initial_value))
-    if sum(len(shared.forms) for shared in shared_delays) < len(forms):
+    if sum(len(shared.delays) for shared in shared_delays) < len(forms):
         raise Poisoned
     return tuple(shared_delays)
 
@@ -302,7 +302,7 @@ def _find_history_key(
     """Return the key of the history that a delay belongs to. `groups` has the longer delays by key."""
     if form.initial_expression is not None:
         return form.source_name, repr(form.initial_expression)
-    history_keys = [key for key in groups if key[0] == form.source_name]
+    history_keys = [history_key for history_key in groups if history_key[0] == form.source_name]
     if len(history_keys) == 1:
         return history_keys[0]
     raise ModelError(

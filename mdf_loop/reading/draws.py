@@ -121,7 +121,7 @@ _STATE_PREFIX = f"of {_CARRIED_PREFIX}"
 
 def count_model_carried(loop: Loop) -> int:
     """Count the carried values of a loop, without the turn counts of random streams."""
-    return sum(not carried.name.startswith(_CARRIED_PREFIX) for carried in loop.carried)
+    return sum(not carried_value.name.startswith(_CARRIED_PREFIX) for carried_value in loop.carried)
 
 
 def is_turn_count(state: State) -> bool:
@@ -159,8 +159,8 @@ def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
             )
         elif isinstance(operation, If):
             for body in bodies(operation):
-                for graph, count in _count_turns(body.ops).items():
-                    turn_counts[graph] = max(turn_counts.get(graph, 0), count)
+                for graph, branch_turn_count in _count_turns(body.ops).items():
+                    turn_counts[graph] = max(turn_counts.get(graph, 0), branch_turn_count)
     return turn_counts
 
 
@@ -248,8 +248,10 @@ class _DrawRewriter:
                     first_number,
                     b.constant(np.arange(element_count, dtype=np.uint64).reshape(shape)),
                 )
-        key = self._keys[attributes["site"]]
-        return replace(op, op_type=attributes["kind"], inputs=(random_counter, key), attributes={})
+        random_key = self._keys[attributes["site"]]
+        return replace(
+            op, op_type=attributes["kind"], inputs=(random_counter, random_key), attributes={}
+        )
 
     def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
         """Append a loop that carries the turn counts of the draws inside it."""
@@ -264,7 +266,7 @@ class _DrawRewriter:
             final_counts = {
                 graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in graphs
             }
-        carried = tuple(
+        carried_values = tuple(
             Carried(
                 counts[graph],
                 carried_inputs[graph],
@@ -274,7 +276,9 @@ class _DrawRewriter:
             )
             for graph in graphs
         )
-        b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(body_builder.ops)))
+        b.append(
+            replace(loop, carried=(*loop.carried, *carried_values), ops=tuple(body_builder.ops))
+        )
         counts.update(final_counts)
 
     def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
@@ -299,6 +303,6 @@ class _DrawRewriter:
         counts_after_choice = {
             graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in changed_graphs
         }
-        outputs = (*choice.outputs, *counts_after_choice.values())
-        b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=outputs))
+        choice_outputs = (*choice.outputs, *counts_after_choice.values())
+        b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=choice_outputs))
         counts.update(counts_after_choice)

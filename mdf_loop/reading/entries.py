@@ -29,13 +29,13 @@ class NamedEntry(Struct, frozen=True):
 
     def integer(self, key: str, default: int) -> int:
         """Return a field as an integer, or `default` if it is missing. An expression is refused."""
-        value = self.fields.get(key)
-        number = parse_number(value) if isinstance(value, str) else value
-        if number is None and value is None:
+        field_value = self.fields.get(key)
+        number = parse_number(field_value) if isinstance(field_value, str) else field_value
+        if number is None and field_value is None:
             return default
         if isinstance(number, bool) or not isinstance(number, int):
             raise ModelError(
-                f"'{key}' of '{self.name}' must be a whole number, not {value!r}", self.where
+                f"'{key}' of '{self.name}' must be a whole number, not {field_value!r}", self.where
             )
         if abs(number) > MAX_INTEGER:
             raise ModelError(
@@ -46,21 +46,21 @@ class NamedEntry(Struct, frozen=True):
 
     def boolean(self, key: str) -> bool:
         """Return a field as a bool. A missing field is False."""
-        value = self.fields.get(key, False)
-        if not isinstance(value, bool):
+        field_value = self.fields.get(key, False)
+        if not isinstance(field_value, bool):
             raise ModelError(
-                f"'{key}' of '{self.name}' must be true or false, not {value!r}", self.where
+                f"'{key}' of '{self.name}' must be true or false, not {field_value!r}", self.where
             )
-        return value
+        return field_value
 
     def expression(self, key: str) -> Any:
         """Return a required field as an expression."""
-        value = self.fields.get(key)
-        if value is None or (isinstance(value, str) and not value.strip()):
+        field_value = self.fields.get(key)
+        if field_value is None or (isinstance(field_value, str) and not field_value.strip()):
             raise ModelError(
                 f"'{self.name}' has no '{key}'", self.where, f"write {self.name}: {{{key}: ...}}"
             )
-        return value
+        return field_value
 
 
 def parse_entries(

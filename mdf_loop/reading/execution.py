@@ -94,5 +94,5 @@ def list_states(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
     if "output" in kinds:
         states += [("output", node.id, port.id) for port in node.output_ports]
     if "parameter" in kinds:
-        states += [("parameter", node.id, item.id) for item in node.parameters]
+        states += [("parameter", node.id, parameter.id) for parameter in node.parameters]
     return states

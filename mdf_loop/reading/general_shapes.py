@@ -58,10 +58,15 @@ class GeneralShapes:
                 for operand in op.inputs
             ],
         )
-        if not any(is_specialized(b, operand, self._shapes[operand]) for operand in op.inputs if operand is not None):
+        if not any(
+            is_specialized(b, operand, self._shapes[operand])
+            for operand in op.inputs
+            if operand is not None
+        ):
             return [value.shape for value in op.outputs]
         small_constants = b.small(
-            operand if operand is not None and is_independent_of_inputs(b, operand) else None for operand in op.inputs
+            operand if operand is not None and is_independent_of_inputs(b, operand) else None
+            for operand in op.inputs
         )
         try:
             output_types = infer(

@@ -59,7 +59,7 @@ class GraphReader:
         self.context = context
         self.memory = memory
         self.dt = dt
-        self.recorded = tuple(recorded)
+        self.recorded_states = tuple(recorded)
         self.nodes = {node.id: node for node in graph.nodes}
         self.plan: NodeSets | None = ()
         self.is_complete = False
@@ -96,18 +96,20 @@ class GraphReader:
         ):
             self.plan = None
             self._note_kept_inputs(self.nodes)
-            PassesLoop(self.executor, schedule, self.memory, self.recorded).read(start_counts)
+            PassesLoop(self.executor, schedule, self.memory, self.recorded_states).read(
+                start_counts
+            )
             return
-        self.plan = tuple(node_set for node_sets in passes for node_set in node_sets)
+        self.plan = tuple(node_set for pass_sets in passes for node_set in pass_sets)
         run_counts = Counter(node for node_set in self.plan for node in node_set)
         self._note_kept_inputs([node for node in run_counts if run_counts[node] > 1])
-        place = self.b.place
-        for k, sets in enumerate(passes):
+        draw_place = self.b.place
+        for k, node_sets in enumerate(passes):
             with self.b.at_place(
-                pass_index=place.pass_index * len(passes) + k,
-                pass_count=place.pass_count * len(passes),
+                pass_index=draw_place.pass_index * len(passes) + k,
+                pass_count=draw_place.pass_count * len(passes),
             ):
-                self._execute(sets)
+                self._execute(node_sets)
         for key in schedule.persistent_keys:
             run_count = schedule_counters.counts[key]
             assert run_count is not None
@@ -190,14 +192,14 @@ class GraphReader:
     def _check_edge(self, edge: Any) -> None:
         """Raise UnknownNameError if a node or port of the edge does not exist."""
         edge_path = f"{self.where}.edges['{edge.id}']"
-        for end, port_name, port_field in (
+        for edge_end, port_name, port_field in (
             ("sender", edge.sender_port, "output_ports"),
             ("receiver", edge.receiver_port, "input_ports"),
         ):
-            node_id = getattr(edge, end)
+            node_id = getattr(edge, edge_end)
             if node_id not in self.nodes:
                 raise UnknownNameError(
-                    f"the edge's {end} '{node_id}' is not a node of the graph",
+                    f"the edge's {edge_end} '{node_id}' is not a node of the graph",
                     edge_path,
                     suggest(node_id, self.nodes),
                 )
@@ -205,7 +207,7 @@ class GraphReader:
             if port_name not in port_ids:
                 direction = "output" if port_field == "output_ports" else "input"
                 raise UnknownNameError(
-                    f"the edge's {end} '{node_id}' has no {direction} port '{port_name}'",
+                    f"the edge's {edge_end} '{node_id}' has no {direction} port '{port_name}'",
                     edge_path,
                     suggest(port_name, port_ids),
                 )

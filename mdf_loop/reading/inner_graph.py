@@ -47,10 +47,10 @@ class InnerGraph:
         self.where = owned.where
         self.role = owned.role
         self.scope = scope
-        self.strict = strict
+        self.is_strict = strict
         self._refuse_states()
-        place = b.place
-        graph_path = f"{place.graph_path}.{place.item_path}.{owned.role.argument}"
+        draw_place = b.place
+        graph_path = f"{draw_place.graph_path}.{draw_place.item_path}.{owned.role.argument}"
         context = Context(document, scope, graph_path)
         self.reader = GraphReader(
             self.graph, self.where, self._read_free_port, context, Memory(b)
@@ -69,9 +69,13 @@ class InnerGraph:
     def _find_output(self, name: str) -> Term:
         """Return the term that an output name refers to."""
         output_ports = list_output_ports(self.graph)
-        matches = [key for key in output_ports if name in (key[1], ".".join(key))]
+        matches = [
+            output_port
+            for output_port in output_ports
+            if name in (output_port[1], ".".join(output_port))
+        ]
         if len(matches) > 1:
-            port_list = ", ".join(repr(".".join(key)) for key in matches)
+            port_list = ", ".join(repr(".".join(output_port)) for output_port in matches)
             raise ScopeError(
                 f"the output '{name}' of {self.role.description} could be {port_list}",
                 hint="write node.port in metadata.outputs",
@@ -101,7 +105,7 @@ class InnerGraph:
     def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""
         subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.description}"
-        if self.strict:
+        if self.is_strict:
             return ScopeError(
                 f"{subject} is not declared, and the body is strict",
                 where,

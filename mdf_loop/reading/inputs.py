@@ -204,12 +204,12 @@ def bind(
         if name is None:
             arrays[port.name] = find_default(port.port, options.precision, port.where)
             continue
-        data = convert_input(port.port, inputs[name], options.precision, name, port.where)
-        time_rows = _split_into_rows(port, data, name, steps)
+        input_data = convert_input(port.port, inputs[name], options.precision, name, port.where)
+        time_rows = _split_into_rows(port, input_data, name, steps)
         if time_rows is not None:
             varying_names.add(port.name)
         arrays[port.name] = _broadcast_to_stated_shape(
-            port, data if time_rows is None else time_rows, name, time_rows is not None
+            port, input_data if time_rows is None else time_rows, name, time_rows is not None
         )
     stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {
@@ -309,7 +309,8 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
     }
     bound_inputs = bind(document, {**inputs, **placeholders}, options)
     arrays = {
-        name: None if name in open_types else data for name, data in bound_inputs.arrays.items()
+        name: None if name in open_types else input_data
+        for name, input_data in bound_inputs.arrays.items()
     }
     return BoundInputs(arrays, bound_inputs.varying_names, bound_inputs.dtypes, open_types)
 

@@ -42,11 +42,13 @@ def read_loop(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """Return the results of the loop that a Function or Parameter of `node` describes."""
-    form = parse_loop(item, node, where, document)
-    initial_arguments = (key for key in item.args or {} if key.startswith("arg_"))
+    loop_form = parse_loop(item, node, where, document)
+    initial_arguments = (argument for argument in item.args or {} if argument.startswith("arg_"))
     location = (f"the loop '{item.id}'", "its body does")
     refuse_unread(item, node, where, (*LOOP_ARGUMENTS, *initial_arguments), document, location)
-    return read_loop_form(b, form, lambda count: find_signature(form, node, count), scope, document)
+    return read_loop_form(
+        b, loop_form, lambda count: find_signature(loop_form, node, count), scope, document
+    )
 
 
 def read_loop_form(
@@ -77,14 +79,14 @@ def read_loop_form(
 def _lower_captured_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
     """Lower the loop's further arguments, which are captured values under other names."""
     captured_values: dict[str, Term] = {}
-    for key, expression in form.bindings.items():
-        with b.at(f"{form.where}.args.{key}"):
+    for captured_name, expression in form.bindings.items():
+        with b.at(f"{form.where}.args.{captured_name}"):
             if expression is None:
                 raise ExpressionError(
-                    f"the loop's argument '{key}' has no value",
+                    f"the loop's argument '{captured_name}' has no value",
                     hint="give it a value, or leave it out",
                 )
-            captured_values[key] = lower_expression(b, expression, scope, key)
+            captured_values[captured_name] = lower_expression(b, expression, scope, captured_name)
     return captured_values
 
 
@@ -94,10 +96,10 @@ def _cast_initial_values(
     """Cast plain initial numbers to the dtypes that the body's input ports state."""
     input_ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
     return tuple(
-        cast_initial_value(b, input_ports[input_name], value)
+        cast_initial_value(b, input_ports[input_name], initial_value)
         if input_name in input_ports
-        else value
-        for value, input_name in zip(initial, signature.carried_inputs, strict=True)
+        else initial_value
+        for initial_value, input_name in zip(initial, signature.carried_inputs, strict=True)
     )
 
 

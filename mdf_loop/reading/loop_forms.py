@@ -222,7 +222,8 @@ def _parse_named_values(text: str) -> dict[str, str] | None:
     if isinstance(literal, ast.Dict):
         keys = [key.value if isinstance(key, ast.Constant) else "" for key in literal.keys]
         return {
-            str(key): ast.unparse(value) for key, value in zip(keys, literal.values, strict=True)
+            str(key): ast.unparse(expression)
+            for key, expression in zip(keys, literal.values, strict=True)
         }
     is_call = isinstance(literal, ast.Call) and isinstance(literal.func, ast.Name)
     if is_call and isinstance(literal, ast.Call) and ast.unparse(literal.func) == "dict":

@@ -77,7 +77,7 @@ class LoopWriter:
         self.scopes = scopes
         self.document = document
         self.name = f"{_extract_node_id(form.where)}.{form.name}"
-        self.rows: dict[Slice, SlicedRows] = {}
+        self.rows_by_slice: dict[Slice, SlicedRows] = {}
         self.has_dynamic_shapes = (form.shape_rule or b.options.shapes) == "dynamic"
 
     def write(self) -> Reading:
@@ -85,12 +85,14 @@ class LoopWriter:
         scan_inputs = (
             (input_slice, input_slice.find_rows(self.b)) for input_slice in self.arguments.slices
         )
-        self.rows = {input_slice: rows for input_slice, rows in scan_inputs if rows is not None}
+        self.rows_by_slice = {
+            input_slice: rows for input_slice, rows in scan_inputs if rows is not None
+        }
         histories, outer_extents = self._build_histories({}, Extents(())), Extents(())
         initial_values, body = self._read_stable_body(histories)
         row_types = {
-            history.source_name: RowType(value.dtype, value.shape)
-            for history, value in zip(histories, body.delayed_values, strict=True)
+            history.source_name: RowType(delayed_value.dtype, delayed_value.shape)
+            for history, delayed_value in zip(histories, body.delayed_values, strict=True)
         }
         if not all(row_types[history.source_name].fits(history) for history in histories):
             outer_extents = body.outer_extents
@@ -110,10 +112,10 @@ class LoopWriter:
     ) -> tuple[History, ...]:
         """Build the delay histories. `rows` are the known types of delayed values."""
         row_types = dict(rows)
-        for name, initial_value in zip(
+        for carried_name, initial_value in zip(
             self.signature.carried_outputs, self.arguments.initial_values, strict=True
         ):
-            row_types.setdefault(name, RowType(initial_value.dtype, initial_value.shape))
+            row_types.setdefault(carried_name, RowType(initial_value.dtype, initial_value.shape))
         return tuple(
             delay.history(self.b, row_types.get(delay.source_name), outside)
             for delay in self.arguments.delays
@@ -123,10 +125,14 @@ class LoopWriter:
 
     def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
         """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
-        positions = () if self.has_dynamic_shapes else range(len(self.arguments.initial_values))
-        initial_values, body = self._read_to_fixed_point(histories, positions)
+        broadcastable_positions = (
+            () if self.has_dynamic_shapes else range(len(self.arguments.initial_values))
+        )
+        initial_values, body = self._read_to_fixed_point(histories, broadcastable_positions)
         broadcast_positions = [
-            k for k in positions if initial_values[k] is not self.arguments.initial_values[k]
+            k
+            for k in broadcastable_positions
+            if initial_values[k] is not self.arguments.initial_values[k]
         ]
         if any(
             body.carried_outputs[k].shape != initial_values[k].shape for k in broadcast_positions
@@ -163,8 +169,8 @@ class LoopWriter:
             joined_shapes = [
                 initial_values[k].shape
                 if k in broadcast_positions
-                else _join_shapes(shape, output.shape, self.has_dynamic_shapes)
-                for k, (shape, output) in enumerate(
+                else _join_shapes(shape, carried_output.shape, self.has_dynamic_shapes)
+                for k, (shape, carried_output) in enumerate(
                     zip(entering_shapes, body.carried_outputs, strict=True)
                 )
             ]
@@ -208,7 +214,7 @@ class LoopWriter:
         types = tuple(
             RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
         )
-        body_inputs = BodyInputs(types, self.arguments.slices, self.rows, histories)
+        body_inputs = BodyInputs(types, self.arguments.slices, self.rows_by_slice, histories)
         return read_body(self.b, self.form, self.signature, body_inputs, self.scopes, self.document)
 
     # --- the loop ---------------------------------------------------------------------------------
@@ -217,15 +223,17 @@ class LoopWriter:
         """Append the loop and the operations on its results, and return the results."""
         b, body = self.b, wrap_optional_leaves(self.b, body_with_exit.body)
         with b.at(self.form.where, self.name):
-            carried = [
+            carried_values = [
                 Carried(
                     initial_value,
                     carried_input,
                     carried_output,
-                    b.new(carried_input.dtype, carried_input.shape, self._qualify_name(name)),
-                    name,
+                    b.new(
+                        carried_input.dtype, carried_input.shape, self._qualify_name(carried_name)
+                    ),
+                    carried_name,
                 )
-                for initial_value, carried_input, carried_output, name in zip(
+                for initial_value, carried_input, carried_output, carried_name in zip(
                     initial,
                     body.carried_inputs,
                     body.carried_outputs,
@@ -234,36 +242,40 @@ class LoopWriter:
                 )
             ]
             last_rows = {k: self._carry_last_row(body_with_exit, k) for k in range(len(body.rows))}
-            recorded = {
+            recordings = {
                 k: Recorded(
                     row,
                     b.new(
-                        row.dtype, self._stacked_shape(row.shape, body), self._qualify_name(name)
+                        row.dtype,
+                        self._stacked_shape(row.shape, body),
+                        self._qualify_name(row_name),
                     ),
-                    name,
+                    row_name,
                 )
-                for k, (row, name) in enumerate(zip(body.rows, body.row_names, strict=True))
+                for k, (row, row_name) in enumerate(zip(body.rows, body.row_names, strict=True))
                 if last_rows[k] is None
             }
-            carried += [last_row for last_row in last_rows.values() if last_row is not None]
-            loop = b.append(self._build_loop(body, carried, list(recorded.values())))
+            carried_values += [last_row for last_row in last_rows.values() if last_row is not None]
+            loop = b.append(self._build_loop(body, carried_values, list(recordings.values())))
             carried_with_outputs = list(
-                zip(carried, body_with_exit.body.carried_outputs, strict=False)
+                zip(carried_values, body_with_exit.body.carried_outputs, strict=False)
             )
             final_values = [
-                unwrap_final(b, value.final, output)
-                for value, output in carried_with_outputs[: len(self.signature.carried_outputs)]
+                unwrap_final(b, carried_value.final, carried_output)
+                for carried_value, carried_output in carried_with_outputs[
+                    : len(self.signature.carried_outputs)
+                ]
             ]
             iteration_count = self._count_complete(loop, body_with_exit)
             rows = [
                 self._build_recording(
-                    k, last_rows[k], recorded.get(k), loop, iteration_count, body_with_exit
+                    k, last_rows[k], recordings.get(k), loop, iteration_count, body_with_exit
                 )
                 for k in last_rows
             ]
-        outputs = (*final_values, *rows)
+        loop_outputs = (*final_values, *rows)
         return Reading(
-            outputs[0] if len(outputs) == 1 else outputs,
+            loop_outputs[0] if len(loop_outputs) == 1 else loop_outputs,
             self._build_named_results(loop, iteration_count),
         )
 
@@ -279,7 +291,7 @@ class LoopWriter:
             condition_out=body.condition_out,
             carried=tuple(carried),
             recorded=tuple(recorded),
-            scanned=body.scanned,
+            scanned=body.scanned_inputs,
             ops=body.ops,
             max_iterations=b.options.max_iterations if self.arguments.trip_count is None else None,
             has_dynamic_shapes=self.has_dynamic_shapes,
@@ -319,11 +331,11 @@ class LoopWriter:
 
     def _carry_last_row(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
         """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
-        row, name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
-        form = self.form.recordings.get(name)
+        row, row_name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
+        recording_form = self.form.recordings.get(row_name)
         if (
-            form is None
-            or not form.keeps_last_row
+            recording_form is None
+            or not recording_form.keeps_last_row
             or k in body_with_exit.late_rows
             or row.dtype == "string"
         ):
@@ -332,9 +344,9 @@ class LoopWriter:
             return None
         zeros = self.b.constant(np.zeros(row.shape, numpy_dtype(row.dtype)))
         carried_input, final_value = (
-            self.b.new(row.dtype, row.shape, self._qualify_name(name)) for _ in range(2)
+            self.b.new(row.dtype, row.shape, self._qualify_name(row_name)) for _ in range(2)
         )
-        return Carried(zeros, carried_input, row, final_value, name)
+        return Carried(zeros, carried_input, row, final_value, row_name)
 
     def _build_recording(
         self,
@@ -347,28 +359,28 @@ class LoopWriter:
     ) -> Value:
         """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
-        form = self.form.recordings.get(body_with_exit.body.row_names[k])
+        recording_form = self.form.recordings.get(body_with_exit.body.row_names[k])
         row_count = iterations if k in body_with_exit.late_rows else self._count_started(loop)
         if last_row_carried is not None:
-            assert form is not None
+            assert recording_form is not None
             one = b.constant(np.array(1))
             return check_value(
                 b,
                 last_row_carried.final,
                 b.op("LessOrEqual", one, row_count),
-                no_row_error(form),
+                no_row_error(recording_form),
             )
         assert recorded is not None
-        if form is not None and form.keeps_last_row:
-            return select_last_row(b, form, recorded.stack, row_count)
+        if recording_form is not None and recording_form.keeps_last_row:
+            return select_last_row(b, recording_form, recorded.stack, row_count)
         stacked_rows = (
             drop_incomplete_row(b, recorded.stack, iterations)
             if k in body_with_exit.late_rows
             else recorded.stack
         )
-        if form is None:
+        if recording_form is None:
             return stacked_rows
-        return arrange_rows(b, form, stacked_rows, self.scopes.node)
+        return arrange_rows(b, recording_form, stacked_rows, self.scopes.node)
 
     def _count_started(self, loop: Loop) -> Value:
         """Return the number of executions of the body."""

@@ -24,9 +24,9 @@ from mdf_loop.lower.terms import promote
 from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.schedule.known import Truth, to_value
 
-Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
+StateKind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
 
-State = tuple[Kind, str, str]
+State = tuple[StateKind, str, str]
 """Key of a value in a memory: its kind, the node's id, its own id.
 
 `ran` tells whether a node has run, `flag` and `count` are the state of scheduler conditions.
@@ -53,8 +53,8 @@ def create_state_input(state: State, value: Value) -> Input:
 
 def create_state_output(state: State, value: Value) -> Output:
     """Return the program output with the value of a state after the steps."""
-    name = state_name(state)
-    return Output(f"{name} after", value, OutputRole.STATE, name)
+    state_text = state_name(state)
+    return Output(f"{state_text} after", value, OutputRole.STATE, state_text)
 
 
 _Extents: TypeAlias = tuple[int | str, ...]
@@ -105,13 +105,13 @@ class CarriedTypes(Struct):
 
 
 class Memory:
-    """Values of states at one point of execution. A missing state is looked up in the memory `outside`."""
+    """Values of states at one point of execution. A missing state is looked up in the outer memory."""
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
     ) -> None:
         self.b = b
-        self.outside = outside
+        self.outer_memory = outside
         self.types: CarriedTypes = outside.types if outside is not None else types or CarriedTypes()
         self.stored_values: dict[State, StoredTerm] = {}
         self._has_run: dict[str, Truth] = {}
@@ -133,21 +133,21 @@ class Memory:
 
     def _absent(self, state: State) -> Term:
         """Return the value of a state that this memory does not have."""
-        if self.outside is None:
+        if self.outer_memory is None:
             raise Poisoned
-        return self.outside.get(state)
+        return self.outer_memory.get(state)
 
     def find(self, state: State) -> Term | None:
         """Return the value of a state, or None if the state has no value."""
         if state in self.stored_values:
             return self.get(state)
-        return None if self.outside is None else self.outside.find(state)
+        return None if self.outer_memory is None else self.outer_memory.find(state)
 
     def ran(self, node: str) -> Truth:
         """Return the truth value that tells whether the node has run."""
         if node in self._has_run:
             return self._has_run[node]
-        return False if self.outside is None else self.outside.ran(node)
+        return False if self.outer_memory is None else self.outer_memory.ran(node)
 
     def record_run(self, node: str, truth: Truth = True) -> None:
         """Record the truth value that tells whether a node has run."""
@@ -287,13 +287,13 @@ def _join_open_shapes(state: State, *shapes: _Extents) -> Shape:
 
 def generalize(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
     """Convert a value to a more general dtype and shape, without loss."""
-    converted = cast(b, value, dtype)
-    if shape is None or converted.shape is None or converted.shape == shape:
-        return converted
+    converted_value = cast(b, value, dtype)
+    if shape is None or converted_value.shape is None or converted_value.shape == shape:
+        return converted_value
     if not is_fixed(shape):
-        return add_leading_axes(b, converted, len(shape))
-    broadcast_value = b.op("Expand", converted, ints(b, *shape))
-    b.spread_sources[broadcast_value] = (converted,)
+        return add_leading_axes(b, converted_value, len(shape))
+    broadcast_value = b.op("Expand", converted_value, ints(b, *shape))
+    b.spread_sources[broadcast_value] = (converted_value,)
     return broadcast_value
 
 

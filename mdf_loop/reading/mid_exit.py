@@ -72,7 +72,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
     else_outputs += [
         _create_placeholder_row(else_builder, form, row, known_extents) for row in late_rows
     ]
-    outputs = tuple(
+    choice_outputs = tuple(
         _create_output(body_builder, form, *output_pair)
         for output_pair in zip(then_outputs, else_outputs, strict=True)
     )
@@ -81,16 +81,18 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         condition=body.condition_out,
         then=Branch(tuple(late_operations), tuple(then_outputs)),
         otherwise=Branch(tuple(else_builder.ops), tuple(else_outputs)),
-        outputs=outputs,
+        outputs=choice_outputs,
         where=form.where,
     )
-    outputs_by_carried = dict(zip(changed_carried, outputs, strict=False))
-    outputs_by_row = dict(zip(late_rows, outputs[len(changed_carried) :], strict=True))
+    outputs_by_carried = dict(zip(changed_carried, choice_outputs, strict=False))
+    outputs_by_row = dict(zip(late_rows, choice_outputs[len(changed_carried) :], strict=True))
     carried_pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,
-        ops=(*early_operations, *(body_builder.ops), *((choice,) if outputs else ())),
-        carried_outputs=tuple(outputs_by_carried.get(pair, pair[1]) for pair in carried_pairs),
+        ops=(*early_operations, *(body_builder.ops), *((choice,) if choice_outputs else ())),
+        carried_outputs=tuple(
+            outputs_by_carried.get(carried_pair, carried_pair[1]) for carried_pair in carried_pairs
+        ),
         rows=tuple(outputs_by_row.get(row, row) for row in body.rows),
     )
     return BodyWithExit(

@@ -140,7 +140,7 @@ class ModelUnits:
             UnknownNameError: If no part of the model has the name.
         """
         item = find_item(self._document, name)
-        return self._part_unit(item.node, item.kind, item.id)
+        return self._part_unit(item.node, item.node_field, item.id)
 
     def _input_unit(self, name: str, names: Container[str]) -> Unit | None:
         """Return the unit of the ports that a name refers to, or None if no port has the name.

@@ -12,10 +12,10 @@ from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ModelError, UnknownNameError
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.memory import Kind, State
+from mdf_loop.reading.memory import State, StateKind
 from mdf_loop.specification import Selection
 
-KINDS: dict[str, Kind] = {
+STATE_KIND_BY_FIELD: dict[str, StateKind] = {
     "output_ports": "output",
     "parameters": "parameter",
     "functions": "function",
@@ -26,7 +26,7 @@ KINDS: dict[str, Kind] = {
 class Item(Struct, frozen=True):
     """Output port, parameter or function of a node."""
 
-    kind: str
+    node_field: str
     node: str
     id: str
 
@@ -38,16 +38,16 @@ class Item(Struct, frozen=True):
     @property
     def state(self) -> State:
         """Key of the item's value in a memory."""
-        return (KINDS[self.kind], self.node, self.id)
+        return (STATE_KIND_BY_FIELD[self.node_field], self.node, self.id)
 
 
 def items(document: Document) -> tuple[Item, ...]:
     """Return all items of a model: the output ports, parameters and functions of each node."""
     items_by_name: dict[str, Item] = {}
     for node in document.graph.nodes:
-        for kind in KINDS:
-            for node_part in getattr(node, kind):
-                item = Item(kind, node.id, node_part.id)
+        for node_field in STATE_KIND_BY_FIELD:
+            for node_part in getattr(node, node_field):
+                item = Item(node_field, node.id, node_part.id)
                 items_by_name.setdefault(item.name, item)
     return tuple(items_by_name.values())
 
@@ -75,7 +75,7 @@ class _Index:
         self._port_names: list[str] = []
         for item in items(document):
             self._items_by_name.setdefault(item.name, item)
-            if item.kind == "output_ports":
+            if item.node_field == "output_ports":
                 self._items_by_name.setdefault(item.id, item)
                 self._port_names.append(item.name)
 
@@ -93,11 +93,11 @@ _INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
 
 def _find_index(document: Document) -> _Index:
     """Return the index of a document. The index is computed once, since every run needs it."""
-    key = id(document)
-    if key not in _INDEXES:
-        document_ref = ref(document, lambda _: _INDEXES.pop(key, None))
-        _INDEXES[key] = document_ref, _Index(document)
-    return _INDEXES[key][1]
+    document_id = id(document)
+    if document_id not in _INDEXES:
+        document_ref = ref(document, lambda _: _INDEXES.pop(document_id, None))
+        _INDEXES[document_id] = document_ref, _Index(document)
+    return _INDEXES[document_id][1]
 
 
 def output_names(document: Document) -> dict[str, str]:

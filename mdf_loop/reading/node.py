@@ -105,16 +105,18 @@ class NodeReader:
         self.parameters = {parameter.id: parameter for parameter in node.parameters}
         self.functions = {function.id: function for function in node.functions}
         self.fixed_ids = find_fixed_parameters(node)
-        self.computed: dict[tuple[str, str], Term | LoopError | None] = {}
-        self.pending: list[tuple[str, str]] = []
-        self.reads: dict[str | None, set[str]] = {}
-        self.reader: str | None = None
+        self.outcomes: dict[tuple[str, str], Term | LoopError | None] = {}
+        self.pending_keys: list[tuple[str, str]] = []
+        self.names_by_reader: dict[str | None, set[str]] = {}
+        self.reader_name: str | None = None
         self.loop_results: dict[str, Mapping[str, Callable[[], Term]]] = {}
         self._refuse_repeated_ids(ports)
         self.old_scope = self._build_old_scope(self.inputs)
         self.text_parameters: set[str] = set()
         self.inputs.texts = {
-            parameter.id: partial(self._read_text, parameter) for parameter in node.parameters if is_text(parameter)
+            parameter.id: partial(self._read_text, parameter)
+            for parameter in node.parameters
+            if is_text(parameter)
         }
 
     def _refuse_repeated_ids(self, ports: dict[str, Any]) -> None:
@@ -146,10 +148,11 @@ class NodeReader:
                 function_id,
                 partial(self._compute_once, "function", function_id, self._compute_function),
             )
-        for item in (*self.node.functions, *self.node.parameters):
-            for result_key in LOOP_RESULTS if is_loop(item.function) else ():
+        for node_part in (*self.node.functions, *self.node.parameters):
+            for result_key in LOOP_RESULTS if is_loop(node_part.function) else ():
                 old_scope.define(
-                    f"{item.id}.{result_key}", partial(self._read_loop_result, item.id, result_key)
+                    f"{node_part.id}.{result_key}",
+                    partial(self._read_loop_result, node_part.id, result_key),
                 )
         return old_scope
 
@@ -173,27 +176,31 @@ class NodeReader:
 
         The method also records which parameter reads the value.
         """
-        key = (kind, name)
-        self.reads.setdefault(self.reader, set()).add(name)
-        if key in self.pending:
+        value_key = (kind, name)
+        self.names_by_reader.setdefault(self.reader_name, set()).add(name)
+        if value_key in self.pending_keys:
             cycle = " -> ".join(
-                value_name for _, value_name in [*self.pending[self.pending.index(key) :], key]
+                value_name
+                for _, value_name in [
+                    *self.pending_keys[self.pending_keys.index(value_key) :],
+                    value_key,
+                ]
             )
             raise CycleError(
                 f"the values of node '{self.node.id}' need each other: {cycle}",
                 self.where,
                 "give a parameter a default_initial_value to make it a state",
             )
-        if key not in self.computed:
-            self.pending.append(key)
-            self.computed[key] = None
+        if value_key not in self.outcomes:
+            self.pending_keys.append(value_key)
+            self.outcomes[value_key] = None
             try:
-                self.computed[key] = compute(name)
+                self.outcomes[value_key] = compute(name)
             except LoopError as error:
-                self.computed[key] = error
+                self.outcomes[value_key] = error
             finally:
-                self.pending.pop()
-        cached_term = self.computed[key]
+                self.pending_keys.pop()
+        cached_term = self.outcomes[value_key]
         if cached_term is None:
             raise Poisoned
         if isinstance(cached_term, LoopError):
@@ -288,8 +295,10 @@ class NodeReader:
         """Return a scope in which parameters have their new values."""
         scope = self.old_scope.inner()
         changed_ids: set[str] = set()
-        items = (*self.node.functions, *self.node.parameters)
-        graph_parameters = set().union(*(parameters_with_bodies(item, self.node) for item in items))
+        node_parts = (*self.node.functions, *self.node.parameters)
+        graph_parameters = set().union(
+            *(parameters_with_bodies(node_part, self.node) for node_part in node_parts)
+        )
         for parameter in self.node.parameters:
             if parameter.id in graph_parameters or is_document_part(parameter.value):
                 continue
@@ -298,14 +307,14 @@ class NodeReader:
             else:
                 changed_ids.add(parameter.id)
                 compute = self._create_update(scope)
-            self.reader = parameter.id
+            self.reader_name = parameter.id
             # Each reader of the parameter raises the error again.
             with suppress(LoopError, Poisoned):
                 self._compute_once("new", parameter.id, compute)
             scope.define(
                 parameter.id, partial(self._compute_once, "new", parameter.id, self._keep_parameter)
             )
-        self.reader = None
+        self.reader_name = None
         return scope
 
     def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
@@ -407,27 +416,26 @@ class NodeReader:
     def _find_broken_parameters(self) -> None:
         """Record findings about parameters. An error in a parameter that no other part reads becomes a note."""
         names_read: set[str] = set()
-        new_names = self.reads.get(None, set())
+        new_names = self.names_by_reader.get(None, set())
         while new_names:
             names_read |= new_names
             new_names = (
-                set().union(*(self.reads.get(name, set()) for name in new_names)) - names_read
+                set().union(*(self.names_by_reader.get(name, set()) for name in new_names))
+                - names_read
             )
-        for (value_kind, name), outcome in self.computed.items():
+        for (value_kind, value_name), outcome in self.outcomes.items():
             if (
                 value_kind != "new"
                 or not isinstance(outcome, LoopError)
-                or name in self.text_parameters
+                or value_name in self.text_parameters
             ):
                 continue
-            if name in names_read or not self.node.output_ports:
+            if value_name in names_read or not self.node.output_ports:
                 self.b.findings.items.extend(outcome.findings)
                 continue
             self.b.findings.unread += outcome.findings
             for finding in outcome.findings:
-                message = (
-                    f"nothing reads the parameter '{name}', which has no value: {finding.what}"
-                )
+                message = f"nothing reads the parameter '{value_name}', which has no value: {finding.what}"
                 self.b.note(message, finding.where)
 
     def _group_ports_by_tuple(self) -> dict[str, list[str]]:
@@ -437,8 +445,8 @@ class NodeReader:
         """
         ports_by_source: dict[str, list[str]] = {}
         for port in self.node.output_ports:
-            item = self.functions.get(port.value) or self.parameters.get(port.value)
-            if item is not None and graph_function(item.function):
+            source = self.functions.get(port.value) or self.parameters.get(port.value)
+            if source is not None and graph_function(source.function):
                 ports_by_source.setdefault(port.value, []).append(port.id)
         return {
             port: group for group in ports_by_source.values() if len(group) > 1 for port in group
@@ -450,7 +458,9 @@ class NodeReader:
         """Return the result of a loop or choice at the position of a port among the ports that share the results."""
         ports = ports_by_group[port]
         source_text = (
-            "loop" if any(is_loop(item.function) for item in self.functions.values()) else "choice"
+            "loop"
+            if any(is_loop(function.function) for function in self.functions.values())
+            else "choice"
         )
         if len(ports) != len(term):
             raise ArityError(

@@ -101,11 +101,11 @@ class OpenBranch:
 
     def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _Attempt:
         """Read the branch, and collect its findings."""
-        outputs = None
+        branch_outputs = None
         finding_count = len(b.findings.items)
         with b.findings.catch():
-            outputs = self.read_branch(b, scope)
-        return _Attempt(outputs, b.findings.since(finding_count))
+            branch_outputs = self.read_branch(b, scope)
+        return _Attempt(branch_outputs, b.findings.since(finding_count))
 
     def _compute_zero(self, b: ModelBuilder) -> Value:
         """Return a tensor that is [0] in every run that selects the branch, but is unknown before the run."""

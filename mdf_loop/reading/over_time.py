@@ -54,7 +54,7 @@ class OverTime(Struct, frozen=True):
         states: States that are passed from `first_program` to `later_program`.
         schedule: Schedule of the graph.
         plans: Execution orders in both programs. None if the run decides the order.
-        types: Values of the document's paths in the later program.
+        terms_by_path: Values of the document's paths in the later program.
     """
 
     first_program: Program
@@ -64,7 +64,7 @@ class OverTime(Struct, frozen=True):
     states: tuple[State, ...]
     schedule: Schedule
     plans: tuple[NodeSets | None, NodeSets | None]
-    types: Mapping[str, Any]
+    terms_by_path: Mapping[str, Any]
 
 
 def read_over_time(
@@ -102,8 +102,8 @@ def read_over_time(
     plans = (first_reader.graph.plan, later_reader.graph.plan)
     return OverTime(
         *programs,
-        later_reader.recorded,
-        (first_reader.watched, later_reader.watched),
+        later_reader.recorded_names,
+        (first_reader.watched_names, later_reader.watched_names),
         (*states, *count_states),
         first_reader.graph.schedule,
         plans,
@@ -138,15 +138,15 @@ class _FirstReader(ProgramReader):
         self.b.in_loop = True
         self.declare(bound.inputs)
         self.graph = self.read_graph(self.memory)
-        self.recorded = self.collect_outputs(self.graph)
+        self.recorded_outputs = self.collect_outputs(self.graph)
         self.raise_findings()
         has_watches = specification.controls.watches
-        self.watched = self.watch(self.graph, self.recorded) if has_watches else {}
+        self.watched_names = self.watch(self.graph, self.recorded_outputs) if has_watches else {}
         if specification.execution_list and self.graph.plan is None:
             executed_output = _create_executed_output(
                 tensor(self.b, self.memory.get(EXECUTED_SETS))
             )
-            self.recorded[executed_output.name] = executed_output
+            self.recorded_outputs[executed_output.name] = executed_output
 
     def read_state(self, state: State) -> Value:
         """Return the value of a state after the first evaluation."""
@@ -155,7 +155,7 @@ class _FirstReader(ProgramReader):
     def finish(self, states: Sequence[State]) -> Program:
         """Build the program of the first evaluation, with these states as further outputs."""
         final_states = [create_state_output(state, self.read_state(state)) for state in states]
-        return self.build_program([*self.recorded.values(), *final_states])
+        return self.build_program([*self.recorded_outputs.values(), *final_states])
 
 
 class _LaterReader(ProgramReader):
@@ -173,8 +173,8 @@ class _LaterReader(ProgramReader):
         self.b.in_loop = True
         self.specification = specification
         self.varying_names = bound.inputs.varying_names
-        self.first = first
-        self.scanned: dict[str, Scanned] = {}
+        self.first_reader = first
+        self.scanned_inputs: dict[str, Scanned] = {}
         self.declare(bound.inputs, self.varying_names)
         self.steps = self._declare_control("steps", "int64")
         has_time_step = specification.dt is not None
@@ -189,11 +189,11 @@ class _LaterReader(ProgramReader):
 
     def _declare_initial(self, state: State) -> Value:
         """Declare the program input for a state before the loop, and return its value."""
-        types = self.state_memory.types
-        if state[0] in NODE_FIELDS and state not in types.types_by_state:
-            types.widen(state, self.first.read_state(state))
+        carried_types = self.state_memory.types
+        if state[0] in NODE_FIELDS and state not in carried_types.types_by_state:
+            carried_types.widen(state, self.first_reader.read_state(state))
         state_text = state_name(state)
-        state_type = types.type(state)
+        state_type = carried_types.type(state)
         return self.declare_input(
             f"{state_text} before", *state_type, role=InputRole.STATE, owner_name=state_text
         )
@@ -204,21 +204,23 @@ class _LaterReader(ProgramReader):
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
         """Return the value of an open port: the row of this step for an input over time."""
-        name = self.ports[node.id, port.id].name
-        if name not in self.varying_names:
+        port_name = self.ports[node.id, port.id].name
+        if port_name not in self.varying_names:
             return super().supply(node, port, where)
-        if name not in self.scanned:
-            time_series = self.inputs[name].value
+        if port_name not in self.scanned_inputs:
+            time_series = self.inputs[port_name].value
             shape = None if time_series.shape is None else time_series.shape[1:]
-            self.scanned[name] = Scanned(time_series, self.body.new(time_series.dtype, shape, name))
-        return self.scanned[name].row
+            self.scanned_inputs[port_name] = Scanned(
+                time_series, self.body.new(time_series.dtype, shape, port_name)
+            )
+        return self.scanned_inputs[port_name].row
 
     def read(self) -> bool:
         """Read the loop body. Return True if the body must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.state_memory, self.dt)
         self.rows = self.collect_outputs(self.graph)
         has_watches = self.specification.controls.watches
-        self.watched = self.watch(self.graph, self.rows) if has_watches else {}
+        self.watched_names = self.watch(self.graph, self.rows) if has_watches else {}
         if self.specification.execution_list and self.graph.plan is None:
             executed_output = _create_executed_output(
                 tensor(self.body, self.state_memory.get(EXECUTED_SETS))
@@ -250,12 +252,12 @@ class _LaterReader(ProgramReader):
                     Recorded(row.value, stack.value, row.name)
                     for row, stack in recordings_with_stacks
                 ),
-                scanned=tuple(self.scanned.values()),
+                scanned=tuple(self.scanned_inputs.values()),
                 ops=tuple(self.body.ops),
                 where=self.document.where,
             )
         )
-        self.recorded = tuple(recording.name for recording in stacked_recordings)
+        self.recorded_names = tuple(recording.name for recording in stacked_recordings)
         states_with_carried = zip(self.state_memory.carried_inputs, carried_values, strict=True)
         return self.build_program(
             [

@@ -15,23 +15,23 @@ from mdf_loop.errors import ModelError, SignatureError
 
 
 class Role(Struct, frozen=True):
-    """Words for a graph in errors: the `part` of an `owner` of this `owner_kind`."""
+    """Words for a graph in errors: the `part_name` of an `owner` of this `owner_kind`."""
 
     argument: str = "body"
-    part: str = "body"
+    part_name: str = "body"
     owner: str = "the loop"
     owner_kind: str = "loop"
 
     @property
     def description(self) -> str:
         """Name of the graph in errors: `the body of the loop`, `the then branch of 'm.choice'`."""
-        part_text = self.part if self.part[-1].isdigit() else f"the {self.part}"
+        part_text = self.part_name if self.part_name[-1].isdigit() else f"the {self.part_name}"
         return f"{part_text} of {self.owner}"
 
     @property
     def noun(self) -> str:
         """Noun for the graph: body or branch."""
-        return "body" if self.part == "body" else "branch"
+        return "body" if self.part_name == "body" else "branch"
 
 
 LOOP_BODY = Role()
@@ -74,7 +74,11 @@ def find_owned_graph(
     graph, path = _find_graph_and_path(
         written, _format_graph_path(written, item, where, role.argument), role, document
     )
-    outer_metadata = {key: stated_content for key, stated_content in (written.signature or {}).items() if stated_content is not None}
+    outer_metadata = {
+        key: stated_content
+        for key, stated_content in (written.signature or {}).items()
+        if stated_content is not None
+    }
     metadata = {**(graph.metadata or {}), **outer_metadata}
     inputs, outputs = (
         _read_stated_names(metadata, key, role, path) for key in ("inputs", "outputs")
@@ -109,7 +113,7 @@ def _find_graph_and_path(
     graph_value = written.graph_or_id
     if graph_value is None:
         raise ModelError(
-            f"{role.owner} has no {role.part}",
+            f"{role.owner} has no {role.part_name}",
             path,
             f"add '{role.argument}' to its args: a graph, or {{graph: id}}",
         )

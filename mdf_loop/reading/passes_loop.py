@@ -80,7 +80,7 @@ class PassesLoop:
             for condition in schedule.threshold_conditions
             for state in self._find_threshold_states(condition)
         ]
-        self.recorded = [*dict.fromkeys((*recorded, *threshold_states))]
+        self.recorded_states = [*dict.fromkeys((*recorded, *threshold_states))]
         self.types = memory.types
 
     # --- the loop -------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ class PassesLoop:
     def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
         """Store the final values of the loop in the memory, and count the evaluation."""
         final_values = {
-            state: carried.final
-            for state, carried in zip(inner.carried_inputs, loop.carried, strict=True)
+            state: carried_value.final
+            for state, carried_value in zip(inner.carried_inputs, loop.carried, strict=True)
         }
         for state, final_value in final_values.items():
             if state[0] == "ran":
@@ -304,30 +304,30 @@ class PassesLoop:
         old_parameter_states = [
             state for state in memory.carried_inputs if state[0] == "parameter" and state[1] == node
         ]
-        recorded_states = [state for state in self.recorded if state[1] == node]
-        states = dict.fromkeys(
+        recorded_states = [state for state in self.recorded_states if state[1] == node]
+        carried_states = dict.fromkeys(
             (*output_states, *recorded_states, *integrated_states, *old_parameter_states)
         )
-        return [state for state in states if state in self.types.types_by_state]
+        return [state for state in carried_states if state in self.types.types_by_state]
 
     # --- Threshold conditions -------------------------------------------------------------------
 
     def _find_threshold_states(self, condition: ThresholdCondition) -> list[State]:
         """Return the state that a Threshold refers to: a parameter, function or output, in this order."""
         node = self.executor.nodes[condition.node]
-        for state_kind, items in (
+        for state_kind, node_parts in (
             ("parameter", node.parameters),
             ("function", node.functions),
             ("output", node.output_ports),
         ):
-            if any(item.id == condition.item for item in items):
-                return [(state_kind, node.id, condition.item)]  # type: ignore[list-item]
-        is_port = any(port.id == condition.item for port in node.input_ports)
+            if any(node_part.id == condition.item_id for node_part in node_parts):
+                return [(state_kind, node.id, condition.item_id)]  # type: ignore[list-item]
+        is_port = any(port.id == condition.item_id for port in node.input_ports)
         raise ConditionError(
-            f"a Threshold on the input port '{condition.item}' never changes: the port is emptied "
+            f"a Threshold on the input port '{condition.item_id}' never changes: the port is emptied "
             "when its node runs"
             if is_port
-            else f"the node '{node.id}' has no parameter, function or output '{condition.item}'",
+            else f"the node '{node.id}' has no parameter, function or output '{condition.item_id}'",
             condition.where,
             "compare an output port of the sender" if is_port else "",
         )
@@ -364,7 +364,7 @@ class PassesLoop:
         initial_expression = next(
             parameter.default_initial_value
             for parameter in node.parameters
-            if parameter.id == condition.item
+            if parameter.id == condition.item_id
         )
         outer_scope = self.executor.context.outer_scope
         initial_value = (
@@ -379,13 +379,13 @@ class PassesLoop:
     def _parse_initial_value(self, condition: ThresholdCondition, initial: Any) -> float:
         """Return the default_initial_value that a Threshold tests, as a number."""
         try:
-            number: Any = 0.0 if initial is None else initial
+            initial_number: Any = 0.0 if initial is None else initial
             for index in condition.indices if initial is not None else ():
-                number = number[index]
-            return float(number)
+                initial_number = initial_number[index]
+            return float(initial_number)
         except (TypeError, ValueError, IndexError):
             raise ConditionError(
-                f"the Threshold on '{condition.node}.{condition.item}' is looked at before the node has "
+                f"the Threshold on '{condition.node}.{condition.item_id}' is looked at before the node has "
                 f"run, and its default_initial_value {initial!r} is no number",
                 condition.where,
                 "write the initial value as a number, or as a list with 'indices'",
@@ -407,7 +407,7 @@ def _select_compared_element(b: ModelBuilder, value: Value, condition: Threshold
     compared_element = one_element(b, value)
     if compared_element is None:
         raise ConditionError(
-            f"a Threshold compares one number, but '{condition.node}.{condition.item}' is {value.type}",
+            f"a Threshold compares one number, but '{condition.node}.{condition.item_id}' is {value.type}",
             hint="choose an element with 'indices'",
         )
     return cast(b, compared_element, "float64")

@@ -35,11 +35,11 @@ def convert_input(port: Any, value: Any, precision: str, name: str, where: str) 
     """Convert a user-supplied value to the value of a port."""
     dtype = stated_dtype(port, precision)
     description = f"the input '{name}'"
-    data = _convert_to_type(value, dtype, description, where, InputError)
+    input_data = _convert_to_type(value, dtype, description, where, InputError)
     return (
-        cast_checked(data, precision, description, where)
-        if _follows_precision(data, dtype)
-        else data
+        cast_checked(input_data, precision, description, where)
+        if _follows_precision(input_data, dtype)
+        else input_data
     )
 
 
@@ -61,15 +61,15 @@ def _convert_default(port: Any, dtype: str | None, precision: str, where: str) -
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
         default_value = create_default(port, dtype, tuple(port.shape or ()), where)
-    data = _convert_to_type(default_value, dtype, description, where, ModelError)
-    if dtype is None and data.dtype.kind in "US":
+    default_data = _convert_to_type(default_value, dtype, description, where, ModelError)
+    if dtype is None and default_data.dtype.kind in "US":
         raise ModelError(
             f"{description} must be a number or a list of numbers, not {default_value!r}", where
         )
     return (
-        cast_checked(data, precision, description, where, ModelError)
-        if _follows_precision(data, dtype)
-        else data
+        cast_checked(default_data, precision, description, where, ModelError)
+        if _follows_precision(default_data, dtype)
+        else default_data
     )
 
 
@@ -187,5 +187,5 @@ def _has_only_integers(array: Array) -> bool:
 
 def _abbreviate(value: Any) -> str:
     """Return a value as a short text for errors."""
-    text = repr(value) if value is not None else "nothing"
-    return text if len(text) <= 60 else text[:57] + "..."
+    value_text = repr(value) if value is not None else "nothing"
+    return value_text if len(value_text) <= 60 else value_text[:57] + "..."

@@ -79,9 +79,15 @@ class _PossibleShapes:
     def _propagate(self, operation: Operation) -> None:
         """Propagate the possible shapes through one operation."""
         if isinstance(operation, Loop):
-            for carried in operation.carried:
-                self._add(carried.enter, self.of(carried.initial) | self.of(carried.leave))
-                self._add(carried.final, self.of(carried.initial) | self.of(carried.leave))
+            for carried_value in operation.carried:
+                self._add(
+                    carried_value.enter,
+                    self.of(carried_value.initial) | self.of(carried_value.leave),
+                )
+                self._add(
+                    carried_value.final,
+                    self.of(carried_value.initial) | self.of(carried_value.leave),
+                )
         elif isinstance(operation, If):
             branch_outputs = zip(operation.then.outputs, operation.otherwise.outputs, strict=True)
             for output, output_pair in zip(operation.outputs, branch_outputs, strict=True):
@@ -117,14 +123,14 @@ class _PossibleShapes:
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.spread_sources or _is_elementwise(operation):
                     continue
-                values: Iterable[Value] = operands(operation)
+                dependent_values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
                 recordings = operation.recorded if operation.iteration_count is not None else ()
-                scanned_arrays = (scanned.rows for scanned in operation.scanned)
-                values = (*scanned_arrays, *(recorded.row for recorded in recordings))
+                scanned_arrays = (scanned_input.rows for scanned_input in operation.scanned)
+                dependent_values = (*scanned_arrays, *(recording.row for recording in recordings))
             else:
                 continue
-            for value in values:
+            for value in dependent_values:
                 if len(self.of(value)) > 1:
                     operation_name = (
                         operation.op_type if isinstance(operation, Op) else operation.name

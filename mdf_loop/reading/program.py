@@ -43,7 +43,7 @@ class Reading(Struct, frozen=True):
     """Program of a model, with the values of the document's paths in it and notes for the modeller."""
 
     program: Program
-    types: Mapping[str, Any]
+    terms_by_path: Mapping[str, Any]
     notes: tuple[Finding, ...] = ()
 
 
@@ -122,7 +122,7 @@ class ProgramReader:
         node_parts = (
             node_part for node in graph.nodes for node_part in (*node.functions, *node.parameters)
         )
-        self._has_bodies = any(graph_function(part.function) for part in node_parts)
+        self._has_bodies = any(graph_function(node_part.function) for node_part in node_parts)
         with self.b.findings.catch():
             self.items = named_items(document, selection)
 
@@ -133,7 +133,7 @@ class ProgramReader:
         """
         for port in self.ports.values():
             dtype, shape = inputs.type(port.name)
-            data = (
+            default_data = (
                 inputs.arrays[port.name]
                 if port.name in varying_names
                 else inputs.first_value(port.name)
@@ -141,20 +141,22 @@ class ProgramReader:
             if port.name in varying_names and shape is not None:
                 shape = ("time", *shape)
             with self.b.at(port.where):
-                value = self.declare_input(port.name, dtype, shape, (port.full_name,), data)
+                input_value = self.declare_input(
+                    port.name, dtype, shape, (port.full_name,), default_data
+                )
             stated_shape = port.stated_shape()
             if stated_shape is not None and shape is not None and len(shape) >= len(stated_shape):
-                self.b.stated_shapes[value] = (
+                self.b.stated_shapes[input_value] = (
                     *shape[: len(shape) - len(stated_shape)],
                     *stated_shape,
                 )
         for name, array in self.settings.arrays.items():
             program_name, dtype = input_name(name), dtype_name(array)
-            value = self.declare_input(
+            input_value = self.declare_input(
                 program_name, dtype, array.shape, (), array, InputRole.SETTING, name
             )
             if self.settings.is_plain(name):
-                self.b.mark_weak(value)
+                self.b.mark_weak(input_value)
 
     def declare_input(
         self,
@@ -286,11 +288,13 @@ class ProgramReader:
 
 def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
     """Return an output by name. If its node may not run, add an output that tells whether the node has run."""
-    has_run, name = memory.ran(item.node), output.name
+    has_run, output_name = memory.ran(item.node), output.name
     if has_run is True:
-        return {name: output}
-    flag_output = Output(f"has run: {name}", to_value(memory.b, has_run), OutputRole.HAS_RUN, name)
-    return {name: output, flag_output.name: flag_output}
+        return {output_name: output}
+    flag_output = Output(
+        f"has run: {output_name}", to_value(memory.b, has_run), OutputRole.HAS_RUN, output_name
+    )
+    return {output_name: output, flag_output.name: flag_output}
 
 
 def read_current_value(graph: GraphReader, state: State) -> Term:

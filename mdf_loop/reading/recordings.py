@@ -34,21 +34,24 @@ _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
 class RecordingForm(Struct, frozen=True):
-    """Arguments of a recording, as written in the document. `length` and `pad` are expressions."""
+    """Arguments of a recording, as written in the document."""
 
     name: str
     axis: int = 0
     concat: bool = False
     reverse: bool = False
     keeps_last_row: bool = False
-    length: Any | None = None
-    pad: Any = 0
+    length_expression: Any | None = None
+    pad_expression: Any = 0
     where: str = ""
 
 
 def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
     """Parse the loop argument `recordings`. Return the recordings by the name of the output."""
-    return {entry.name: _parse_recording(entry) for entry in parse_entries(value, where, _KEYS)}
+    return {
+        recording_entry.name: _parse_recording(recording_entry)
+        for recording_entry in parse_entries(value, where, _KEYS)
+    }
 
 
 def _parse_recording(entry: NamedEntry) -> RecordingForm:
@@ -79,8 +82,8 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
         concat=entry.boolean("concat"),
         reverse=entry.boolean("reverse"),
         keeps_last_row=kept_rows == "last",
-        length=entry.expression("length") if "length" in entry.fields else None,
-        pad=entry.fields.get("pad", 0),
+        length_expression=entry.expression("length") if "length" in entry.fields else None,
+        pad_expression=entry.fields.get("pad", 0),
         where=entry.where,
     )
 
@@ -93,19 +96,19 @@ def refuse_unrecorded(
     Raises:
         ModelError: If a name is not one of the rows.
     """
-    for form in forms.values():
-        if form.name in rows:
+    for recording_form in forms.values():
+        if recording_form.name in rows:
             continue
-        if form.name in leaves:
+        if recording_form.name in leaves:
             raise ModelError(
-                f"'{form.name}' is carried, not recorded",
-                form.where,
+                f"'{recording_form.name}' is carried, not recorded",
+                recording_form.where,
                 "name it once more at the end of the body's metadata.outputs to record it too",
             )
         raise ModelError(
-            f"'{form.name}' is not one of the body's recorded outputs",
-            form.where,
-            suggest(form.name, rows) or "recorded outputs stand last in metadata.outputs",
+            f"'{recording_form.name}' is not one of the body's recorded outputs",
+            recording_form.where,
+            suggest(recording_form.name, rows) or "recorded outputs stand last in metadata.outputs",
         )
 
 
@@ -115,10 +118,10 @@ def refuse_unrecorded(
 def select_last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iterations: Value) -> Value:
     """Return the row of the last iteration. A run fails if the loop has no iterations."""
     one = b.constant(np.array(1))
-    position = check_value(
+    last_position = check_value(
         b, b.op("Sub", iterations, one), b.op("LessOrEqual", one, iterations), no_row_error(form)
     )
-    return b.op("Gather", stack, position, axis=0)
+    return b.op("Gather", stack, last_position, axis=0)
 
 
 def no_row_error(form: RecordingForm) -> RecordShapeError:
@@ -135,7 +138,7 @@ def arrange_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scop
     with b.at(form.where):
         if form.reverse:
             stack = _reverse_rows(b, stack)
-        if form.length is not None:
+        if form.length_expression is not None:
             stack = _pad_rows(b, form, stack, scope)
         return _concatenate_rows(b, form, stack) if form.concat else _move_row_axis(b, form, stack)
 
@@ -210,15 +213,17 @@ def _find_concatenated_shape(
 def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """Pad stacked rows to `length`. A run fails if there are more rows than `length`."""
     row_extents = extents(stack)[1:]
-    length = one_element(
-        b, tensor(b, lower_expression(b, form.length, scope, f"{form.name}.length"))
+    padded_length = one_element(
+        b, tensor(b, lower_expression(b, form.length_expression, scope, f"{form.name}.length"))
     )
-    pad_number = one_element(b, tensor(b, lower_expression(b, form.pad, scope, f"{form.name}.pad")))
-    if length is None or length.dtype not in ("int64", "int32"):
+    pad_number = one_element(
+        b, tensor(b, lower_expression(b, form.pad_expression, scope, f"{form.name}.pad"))
+    )
+    if padded_length is None or padded_length.dtype not in ("int64", "int32"):
         raise ModelError(f"the length of the recording '{form.name}' must be one whole number")
     if pad_number is None:
         raise ModelError(f"the pad of the recording '{form.name}' must be one number")
-    length = b.op("Reshape", cast(b, length, "int64"), ints(b, 1))
+    padded_length = b.op("Reshape", cast(b, padded_length, "int64"), ints(b, 1))
     stack_shape = shape_of(b, stack)
     row_count = b.op("Gather", stack_shape, ints(b, 0), axis=0)
     error = RecordShapeError(
@@ -226,7 +231,10 @@ def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) 
         hint="make the length larger, or bound the loop by M",
     )
     missing_count = check_value(
-        b, b.op("Sub", length, row_count), b.op("LessOrEqual", row_count, length), error
+        b,
+        b.op("Sub", padded_length, row_count),
+        b.op("LessOrEqual", row_count, padded_length),
+        error,
     )
     row_shape = (
         [b.op("Gather", stack_shape, ints(b, *range(1, 1 + len(row_extents))), axis=0)]
@@ -239,7 +247,7 @@ def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) 
         b.op("Concat", missing_count, *row_shape, axis=0),
     )
     padded_stack = b.op("Concat", stack, padding, axis=0)
-    known_length = b.constant_of(length)
+    known_length = b.constant_of(padded_length)
     if (
         known_length is None
         or padded_stack.shape == (int(known_length[0]), *row_extents)

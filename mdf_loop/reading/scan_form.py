@@ -42,10 +42,10 @@ def read_scan(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """Return the results of the Scan that a Function or Parameter of `node` describes."""
-    form, signature = convert_scan(item, node, where, document)
+    loop_form, signature = convert_scan(item, node, where, document)
     location = (f"the scan '{item.id}'", "its body does")
     refuse_unread(item, node, where, SCAN_ARGUMENTS, document, location)
-    return read_loop_form(b, form, lambda _: signature, scope, document)
+    return read_loop_form(b, loop_form, lambda _: signature, scope, document)
 
 
 def convert_scan(
@@ -74,7 +74,7 @@ def convert_scan(
     signature = Signature(
         None, None, inputs[:state_count], "", outputs[:state_count], outputs[state_count:]
     )
-    form = LoopForm(
+    loop_form = LoopForm(
         name=item.id,
         where=where,
         trip_count=None,
@@ -91,7 +91,7 @@ def convert_scan(
         recordings=_build_recordings(args, signature.recorded_outputs),
         needs_equal_slices=True,
     )
-    return form, signature
+    return loop_form, signature
 
 
 def _check_signature(
@@ -151,7 +151,7 @@ def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Rec
 def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
     """Return True for each scan input or output that runs backwards."""
     direction_codes = _parse_integers(args, key, count)
-    if any(number not in (0, 1) for number in direction_codes):
+    if any(code not in (0, 1) for code in direction_codes):
         raise ModelError(
             f"{key} of the scan '{args.name}' are 0 (forward) or 1 (backward), not {direction_codes}",
             args.where,
@@ -161,10 +161,10 @@ def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
 
 def _parse_integers(args: NamedEntry, key: str, count: int) -> list[int]:
     """Return an argument with one integer for each input or output. A missing argument gives zeros."""
-    value = args.fields.get(key)
-    if value is None or value == "":
+    argument = args.fields.get(key)
+    if argument is None or argument == "":
         return [0] * count
-    integers = list(value) if isinstance(value, list | tuple) else [value]
+    integers = list(argument) if isinstance(argument, list | tuple) else [argument]
     if len(integers) != count:
         raise ArityError(
             f"{key} of the scan '{args.name}' has {len(integers)} entries for {count} values",

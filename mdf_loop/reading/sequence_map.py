@@ -48,9 +48,9 @@ def read_sequence_map(
     args = dict(item.args or {})
     refuse_unread(item, node, where, MAP_ARGUMENTS, document, (f"'{map_name}'", "its body does"))
     inner_scope = scope.inner()
-    for key in (argument for argument in args if argument not in MAP_ARGUMENTS):
-        with b.at(f"{where}.args.{key}"):
-            inner_scope.define(key, lower_expression(b, args[key], scope, key))
+    for argument in (name for name in args if name not in MAP_ARGUMENTS):
+        with b.at(f"{where}.args.{argument}"):
+            inner_scope.define(argument, lower_expression(b, args[argument], scope, argument))
     with b.at(where, map_name):
         operands = _lower_inputs(b, args, scope)
     if len(inputs) != len(operands):
@@ -64,7 +64,7 @@ def read_sequence_map(
         map_name, where, operands_by_name, owned_graph, outputs, inner_scope, document
     )
     loop = b.append(sequence_map.build_loop(b))
-    final_sequences = tuple(carried.final for carried in loop.carried)
+    final_sequences = tuple(carried_value.final for carried_value in loop.carried)
     return Reading(final_sequences[0] if len(final_sequences) == 1 else final_sequences)
 
 
@@ -126,14 +126,14 @@ class _ReadSequenceMap(Struct, frozen=True):
             iteration = body_builder.new("int64", (), f"{self.name}.i")
             condition = body_builder.new("bool", (), f"{self.name}.go")
             body_inputs = {
-                input_name: _select_member(body_builder, value, iteration)
-                for input_name, value in self.operands.items()
+                input_name: _select_member(body_builder, operand, iteration)
+                for input_name, operand in self.operands.items()
             }
         body = InnerGraph(body_builder, self.body, self.scope.inner(body_inputs), self.document)
         with body_builder.at(self.body.where):
             body_outputs = [body.value(name) for name in self.outputs]
         with b.at(self.where, self.name), body_builder.at(self.where, self.name):
-            carried = tuple(
+            carried_values = tuple(
                 self._build_carried_sequence(b, body_builder, output, name)
                 for output, name in zip(body_outputs, self.outputs, strict=True)
             )
@@ -145,7 +145,7 @@ class _ReadSequenceMap(Struct, frozen=True):
             iteration=iteration,
             condition_in=condition,
             condition_out=None,
-            carried=carried,
+            carried=carried_values,
             recorded=(),
             ops=tuple(body_builder.ops),
             where=self.where,

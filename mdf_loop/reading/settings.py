@@ -181,7 +181,11 @@ def _suggest_parameter(document: Document, name: str, parameter_names: Collectio
         if parameter_name.rpartition(".")[2] == name
     ]
     if matching_names:
-        return "did you mean " + " or ".join(f"'{entry}'" for entry in matching_names[:3]) + "?"
+        return (
+            "did you mean "
+            + " or ".join(f"'{matching_name}'" for matching_name in matching_names[:3])
+            + "?"
+        )
     return suggest(name, parameter_names) or "name it as node.parameter"
 
 

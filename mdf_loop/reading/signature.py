@@ -201,10 +201,12 @@ def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) 
 def _count_results_read(form: LoopForm, node: Any) -> int:
     """Return the number of results of the loop that the node's output ports read."""
     port_values = [port.value for port in node.output_ports if isinstance(port.value, str)]
-    bare_use_count = sum(value == form.name for value in port_values)
+    bare_use_count = sum(port_value == form.name for port_value in port_values)
     pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
-    positions = [int(position) for value in port_values for position in pattern.findall(value)]
-    return max([bare_use_count, *(k + 1 for k in positions)])
+    result_positions = [
+        int(position) for port_value in port_values for position in pattern.findall(port_value)
+    ]
+    return max([bare_use_count, *(k + 1 for k in result_positions)])
 
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
@@ -232,17 +234,17 @@ def gives_truth(node: Any, value: Any) -> bool:
         return True
     if not isinstance(value, str):
         return False
-    parts: Iterable[Any] = (*node.functions, *node.parameters)
-    part = next((candidate for candidate in parts if candidate.id == value), None)
-    if part is None:
+    node_parts: Iterable[Any] = (*node.functions, *node.parameters)
+    node_part = next((candidate for candidate in node_parts if candidate.id == value), None)
+    if node_part is None:
         return _is_comparison(value)
-    if part.function is None:
-        return part.value != value and gives_truth(node, part.value)
-    if part.function == "onnx::Identity":
-        return gives_truth(node, next(iter((part.args or {}).values()), None))
-    if part.function == "onnx::Cast":
-        return (part.args or {}).get("to") in (9, "9")
-    return _is_truth_function(str(part.function))
+    if node_part.function is None:
+        return node_part.value != value and gives_truth(node, node_part.value)
+    if node_part.function == "onnx::Identity":
+        return gives_truth(node, next(iter((node_part.args or {}).values()), None))
+    if node_part.function == "onnx::Cast":
+        return (node_part.args or {}).get("to") in (9, "9")
+    return _is_truth_function(str(node_part.function))
 
 
 def _is_truth_function(function: str) -> bool:

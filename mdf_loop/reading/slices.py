@@ -51,7 +51,8 @@ class SliceForm(Struct, frozen=True):
 def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
     """Parse the loop argument `slices`."""
     return tuple(
-        _parse_slice(entry) for entry in parse_entries(value, where, _KEYS, short_key="of")
+        _parse_slice(slice_entry)
+        for slice_entry in parse_entries(value, where, _KEYS, short_key="of")
     )
 
 
@@ -60,7 +61,7 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
     stride = entry.integer("stride", 1)
     is_downward = stride < 0
     part_size = entry.integer("part_size", 0)
-    form = SliceForm(
+    slice_form = SliceForm(
         name=entry.name,
         source=entry.expression("of"),
         axis=entry.integer("axis", 0),
@@ -71,29 +72,33 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
         where=entry.where,
     )
     if stride == 0:
-        raise ModelError(f"the stride of the slice '{form.name}' is 0", entry.where, "use 1 or -1")
-    if form.part_size is not None and part_size < 1:
         raise ModelError(
-            f"the part_size of the slice '{form.name}' is {part_size}",
+            f"the stride of the slice '{slice_form.name}' is 0", entry.where, "use 1 or -1"
+        )
+    if slice_form.part_size is not None and part_size < 1:
+        raise ModelError(
+            f"the part_size of the slice '{slice_form.name}' is {part_size}",
             entry.where,
             "leave it out for one element without the axis, or give 1 or more",
         )
     if part_size > MAX_PART_SIZE:
         raise ModelError(
-            f"the part_size of the slice '{form.name}' is {part_size}, more than {MAX_PART_SIZE}",
+            f"the part_size of the slice '{slice_form.name}' is {part_size}, more than {MAX_PART_SIZE}",
             entry.where,
             "capture the whole array, and slice it in the body",
         )
-    is_reversed = form.start < form.end if is_downward else form.start > form.end
-    if form.start >= 0 and form.end >= 0 and is_reversed:
+    is_reversed = (
+        slice_form.start < slice_form.end if is_downward else slice_form.start > slice_form.end
+    )
+    if slice_form.start >= 0 and slice_form.end >= 0 and is_reversed:
         direction = "down" if is_downward else "up"
         raise ModelError(
-            f"the slice '{form.name}' goes {direction} by {abs(stride)}, but from {form.start} to "
-            f"{form.end}",
+            f"the slice '{slice_form.name}' goes {direction} by {abs(stride)}, but from {slice_form.start} to "
+            f"{slice_form.end}",
             entry.where,
             "a negative stride goes down: start: -1, end: 0",
         )
-    return form
+    return slice_form
 
 
 class SlicedRows(Struct, frozen=True, eq=False):
@@ -135,29 +140,29 @@ class Slice(Struct, frozen=True, eq=False):
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
-        form = self.form
-        if form.part_size is not None:
+        slice_form = self.form
+        if slice_form.part_size is not None:
             return None
         known_position = b.constant_of(self.first_position)
-        if form.stride == 1 and known_position is not None and known_position == 0:
+        if slice_form.stride == 1 and known_position is not None and known_position == 0:
             return SlicedRows(self.source, self.axis)
         extent = extents(self.source)[self.axis]
         starts_at_end = (
             known_position is not None and isinstance(extent, int) and known_position == extent - 1
         )
-        if form.stride == -1 and (form.start == -1 or starts_at_end):
+        if slice_form.stride == -1 and (slice_form.start == -1 or starts_at_end):
             return SlicedRows(self.source, self.axis, is_backward=True)
-        with b.at(form.where, form.name):
+        with b.at(slice_form.where, slice_form.name):
             start_position = b.op("Reshape", self.first_position, ints(b, 1))
             int64_range = np.iinfo(np.int64)
-            end_position = ints(b, int64_range.max if form.stride > 0 else int64_range.min)
+            end_position = ints(b, int64_range.max if slice_form.stride > 0 else int64_range.min)
             selected_rows = b.op(
                 "Slice",
                 self.source,
                 start_position,
                 end_position,
                 ints(b, self.axis),
-                ints(b, form.stride),
+                ints(b, slice_form.stride),
             )
         return SlicedRows(selected_rows, self.axis)
 
@@ -178,9 +183,9 @@ class Slice(Struct, frozen=True, eq=False):
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
     """Lower the slices of a loop. Raise all errors in them together."""
     slices: list[Slice] = []
-    for form in forms:
-        with b.findings.catch(), b.at(form.where, form.name):
-            slices.append(_lower_slice(b, form, scope))
+    for slice_form in forms:
+        with b.findings.catch(), b.at(slice_form.where, slice_form.name):
+            slices.append(_lower_slice(b, slice_form, scope))
     if len(slices) < len(forms):
         raise Poisoned
     return tuple(slices)

@@ -19,7 +19,7 @@ def check_dims(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Fin
         dims = dims_by_item.get(item.name)
         if dims is None or shape is None:
             continue
-        where = f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']"
+        where = f"{document.where}.nodes['{item.node}'].{item.node_field}['{item.id}']"
         if len(dims) != len(shape):
             axis_text = f"{len(shape)} axes" if len(shape) != 1 else "1 axis"
             yield Finding(

@@ -48,14 +48,14 @@ def lower_trip_count(
         return _guard_trip_count(
             b, form, _check_at_run_time(b, form, trip_count, shortest_length), slices
         )
-    count = _check_constant(
+    checked_count = _check_constant(
         form,
         float(known_trip_count),
         int(known_trip_count) if known_trip_count.dtype.kind in "iu" else None,
     )
-    if count == -1 and not form.has_onnx_semantics:
+    if checked_count == -1 and not form.has_onnx_semantics:
         return shortest_length
-    return _guard_trip_count(b, form, b.constant(np.array(count, np.int64)), slices)
+    return _guard_trip_count(b, form, b.constant(np.array(checked_count, np.int64)), slices)
 
 
 def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:

@@ -39,10 +39,10 @@ def unroll_loop(writer: LoopWriter) -> Reading | None:
     Raises:
         TripCountError: If the loop has more iterations than the option `unroll` allows.
     """
-    limit = writer.b.options.unroll
-    if limit is None or _cannot_unroll(writer):
+    iteration_limit = writer.b.options.unroll
+    if iteration_limit is None or _cannot_unroll(writer):
         return None
-    return _Unroller(writer, limit).write()
+    return _Unroller(writer, iteration_limit).write()
 
 
 def _cannot_unroll(writer: LoopWriter) -> bool:
@@ -60,7 +60,7 @@ def _cannot_unroll(writer: LoopWriter) -> bool:
         or (known_condition is not None and not known_condition)
     )
     has_optional_values = any(
-        value.dtype.startswith("optional") for value in arguments.initial_values
+        initial_value.dtype.startswith("optional") for initial_value in arguments.initial_values
     )
     return (
         is_variable
@@ -78,18 +78,23 @@ class _Unroller:
     def __init__(self, writer: LoopWriter, limit: int) -> None:
         self.b = writer.b
         self.writer = writer
-        self.limit = limit
+        self.iteration_limit = limit
         self.form = writer.form
         self.has_condition = writer.arguments.condition is not None
         trip_count = self.b.constant_of(writer.arguments.trip_count)
-        self.count = None if trip_count is None else int(trip_count)
+        self.trip_count = None if trip_count is None else int(trip_count)
 
     def write(self) -> Reading | None:
         """Append all iterations and return their results, or None if the condition is not known."""
-        if self.count is not None and self.count > self.limit and not self.has_condition:
-            raise self._limit_error(f"{self.count}")
+        if (
+            self.trip_count is not None
+            and self.trip_count > self.iteration_limit
+            and not self.has_condition
+        ):
+            raise self._limit_error(f"{self.trip_count}")
         initial_values = [
-            _fix_dtype(self.b, value) for value in self.writer.arguments.initial_values
+            _fix_dtype(self.b, initial_value)
+            for initial_value in self.writer.arguments.initial_values
         ]
         bodies = self._read_iterations(initial_values)
         if bodies is None:
@@ -114,9 +119,13 @@ class _Unroller:
         """Read the body once per iteration. Return None if the condition is not known."""
         bodies: list[ReadBody] = []
         has_next_iteration = True
-        while has_next_iteration and (self.count is None or len(bodies) < self.count):
-            if len(bodies) == self.limit:
-                iteration_text = f"up to {self.count}" if self.count else f"more than {self.limit}"
+        while has_next_iteration and (self.trip_count is None or len(bodies) < self.trip_count):
+            if len(bodies) == self.iteration_limit:
+                iteration_text = (
+                    f"up to {self.trip_count}"
+                    if self.trip_count
+                    else f"more than {self.iteration_limit}"
+                )
                 raise self._limit_error(iteration_text)
             body = self._read_iteration(len(bodies), entering)
             condition = self.b.constant_of(body.condition_out)
@@ -130,7 +139,7 @@ class _Unroller:
     def _limit_error(self, iterations: str) -> TripCountError:
         """Return the error for a loop with too many iterations."""
         return TripCountError(
-            f"the loop '{self.form.name}' has {iterations} iterations, unroll allows {self.limit}",
+            f"the loop '{self.form.name}' has {iterations} iterations, unroll allows {self.iteration_limit}",
             self.form.where,
             "leave unroll out, or allow more (--unroll); a loop of many iterations is faster",
         )
@@ -140,12 +149,14 @@ class _Unroller:
         writer, b = self.writer, self.b
         iteration = UnrolledIteration(
             k,
-            self.count or self.limit,
+            self.trip_count or self.iteration_limit,
             b.late(np.array(k)),
             b.late(np.array(True)),
             tuple(entering),
         )
-        row_types = tuple(RowType(value.dtype, value.shape) for value in entering)
+        row_types = tuple(
+            RowType(carried_input.dtype, carried_input.shape) for carried_input in entering
+        )
         entering_values = BodyInputs(row_types, writer.arguments.slices, {}, (), iteration)
         body = read_body(
             b, self.form, writer.signature, entering_values, writer.scopes, writer.document
@@ -155,12 +166,12 @@ class _Unroller:
             body,
             carried_outputs=tuple(_cast_like(b, *carried_pair) for carried_pair in carried_pairs),
         )
-        for name, carried_input, carried_output in zip(
+        for carried_name, carried_input, carried_output in zip(
             body.carried_names, entering, body.carried_outputs, strict=True
         ):
             if carried_input.dtype != carried_output.dtype:
                 raise CarryTypeError(
-                    f"carried values must keep their dtype, but '{name}' is {carried_input.type} before "
+                    f"carried values must keep their dtype, but '{carried_name}' is {carried_input.type} before "
                     f"iteration {k} and {carried_output.type} after it",
                     self.form.where,
                     "cast one of them",
@@ -170,31 +181,31 @@ class _Unroller:
     def _broadcast_initial(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
         """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
         broadcast_values = list(initial)
-        for k, (value, carried_output) in enumerate(
+        for k, (initial_value, carried_output) in enumerate(
             zip(initial, first.carried_outputs, strict=True)
         ):
             is_fixed_array = carried_output.shape and all(
                 isinstance(extent, int) for extent in carried_output.shape
             )
-            if value.shape == () and is_fixed_array and not self.writer.has_dynamic_shapes:
+            if initial_value.shape == () and is_fixed_array and not self.writer.has_dynamic_shapes:
                 broadcast_values[k] = self.b.op(
-                    "Expand", value, self.b.constant(np.array(carried_output.shape))
+                    "Expand", initial_value, self.b.constant(np.array(carried_output.shape))
                 )
-                self.b.spread_sources[broadcast_values[k]] = (value,)
+                self.b.spread_sources[broadcast_values[k]] = (initial_value,)
         return broadcast_values if broadcast_values != list(initial) else None
 
     def _build_recording(self, k: int, bodies: Sequence[ReadBody]) -> Value:
         """Return the result of recording `k`: the stacked rows of all iterations, or the last row."""
-        b, name = self.b, bodies[0].row_names[k]
+        b, row_name = self.b, bodies[0].row_names[k]
         typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
         rows = [_cast_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
-        form = self.form.recordings.get(name)
-        if form is not None and form.keeps_last_row:
+        recording_form = self.form.recordings.get(row_name)
+        if recording_form is not None and recording_form.keeps_last_row:
             return rows[-1]
         for position, row in enumerate(rows):
             if row.shape != rows[0].shape and None not in (row.shape, rows[0].shape):
                 raise RecordShapeError(
-                    f"the recorded value '{name}' is {rows[0].type} at first, but {row.type} in "
+                    f"the recorded value '{row_name}' is {rows[0].type} at first, but {row.type} in "
                     f"iteration {position}",
                     self.form.where,
                     "a recorded value must have one shape in all iterations",
@@ -202,8 +213,8 @@ class _Unroller:
         stacked_rows = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
         return (
             stacked_rows
-            if form is None
-            else arrange_rows(b, form, stacked_rows, self.writer.scopes.node)
+            if recording_form is None
+            else arrange_rows(b, recording_form, stacked_rows, self.writer.scopes.node)
         )
 
     def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:

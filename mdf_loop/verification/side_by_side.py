@@ -158,7 +158,7 @@ def _verify(
     recorded_names = [
         item.name
         for item in items(document)
-        if item.kind != "functions" and item.name in engine_run.arrays
+        if item.node_field != "functions" and item.name in engine_run.arrays
     ]
     selection = replace(spec.selection, record=tuple(recorded_names))
     if engine_run.stopped_by is not None and not bound_inputs.varying_names:
@@ -210,7 +210,7 @@ def _verify(
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
     first_inputs = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
-    types = read_annotated(document, first_inputs, options=compiled_model.options).types
+    types = read_annotated(document, first_inputs, options=compiled_model.options).terms_by_path
     notes += [f"{note.what} (at {note.where})" for note in remaining_differences(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))
 
@@ -385,7 +385,7 @@ def _compare_steps(
 
 def _parameter_names(document: Document) -> Collection[str]:
     """Return the names of all parameters, `node.parameter`."""
-    return {item.name for item in items(document) if item.kind == "parameters"}
+    return {item.name for item in items(document) if item.node_field == "parameters"}
 
 
 def _expected_rows(

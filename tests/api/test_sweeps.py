@@ -110,10 +110,10 @@ def test_an_input_over_time_beside_a_swept_parameter():
 def test_other_values_need_no_new_session():
     compiled = mdf_loop.compile(NEURON, device="cpu")
     compiled.run(sweep={"fn.a": [0.1, 0.2]}, steps=5, dt=0.5)
-    (timed,) = compiled.prepared._over_time._values.values()
+    (timed,) = compiled.prepared._time_sessions._values.values()
     sessions = dict(timed._sessions)
     compiled.run(sweep={"fn.a": [0.3, 0.4, 0.5]}, steps=9, dt=0.1)
-    assert list(compiled.prepared._over_time._values.values()) == [timed]
+    assert list(compiled.prepared._time_sessions._values.values()) == [timed]
     assert timed._sessions == sessions
 
 

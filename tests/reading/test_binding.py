@@ -50,7 +50,7 @@ def test_known_array_types_skip_the_full_check(monkeypatch):
     first = watched.bound({"x": np.array([1.0, 2.0])})
     second = watched.bound({"x": np.array([3.0, 4.0])})
     assert watched.looked == 1
-    assert second.types is first.types
+    assert second.input_types is first.input_types
     assert {name: array.tolist() for name, array in second.arrays.items()} == {
         "x": [3.0, 4.0],
         "y": 1.5,

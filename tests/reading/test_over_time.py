@@ -262,7 +262,7 @@ def test_an_input_holds_in_every_step() -> None:
     np.testing.assert_array_equal(results.time, [0, 0.5, 1.0, 1.5])
     repeated = compiled.run({"i": 4.0}, steps=2, dt=0.25)
     assert repeated["o_x"].tolist() == [0, 1]
-    assert len(compiled.prepared._over_time) == 1
+    assert len(compiled.prepared._time_sessions) == 1
 
 
 def test_a_loop_inside_a_timed_model() -> None:

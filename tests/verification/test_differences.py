@@ -24,7 +24,7 @@ def notes_of(model: Any) -> str:
     """Return all notes about a model, as `check` prints them."""
     document = open_document(model)
     reading = read_annotated(document)
-    notes = (*reading.notes, *differences(document, reading.types))
+    notes = (*reading.notes, *differences(document, reading.terms_by_path))
     return "\n".join(f"{note.what} at {note.where}" for note in notes)
 
 

@@ -138,8 +138,8 @@ def create_clock(
         for points in nonempty_points
     ]
     interval = _greatest_common_divisor(intervals) / len(layers) if intervals else Fraction(1)
-    start = max(Fraction(0), min(start_times, default=Fraction(0)))
-    return AbsoluteTime(bool(nonempty_points), start, interval, layers)
+    first_visit_time = max(Fraction(0), min(start_times, default=Fraction(0)))
+    return AbsoluteTime(bool(nonempty_points), first_visit_time, interval, layers)
 
 
 def _greatest_common_divisor(numbers: Sequence[Fraction]) -> Fraction:
@@ -195,11 +195,11 @@ def _to_milliseconds(quantity: Any, where: str) -> Fraction | None:
     """Return a quantity of time in milliseconds. Raise UnsupportedError if its unit is unknown."""
     if quantity is None:
         return None
-    unit = _UNITS.get(str(quantity.u))
-    if unit is None:
+    time_unit = _UNITS.get(str(quantity.u))
+    if time_unit is None:
         raise UnsupportedError(
             f"the unit '{quantity.u}' of a time condition is none of s, ms, us, ns",
             where,
             IN_ENGINE,
         )
-    return Fraction(str(quantity.m)) * _MILLISECONDS[unit]
+    return Fraction(str(quantity.m)) * _MILLISECONDS[time_unit]

@@ -84,25 +84,25 @@ class ConstantCondition(Struct, frozen=True):
 class AllOf(Struct, frozen=True):
     """Condition that all parts hold. Parts are evaluated in order, up to the first that does not hold."""
 
-    parts: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]
 
 
 class AnyOf(Struct, frozen=True):
     """Condition that at least one part holds. Parts are evaluated in order, up to the first that holds."""
 
-    parts: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]
 
 
 class Not(Struct, frozen=True):
     """Condition that its part does not hold."""
 
-    part: Condition
+    condition: Condition
 
 
 class FirstTimes(Struct, frozen=True):
     """Condition that its part holds, at most the first `max_times` times. `where` distinguishes equal conditions."""
 
-    part: Condition
+    condition: Condition
     max_times: int
     where: str
 
@@ -115,7 +115,7 @@ class Compare(Struct, frozen=True):
 
     counts: tuple[Count, ...]
     comparator: str
-    number: int | float
+    compared_number: int | float
 
 
 class EveryNth(Struct, frozen=True):
@@ -139,7 +139,7 @@ class ThresholdCondition(Struct, frozen=True):
     """Comparison of a value of a node with a threshold. `==` and `!=` compare with a tolerance."""
 
     node: str
-    item: str
+    item_id: str
     indices: tuple[int, ...]
     comparator: str
     threshold: float
@@ -169,10 +169,10 @@ def iterate_parts(condition: Condition) -> Iterator[Condition]:
     yield condition
     match condition:
         case AllOf(inner) | AnyOf(inner):
-            for part in inner:
-                yield from iterate_parts(part)
-        case Not(part) | FirstTimes(part, _, _):
-            yield from iterate_parts(part)
+            for inner_condition in inner:
+                yield from iterate_parts(inner_condition)
+        case Not(inner_condition) | FirstTimes(inner_condition, _, _):
+            yield from iterate_parts(inner_condition)
 
 
 def find_counts(condition: Condition) -> tuple[Count, ...]:
@@ -189,9 +189,9 @@ def find_counts(condition: Condition) -> tuple[Count, ...]:
 def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
     """Return the parts of one kind in several conditions, without duplicates."""
     matches = (
-        part
+        inner_condition
         for condition in conditions
-        for part in iterate_parts(condition)
-        if isinstance(part, kind)
+        for inner_condition in iterate_parts(condition)
+        if isinstance(inner_condition, kind)
     )
     return tuple(dict.fromkeys(matches))

@@ -159,34 +159,34 @@ class Counters(Struct):
     def _evaluate_all(self, conditions: Iterable[Condition], is_evaluated: Truth) -> Truth:
         """Return the conjunction of conditions, which are evaluated in order up to the first false condition."""
         conjunction: Truth = True
-        for part in conditions:
+        for condition in conditions:
             if conjunction is False:
                 break
             conjunction = logical_and(
                 self.b,
                 conjunction,
-                self.evaluate(part, logical_and(self.b, is_evaluated, conjunction)),
+                self.evaluate(condition, logical_and(self.b, is_evaluated, conjunction)),
             )
         return conjunction
 
     def _evaluate_any(self, conditions: Iterable[Condition], is_evaluated: Truth) -> Truth:
         """Return the disjunction of conditions, which are evaluated in order up to the first true condition."""
         disjunction: Truth = False
-        for part in conditions:
+        for condition in conditions:
             if disjunction is True:
                 break
             is_needed = logical_and(self.b, is_evaluated, logical_not(self.b, disjunction))
-            disjunction = logical_or(self.b, disjunction, self.evaluate(part, is_needed))
+            disjunction = logical_or(self.b, disjunction, self.evaluate(condition, is_needed))
         return disjunction
 
     def _evaluate_first_times(self, condition: FirstTimes, is_evaluated: Truth) -> Truth:
         """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
-        count = self._get_count(condition)
-        is_below_limit = compare(self.b, count, "<", condition.max_times)
+        times_met = self._get_count(condition)
+        is_below_limit = compare(self.b, times_met, "<", condition.max_times)
         if is_below_limit is False:
             return False
         is_needed = logical_and(self.b, is_evaluated, is_below_limit)
-        is_met = logical_and(self.b, is_below_limit, self.evaluate(condition.part, is_needed))
+        is_met = logical_and(self.b, is_below_limit, self.evaluate(condition.condition, is_needed))
         increment = truth_to_number(self.b, logical_and(self.b, is_evaluated, is_met))
-        self.counts[condition] = add(self.b, count, increment)
+        self.counts[condition] = add(self.b, times_met, increment)
         return is_met

@@ -157,9 +157,10 @@ class Schedule(Struct, frozen=True):
     def _count_tests(self, layer: Sequence[str]) -> int:
         """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
         may_enable_others = any(
-            isinstance(part, FirstTimes) or _counts_runs_in_layer(part, layer, node)
+            isinstance(inner_condition, FirstTimes)
+            or _counts_runs_in_layer(inner_condition, layer, node)
             for node in layer
-            for part in iterate_parts(self.conditions[node])
+            for inner_condition in iterate_parts(self.conditions[node])
         )
         return len(layer) + 1 if may_enable_others else 1
 

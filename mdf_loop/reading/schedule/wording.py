@@ -41,7 +41,13 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
     def read_number(self, default: Any = "?") -> Any:
         """Return the argument `n`, as an integer if it is whole."""
         number = self.get("n")
-        return int(number) if isinstance(number, float) and number.is_integer() else default if number is None else number
+        return (
+            int(number)
+            if isinstance(number, float) and number.is_integer()
+            else default
+            if number is None
+            else number
+        )
 
     def format_group(self, condition: Any) -> str:
         """Return the text of an inner condition, in brackets if the condition has several parts."""
@@ -55,7 +61,8 @@ ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
 def as_call(phrase: ConditionPhrase) -> str:
     """Return the text of a condition of unknown wording, in the form `when Mine(a=1)`."""
     argument_list = ", ".join(
-        f"{key}={phrase.format_argument(value)}" for key, value in phrase.arguments.items()
+        f"{argument_name}={phrase.format_argument(value)}"
+        for argument_name, value in phrase.arguments.items()
     )
     return f"when {phrase.type}({argument_list})"
 
@@ -209,7 +216,11 @@ def threshold(phrase: ConditionPhrase) -> str:
     index_text = "".join(f"[{i}]" for i in indices)
     operand = f"{phrase.format_nodes()}.{arguments.get('parameter', '?')}{index_text}"
     comparator = arguments.get("comparator", "?")
-    tolerances = [f"{key} {arguments[key]}" for key in ("atol", "rtol") if arguments.get(key)]
+    tolerances = [
+        f"{argument} {arguments[argument]}"
+        for argument in ("atol", "rtol")
+        if arguments.get(argument)
+    ]
     tolerance_text = (
         f" within {_join_names(tolerances)}" if tolerances and comparator in ("==", "!=") else ""
     )
@@ -235,9 +246,9 @@ def interval(phrase: ConditionPhrase) -> str:
         "end": "until" if arguments.get("end_inclusive", True) else "before",
     }
     time_phrases = [
-        f"{prepositions[key]} {_format_time(arguments[key], phrase)}"
-        for key in prepositions
-        if arguments.get(key) is not None
+        f"{prepositions[argument]} {_format_time(arguments[argument], phrase)}"
+        for argument in prepositions
+        if arguments.get(argument) is not None
     ]
     return " ".join(time_phrases) or "at any time"
 

@@ -264,10 +264,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             "atol": self.get("atol"),
             "rtol": self.get("rtol"),
         }
-        for name, number in numbers_by_name.items():
+        for argument_name, number in numbers_by_name.items():
             if isinstance(number, bool) or not isinstance(number, int | float | None):
                 raise ConditionError(
-                    f"'{name}' of a Threshold must be a number, not {number!r}", self.where
+                    f"'{argument_name}' of a Threshold must be a number, not {number!r}", self.where
                 )
         indices = self.get("indices")
         index_list = () if indices is None else indices if isinstance(indices, list) else (indices,)

@@ -176,7 +176,7 @@ def _convert_column(item: Item, column: list[Any], document: Document) -> list[A
     if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
         raise RunError(
             f"'{item.name}' is not a number in modeci_mdf's engine",
-            f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']",
+            f"{document.where}.nodes['{item.node}'].{item.node_field}['{item.id}']",
             "record an output port that gives one number or one array",
         )
     return rows

@@ -70,6 +70,8 @@ class Evaluations:
 
     def _copy_value(self, item: Item) -> Any:
         """Return a copy of the current value of an item, since the engine may change the array later."""
-        evaluable = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.kind]).get(item.id)
+        evaluable = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.node_field]).get(
+            item.id
+        )
         value = getattr(evaluable, "curr_value", None)
         return value.copy() if isinstance(value, np.ndarray) else value
