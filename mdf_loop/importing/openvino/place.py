@@ -138,7 +138,7 @@ class NetworkWriter:
         return name
 
     def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:
-        """Write the operators that compute the terms `roots`, with outputs called `names`."""
+        """Write the operators that compute the terms `root_terms`, with outputs called `names`."""
         copies: list[tuple[Term, str]] = []
         terms: list[Term] = [
             root_term[0] if isinstance(root_term, OnnxOp) else root_term for root_term in root_terms
