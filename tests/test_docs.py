@@ -172,12 +172,12 @@ def test_every_command_and_option_is_in_the_reference():
 
 
 def test_every_scheduler_condition_is_in_its_table():
-    from mdf_loop.reading.schedule.table import COMPILED, REFUSED
+    from mdf_loop.reading.schedule.table import COMPILED_TYPES, REFUSED_TYPES
 
     text = (ROOT / "docs" / "how-to" / "use-scheduler-conditions.md").read_text()
     _, compiled, refused = re.split(r"^## Conditions that ", text, flags=re.MULTILINE)
-    assert set(re.findall(r"`([A-Z]\w+)`", compiled)) == set(COMPILED)
-    assert set(re.findall(r"`([A-Z]\w+)`", refused)) - {"Threshold"} == set(REFUSED)
+    assert set(re.findall(r"`([A-Z]\w+)`", compiled)) == set(COMPILED_TYPES)
+    assert set(re.findall(r"`([A-Z]\w+)`", refused)) - {"Threshold"} == set(REFUSED_TYPES)
 
 
 def test_every_public_name_is_in_the_reference():

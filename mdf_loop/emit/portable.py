@@ -52,14 +52,14 @@ def portable(
     scales = {
         tensor.name for tensor in single_elements if tensor.data_type == onnx.TensorProto.DOUBLE
     }
-    ones = {
+    one_names = {
         tensor.name
         for tensor in single_elements
         if tensor.data_type in _FUSED_DTYPES and numpy_helper.to_array(tensor) == 1
     }
     for graph in graphs_in(portable_model.graph):
         _separate_scales(graph, scales)
-        _separate_reciprocals(graph, ones)
+        _separate_reciprocals(graph, one_names)
         if graph is not portable_model.graph:
             _return_copies(graph)
     separate_transposed_products(portable_model, "Sum")

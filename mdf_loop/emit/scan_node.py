@@ -59,7 +59,7 @@ from mdf_loop.ops.registry import Reproducibility, row_of
 MAX_SCAN_ITERATIONS = 10_000_000
 """Maximum number of iterations of a Scan, for which the array of iteration numbers takes 80 MB."""
 
-ALIGNMENT = 64
+ALIGNMENT_BYTES = 64
 """Alignment in bytes of the arrays that ONNX Runtime allocates."""
 
 
@@ -299,10 +299,10 @@ def _define_outputs(
 
 
 def _is_unaligned(row: Value) -> bool:
-    """Return True if the rows of a stack of floats do not all begin at a multiple of `ALIGNMENT`."""
+    """Return True if the rows of a stack of floats do not all begin at a multiple of `ALIGNMENT_BYTES`."""
     assert is_fixed(row.shape)
     row_bytes = math.prod(row.shape) * numpy_dtype(row.dtype).itemsize
-    return _is_float_array(row) and row_bytes % ALIGNMENT != 0
+    return _is_float_array(row) and row_bytes % ALIGNMENT_BYTES != 0
 
 
 def _is_float_array(row: Value) -> bool:

@@ -46,7 +46,7 @@ _ELEMENT_TYPES = {
     "complex64": onnx.TensorProto.COMPLEX64,
     "complex128": onnx.TensorProto.COMPLEX128,
 }
-_DTYPES = {int(code): name for name, code in _ELEMENT_TYPES.items()}
+_DTYPE_BY_CODE = {int(code): name for name, code in _ELEMENT_TYPES.items()}
 _ONNX_TYPE_NAMES = {"float32": "float", "float64": "double"}
 _WRAPPERS = {"sequence": "seq", "optional": "optional"}
 _COMPOSITE_DTYPE_PATTERN = re.compile(
@@ -69,7 +69,7 @@ def element_type(dtype: str) -> int:
 
 def dtype_of(code: int) -> str:
     """Return the dtype of an ONNX element type number."""
-    return _DTYPES[code]
+    return _DTYPE_BY_CODE[code]
 
 
 def dtype_name(array: Array) -> str:
@@ -199,7 +199,7 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
     if type_kind == "optional_type":
         return optional_of(type_of(proto.optional_type.elem_type)[0]), None
     tensor_type = proto.tensor_type
-    if type_kind != "tensor_type" or tensor_type.elem_type not in _DTYPES:
+    if type_kind != "tensor_type" or tensor_type.elem_type not in _DTYPE_BY_CODE:
         raise OperandError("its dtype cannot be told")
     if not tensor_type.HasField("shape"):
         return dtype_of(tensor_type.elem_type), None

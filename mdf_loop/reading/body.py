@@ -176,7 +176,7 @@ class _BodyReader:
         document: Document,
     ) -> None:
         self.b = b
-        self.form = form
+        self.loop_form = form
         self.signature = signature
         self.outer_scope = scope
         self.document = document
@@ -185,16 +185,19 @@ class _BodyReader:
 
     def read(self, entering: BodyInputs) -> ReadBody:
         """Read the body graph, specialized for the types of its inputs."""
-        b, signature, where = self.b, self.signature, self.form.body_where
+        b, signature, where = self.b, self.signature, self.loop_form.body_where
         with b.at(where):
             iteration, condition_in = self._define_control(entering.unrolled_iteration)
             history_names = [name for history in entering.histories for name in history.names]
             carried_inputs = self._define_carried(entering, history_names)
             carried_by_history = self._define_slices_and_delays(iteration, carried_inputs, entering)
-        body_scope, is_strict = self.outer_scope.inner(self.inputs), self.form.owned_graph.is_strict
+        body_scope, is_strict = (
+            self.outer_scope.inner(self.inputs),
+            self.loop_form.owned_graph.is_strict,
+        )
         inner_graph = InnerGraph(
             b,
-            self.form.owned_graph,
+            self.loop_form.owned_graph,
             body_scope,
             self.document,
             strict=is_strict,
@@ -215,7 +218,7 @@ class _BodyReader:
             delayed_values=delayed_values,
             scanned_inputs=tuple(self.scanned_inputs),
             values_before_test=tuple(self._find_available_values(inner_graph))
-            if self.form.has_mid_exit
+            if self.loop_form.has_mid_exit
             else (),
             ops=tuple(b.ops),
         )
@@ -256,11 +259,11 @@ class _BodyReader:
     ) -> list[tuple[History, tuple[Value, ...]]]:
         """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
         for input_slice in entering.slices:
-            with self.b.at(input_slice.form.where, input_slice.form.name):
+            with self.b.at(input_slice.slice_form.where, input_slice.slice_form.name):
                 row = self._read_slice(
                     input_slice, entering.rows_by_slice.get(input_slice), iteration
                 )
-                self._define_input(input_slice.form.name, row, input_slice.form.where)
+                self._define_input(input_slice.slice_form.name, row, input_slice.slice_form.where)
         carried_by_history = []
         first_position = len(self.signature.carried_inputs)
         for history in entering.histories:
@@ -276,7 +279,7 @@ class _BodyReader:
         """Return the value of a slice in one iteration: a scanned row, or the part at the iteration number."""
         if rows is None:
             return part.select_part(self.b, iteration)
-        self.scanned_inputs.append(rows.create_scanned(self.b, part.form.name))
+        self.scanned_inputs.append(rows.create_scanned(self.b, part.slice_form.name))
         return self.scanned_inputs[-1].row
 
     def _define_input(self, name: str, value: Value, where: str) -> None:
@@ -311,7 +314,7 @@ class _BodyReader:
 
     def _find_available_values(self, inner: InnerGraph) -> list[Value]:
         """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
-        graph, condition_name = self.form.body, self.signature.condition_out
+        graph, condition_name = self.loop_form.body, self.signature.condition_out
         preceding_nodes = {
             node
             for node, port in list_output_ports(graph)
@@ -345,7 +348,7 @@ class _BodyReader:
 
     def _read_outputs(self, inner: InnerGraph) -> list[Value]:
         """Return the body's condition, leaving carried values and recorded values. Raise all errors in them together."""
-        b, signature, where = self.b, self.signature, self.form.body_where
+        b, signature, where = self.b, self.signature, self.loop_form.body_where
         body_outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
             body_outputs.append(self._read_condition(inner))

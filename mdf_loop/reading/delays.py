@@ -32,7 +32,7 @@ from mdf_loop.ops.build_helpers import extents, ints, kind
 from mdf_loop.reading.entries import NamedEntry, parse_entries
 from mdf_loop.reading.extents import Extents
 
-_KEYS = ("of", "back", "initial")
+_DELAY_KEYS = ("of", "back", "initial")
 _MAX_CHAIN_DEPTH = 10
 """Maximum depth of a history that is a chain. A carried value costs 0.1 us per iteration, an array 1 us."""
 
@@ -56,7 +56,9 @@ class DelayForm(Struct, frozen=True):
 
 def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
     """Parse the loop argument `delays`."""
-    return tuple(_parse_delay(delay_entry) for delay_entry in parse_entries(value, where, _KEYS))
+    return tuple(
+        _parse_delay(delay_entry) for delay_entry in parse_entries(value, where, _DELAY_KEYS)
+    )
 
 
 def _parse_delay(entry: NamedEntry) -> DelayForm:
@@ -132,7 +134,9 @@ class History(Struct, frozen=True, eq=False):
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
         """Return the delayed values by name, read from the carried values `enters` of the history."""
         if self.is_chain:
-            return {name: enters[back - 1] for name, back in self.named_delays}
+            return {
+                name: enters[iterations_back - 1] for name, iterations_back in self.named_delays
+            }
         positions = {
             name: b.constant(np.array(self.depth - iterations_back))
             for name, iterations_back in self.named_delays

@@ -49,10 +49,14 @@ class Executor:
         node_reader = NodeReader(memory.b, node, where, ports, self.context, execution_point)
         for port_id, term in node_reader.read().items():
             memory.put(("output", node_id, port_id), term)
-        for item in node.parameters:
-            memory.put(("parameter", node_id, item.id), partial(node_reader.scope.get, item.id))
-        for item in node.functions:
-            memory.put(("function", node_id, item.id), partial(node_reader.scope.get, item.id))
+        for parameter in node.parameters:
+            memory.put(
+                ("parameter", node_id, parameter.id), partial(node_reader.scope.get, parameter.id)
+            )
+        for function in node.functions:
+            memory.put(
+                ("function", node_id, function.id), partial(node_reader.scope.get, function.id)
+            )
         memory.record_run(node_id)
 
     def _read_port(

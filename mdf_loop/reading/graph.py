@@ -21,9 +21,9 @@ from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.memory import Memory, State
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.passes_loop import PassesLoop, create_count_state
-from mdf_loop.reading.ports import Ports, Supply
+from mdf_loop.reading.ports import Ports, PortSupplier
 from mdf_loop.reading.schedule.conditions import JustRan
-from mdf_loop.reading.schedule.counters import Counters, Key
+from mdf_loop.reading.schedule.counters import Counters, CountKey
 from mdf_loop.reading.schedule.known import Number, Truth, to_value
 from mdf_loop.reading.schedule.plan import NodeSets, Schedule, read_schedule
 
@@ -45,7 +45,7 @@ class GraphReader:
         self,
         graph: Any,
         where: str,
-        supply: Supply,
+        supply: PortSupplier,
         context: Context,
         memory: Memory,
         *,
@@ -86,7 +86,7 @@ class GraphReader:
     def _evaluate(self, schedule: Schedule) -> None:
         """Execute the nodes in the planned order, or as a loop over passes if the run decides the order."""
         start_counts = self._read_start_counts(schedule)
-        known_counts: dict[Key, Number | Truth | None] = {
+        known_counts: dict[CountKey, Number | Truth | None] = {
             key: None if isinstance(count, Value) else count for key, count in start_counts.items()
         }
         schedule_counters = Counters(self.b, known_counts)
@@ -111,9 +111,9 @@ class GraphReader:
             ):
                 self._execute(node_sets)
         for key in schedule.persistent_keys:
-            run_count = schedule_counters.counts[key]
-            assert run_count is not None
-            self.memory.put(create_count_state(key), to_value(self.b, run_count))
+            final_count = schedule_counters.counts[key]
+            assert final_count is not None
+            self.memory.put(create_count_state(key), to_value(self.b, final_count))
 
     def _execute(self, sets: NodeSets) -> None:
         """Execute sets of nodes in order."""
@@ -134,9 +134,9 @@ class GraphReader:
                     port.where,
                 )
 
-    def _read_start_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
+    def _read_start_counts(self, schedule: Schedule) -> dict[CountKey, Number | Truth]:
         """Return the schedule's counts at the start of the evaluation: counts of the previous evaluation, or zero."""
-        start_counts: dict[Key, Number | Truth] = {}
+        start_counts: dict[CountKey, Number | Truth] = {}
         persistent_keys = frozenset(schedule.persistent_keys)
         for key in schedule.count_keys:
             term = self.memory.find(create_count_state(key)) if key in persistent_keys else None

@@ -103,7 +103,7 @@ def _cast_initial_values(
     )
 
 
-T = TypeVar("T")
+ArgumentT = TypeVar("ArgumentT")
 
 
 def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
@@ -129,14 +129,14 @@ def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArgum
 
 
 def _read_argument(
-    b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any
-) -> T:
+    b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], ArgumentT], stand_in: Any
+) -> ArgumentT:
     """Compute a loop argument. If the argument is wrong, return the constant `stand_in`, or raise Poisoned if None."""
     with b.findings.catch(), b.at(f"{form.where}.args.{name}", f"{form.name}.{name}"):
         return compute()
     if stand_in is None:
         raise Poisoned
-    placeholder: T = b.constant(np.array(stand_in))
+    placeholder: ArgumentT = b.constant(np.array(stand_in))
     return placeholder
 
 

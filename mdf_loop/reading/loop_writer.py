@@ -71,7 +71,7 @@ class LoopWriter:
         document: Document,
     ) -> None:
         self.b = b
-        self.form = form
+        self.loop_form = form
         self.arguments = arguments
         self.signature = signature
         self.scopes = scopes
@@ -103,7 +103,9 @@ class LoopWriter:
             self._discard(body)
             initial_values, body = self._read_stable_body(histories)
         body_with_exit = (
-            split_at_test(self.b, self.form, body) if self.form.has_mid_exit else BodyWithExit(body)
+            split_at_test(self.b, self.loop_form, body)
+            if self.loop_form.has_mid_exit
+            else BodyWithExit(body)
         )
         return self._append_loop(initial_values, body_with_exit)
 
@@ -143,7 +145,7 @@ class LoopWriter:
             self.b.note(
                 f"'{body.carried_names[k]}' starts as one number, and is {initial_values[k].type} after one "
                 "iteration: the number stands for all elements",
-                self.form.where,
+                self.loop_form.where,
             )
         return initial_values, body
 
@@ -197,7 +199,7 @@ class LoopWriter:
         ):
             return False
         initial_number = initial[k]
-        with self.b.at(self.form.where, body.carried_names[k]):
+        with self.b.at(self.loop_form.where, body.carried_names[k]):
             initial[k] = self.b.op("Expand", initial_number, self.b.constant(np.array(shape)))
         self.b.spread_sources[initial[k]] = (initial_number,)
         return True
@@ -215,14 +217,16 @@ class LoopWriter:
             RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
         )
         body_inputs = BodyInputs(types, self.arguments.slices, self.rows_by_slice, histories)
-        return read_body(self.b, self.form, self.signature, body_inputs, self.scopes, self.document)
+        return read_body(
+            self.b, self.loop_form, self.signature, body_inputs, self.scopes, self.document
+        )
 
     # --- the loop ---------------------------------------------------------------------------------
 
     def _append_loop(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
         """Append the loop and the operations on its results, and return the results."""
         b, body = self.b, wrap_optional_leaves(self.b, body_with_exit.body)
-        with b.at(self.form.where, self.name):
+        with b.at(self.loop_form.where, self.name):
             carried_values = [
                 Carried(
                     initial_value,
@@ -297,7 +301,7 @@ class LoopWriter:
             has_dynamic_shapes=self.has_dynamic_shapes,
             iteration_count=b.new("int64", (), f"{self.name}.iterations"),
             last_condition=b.new("bool", (), f"{self.name}.condition"),
-            where=self.form.where,
+            where=self.loop_form.where,
         )
 
     def _qualify_name(self, name: str) -> str:
@@ -311,7 +315,7 @@ class LoopWriter:
             return None
         if trip_count is not None and self._is_for_loop(body):
             return (max(int(trip_count), 0), *shape)
-        return (self.b.name(f"{self.form.name}_iterations"), *shape)
+        return (self.b.name(f"{self.loop_form.name}_iterations"), *shape)
 
     def _is_for_loop(self, body: ReadBody) -> bool:
         """Return True if the loop has no condition, or a condition that is always true."""
@@ -332,7 +336,7 @@ class LoopWriter:
     def _carry_last_row(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
         """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
         row, row_name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
-        recording_form = self.form.recordings.get(row_name)
+        recording_form = self.loop_form.recordings.get(row_name)
         if (
             recording_form is None
             or not recording_form.keeps_last_row
@@ -359,7 +363,7 @@ class LoopWriter:
     ) -> Value:
         """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
-        recording_form = self.form.recordings.get(body_with_exit.body.row_names[k])
+        recording_form = self.loop_form.recordings.get(body_with_exit.body.row_names[k])
         row_count = iterations if k in body_with_exit.late_rows else self._count_started(loop)
         if last_row_carried is not None:
             assert recording_form is not None
@@ -393,7 +397,7 @@ class LoopWriter:
         """Return the number of complete iterations."""
         assert loop.iteration_count is not None
         assert loop.last_condition is not None
-        if not self.form.has_mid_exit:
+        if not self.loop_form.has_mid_exit:
             return loop.iteration_count
         return count_complete_iterations(self.b, loop.iteration_count, loop.last_condition)
 

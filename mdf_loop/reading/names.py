@@ -166,11 +166,11 @@ def _list_parameters(graph: Any) -> list[tuple[str, str]]:
     return [name for name in parameters if name not in graph_parameters]
 
 
-OUTPUTS = Selection()
+ALL_OUTPUTS = Selection()
 """Selection of the model's own outputs."""
 
 
-def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str, Item]:
+def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[str, Item]:
     """Return the selected items by their names in results. The model may name its own outputs.
 
     Raises:

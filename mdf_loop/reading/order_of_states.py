@@ -34,23 +34,23 @@ def find_new_value_reads(document: Document) -> Iterator[Finding]:
 
 def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
     """Yield each state that reads a new value, the state read, and the parameter between both (or an empty text)."""
-    new_states: dict[str, Mapping[str, str]] = {}
+    states_by_reader: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
             intermediate_by_state = _find_states_read(
-                _find_names_read(parameter, node, document), new_states
+                _find_names_read(parameter, node, document), states_by_reader
             )
-            new_states[parameter.id] = dict.fromkeys(intermediate_by_state, parameter.id)
+            states_by_reader[parameter.id] = dict.fromkeys(intermediate_by_state, parameter.id)
             continue
         if _integrates(parameter):
             intermediate_by_state = _find_states_read(
-                names_in(parameter.time_derivative), new_states
+                names_in(parameter.time_derivative), states_by_reader
             )
             yield from (
                 (parameter.id, state_name, intermediate_name)
                 for state_name, intermediate_name in intermediate_by_state.items()
             )
-        new_states[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
+        states_by_reader[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
 
 
 def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:

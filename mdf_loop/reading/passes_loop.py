@@ -36,7 +36,7 @@ from mdf_loop.reading.memory import (
     select_term,
 )
 from mdf_loop.reading.schedule.conditions import JustRan, ThresholdCondition
-from mdf_loop.reading.schedule.counters import Counters, Key
+from mdf_loop.reading.schedule.counters import Counters, CountKey
 from mdf_loop.reading.schedule.known import (
     ONNX_COMPARISONS,
     PYTHON_COMPARISONS,
@@ -52,7 +52,7 @@ EXECUTED_SETS: State = ("count", "", "sets")
 """State with the nodes that ran: for each pass and layer, a flag for its visit, then one flag per node."""
 
 
-def create_count_state(key: Key) -> State:
+def create_count_state(key: CountKey) -> State:
     """Return the state for a count of the schedule."""
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
 
@@ -85,7 +85,7 @@ class PassesLoop:
 
     # --- the loop -------------------------------------------------------------------------------
 
-    def read(self, initial: dict[Key, Number | Truth]) -> None:
+    def read(self, initial: dict[CountKey, Number | Truth]) -> None:
         """Append the loop over passes. `initial` are the schedule's counts before the evaluation."""
         nodes_in_order = [node for layer in self.schedule.layers for node in layer]
         self.executor.learn_types(self.memory, nodes_in_order)
@@ -167,7 +167,7 @@ class PassesLoop:
         if self.schedule.runs_all_nodes:
             for node in self.executor.nodes:
                 self.memory.record_run(node)
-        final_counts: dict[Key, Number | Truth | None] = {
+        final_counts: dict[CountKey, Number | Truth | None] = {
             key: final_values[create_count_state(key)] for key in self.schedule.count_keys
         }
         counters = Counters(self.b, final_counts, self._create_threshold_test(self.memory))
@@ -184,7 +184,7 @@ class PassesLoop:
         """Read one pass: visit the layers in order and execute the nodes whose conditions hold."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
-        counts: dict[Key, Number | Truth | None] = {
+        counts: dict[CountKey, Number | Truth | None] = {
             key: memory.carry(create_count_state(key)) for key in schedule.count_keys
         }
         counters = Counters(b, counts, self._create_threshold_test(memory))

@@ -23,7 +23,7 @@ from mdf_loop.reading.port_types import convert_port_value
 from mdf_loop.reading.port_values import lower_default
 from mdf_loop.reading.schedule.known import Truth, logical_or
 
-Supply = Callable[[Any, Any, str], Term]
+PortSupplier = Callable[[Any, Any, str], Term]
 """Function (node, port, path) -> value, for an input port that no edge feeds."""
 
 _REDUCE_FUNCTIONS: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
@@ -38,7 +38,7 @@ class Ports(Struct, frozen=True):
 
     edges_by_port: Mapping[tuple[str, str], Sequence[Any]]
     where: str
-    supply: Supply
+    supply: PortSupplier
 
     def read_port(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
         """Return the current value of a port."""

@@ -30,7 +30,7 @@ from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import BoundInputs, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, create_placeholder
 from mdf_loop.reading.model_units import ModelUnits
-from mdf_loop.reading.names import OUTPUTS, Item, items, named_items
+from mdf_loop.reading.names import ALL_OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.possible_shapes import widened_findings
 from mdf_loop.reading.schedule.known import to_value
@@ -86,7 +86,7 @@ def read_annotated(
 
 
 def read_once(
-    document: Document, bound: BoundValues, options: Options, selection: Selection = OUTPUTS
+    document: Document, bound: BoundValues, options: Options, selection: Selection = ALL_OUTPUTS
 ) -> Reading:
     """Read one evaluation of a document as a program, specialized for the types of the bound inputs."""
     reader = ProgramReader(document, options, bound.settings, selection)
@@ -109,7 +109,7 @@ class ProgramReader:
         document: Document,
         options: Options,
         settings: Settings,
-        selection: Selection = OUTPUTS,
+        selection: Selection = ALL_OUTPUTS,
     ) -> None:
         self.document = with_settings(document, settings)
         self.settings = settings

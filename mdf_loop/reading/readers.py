@@ -31,7 +31,7 @@ class Reading(Struct, frozen=True):
 Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], Reading]
 """Function (builder, function or parameter, its node, its path, names, document) -> results."""
 
-READERS: dict[str, Reader] = {}
+READER_BY_FUNCTION: dict[str, Reader] = {}
 """Name of a function -> its reader. `reads` adds the entries."""
 
 
@@ -39,7 +39,7 @@ def reads(function: str) -> Callable[[Reader], Reader]:
     """Register the reader of a function."""
 
     def register(reader: Reader) -> Reader:
-        READERS[function] = reader
+        READER_BY_FUNCTION[function] = reader
         return reader
 
     return register
@@ -51,4 +51,4 @@ def read_graph_function(
     """Return the results of a function or parameter that owns graphs."""
     function_name = graph_function(item.function)
     assert function_name is not None
-    return READERS[function_name](b, item, node, where, scope, document)
+    return READER_BY_FUNCTION[function_name](b, item, node, where, scope, document)

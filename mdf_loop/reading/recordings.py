@@ -30,7 +30,7 @@ from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, parse_entries
 
-_KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
+_RECORDING_KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
 class RecordingForm(Struct, frozen=True):
@@ -50,7 +50,7 @@ def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
     """Parse the loop argument `recordings`. Return the recordings by the name of the output."""
     return {
         recording_entry.name: _parse_recording(recording_entry)
-        for recording_entry in parse_entries(value, where, _KEYS)
+        for recording_entry in parse_entries(value, where, _RECORDING_KEYS)
     }
 
 

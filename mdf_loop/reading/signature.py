@@ -17,7 +17,7 @@ from mdf_loop.errors import ArityError, SignatureError
 from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.reading.loop_forms import LoopForm
 
-_HINT = (
+_ORDER_HINT = (
     "write the order in the body graph: metadata: {inputs: [iteration, condition, carried...], "
     "outputs: [condition, carried..., recorded...]}"
 )
@@ -194,7 +194,7 @@ def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) 
         f"the order of the body's inputs is not written and cannot be inferred for "
         f"{n_carried} carried values from the free ports {free_names}: metadata.inputs is missing",
         form.body_where,
-        _HINT,
+        _ORDER_HINT,
     )
 
 
@@ -223,7 +223,7 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
             f"the order of the body's outputs is not written and cannot be inferred for "
             f"{result_count} results from the end ports {port_names}: metadata.outputs is missing",
             form.body_where,
-            _HINT,
+            _ORDER_HINT,
         )
     return (truth_outputs[0], *(name for name in port_names if name != truth_outputs[0]))
 

@@ -32,7 +32,7 @@ from mdf_loop.reading.entries import NamedEntry, parse_entries
 MAX_PART_SIZE = 10_000_000
 """Maximum number of elements of one part along the slice's axis."""
 
-_KEYS = ("of", "axis", "start", "end", "stride", "part_size")
+_SLICE_KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
 class SliceForm(Struct, frozen=True):
@@ -52,7 +52,7 @@ def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
     """Parse the loop argument `slices`."""
     return tuple(
         _parse_slice(slice_entry)
-        for slice_entry in parse_entries(value, where, _KEYS, short_key="of")
+        for slice_entry in parse_entries(value, where, _SLICE_KEYS, short_key="of")
     )
 
 
@@ -122,14 +122,14 @@ class Slice(Struct, frozen=True, eq=False):
     number. So do the iterations of an unrolled loop.
 
     Attributes:
-        form: Arguments of the slice.
+        slice_form: Arguments of the slice.
         source: Array.
         axis: Axis of the parts.
         first_position: Position of the first part.
         part_count: Number of parts.
     """
 
-    form: SliceForm
+    slice_form: SliceForm
     source: Value
     axis: int
     first_position: Value
@@ -140,7 +140,7 @@ class Slice(Struct, frozen=True, eq=False):
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
-        slice_form = self.form
+        slice_form = self.slice_form
         if slice_form.part_size is not None:
             return None
         known_position = b.constant_of(self.first_position)
@@ -169,14 +169,14 @@ class Slice(Struct, frozen=True, eq=False):
     def select_part(self, b: ModelBuilder, iteration: Value) -> Value:
         """Return the part of the array that an iteration reads. `b` builds the body."""
         position = iteration
-        if self.form.stride != 1:
-            position = b.op("Mul", position, b.constant(np.array(self.form.stride)))
+        if self.slice_form.stride != 1:
+            position = b.op("Mul", position, b.constant(np.array(self.slice_form.stride)))
         known_offset = b.constant_of(self.first_position)
         if known_offset is None or known_offset != 0:
             position = b.op("Add", position, self.first_position)
-        if self.form.part_size is None:
+        if self.slice_form.part_size is None:
             return b.op("Gather", self.source, position, axis=self.axis)
-        part_offsets = b.constant(np.arange(self.form.part_size))
+        part_offsets = b.constant(np.arange(self.slice_form.part_size))
         return b.op("Gather", self.source, b.op("Add", position, part_offsets), axis=self.axis)
 
 

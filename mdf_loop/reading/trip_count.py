@@ -67,7 +67,7 @@ def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slic
     for other_slice in other_slices:
         if form.needs_equal_slices:
             error = TripCountError(
-                f"'{first_slice.form.name}' and '{other_slice.form.name}' have different lengths",
+                f"'{first_slice.slice_form.name}' and '{other_slice.slice_form.name}' have different lengths",
                 form.where,
                 "all scan inputs must have one length along their axes",
             )
@@ -87,8 +87,8 @@ def _guard_trip_count(
         part_count = b.constant_of(scan_slice.part_count)
         part_text = f"has only {part_count}" if part_count is not None else "has fewer parts"
         error = TripCountError(
-            f"the trip count of '{form.name}' is larger than the slice '{scan_slice.form.name}' of "
-            f"'{scan_slice.form.source}' allows, which {part_text}",
+            f"the trip count of '{form.name}' is larger than the slice '{scan_slice.slice_form.name}' of "
+            f"'{scan_slice.slice_form.source}' allows, which {part_text}",
             hint="leave M out to run as often as the shortest slice allows",
         )
         trip_count = check_value(

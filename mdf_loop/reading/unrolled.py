@@ -67,7 +67,7 @@ def _cannot_unroll(writer: LoopWriter) -> bool:
         or is_endless
         or has_no_iterations
         or has_optional_values
-        or writer.form.has_mid_exit
+        or writer.loop_form.has_mid_exit
         or bool(arguments.delays)
     )
 
@@ -79,7 +79,7 @@ class _Unroller:
         self.b = writer.b
         self.writer = writer
         self.iteration_limit = limit
-        self.form = writer.form
+        self.loop_form = writer.loop_form
         self.has_condition = writer.arguments.condition is not None
         trip_count = self.b.constant_of(writer.arguments.trip_count)
         self.trip_count = None if trip_count is None else int(trip_count)
@@ -106,7 +106,7 @@ class _Unroller:
                 bodies = new_bodies
         for body in bodies:
             self.b.ops.extend(body.ops)
-        with self.b.at(self.form.where, self.writer.name):
+        with self.b.at(self.loop_form.where, self.writer.name):
             final_values = bodies[-1].carried_outputs
             rows = [self._build_recording(k, bodies) for k in range(len(bodies[0].rows))]
         loop_results = (*final_values, *rows)
@@ -139,8 +139,8 @@ class _Unroller:
     def _limit_error(self, iterations: str) -> TripCountError:
         """Return the error for a loop with too many iterations."""
         return TripCountError(
-            f"the loop '{self.form.name}' has {iterations} iterations, unroll allows {self.iteration_limit}",
-            self.form.where,
+            f"the loop '{self.loop_form.name}' has {iterations} iterations, unroll allows {self.iteration_limit}",
+            self.loop_form.where,
             "leave unroll out, or allow more (--unroll); a loop of many iterations is faster",
         )
 
@@ -159,7 +159,7 @@ class _Unroller:
         )
         entering_values = BodyInputs(row_types, writer.arguments.slices, {}, (), iteration)
         body = read_body(
-            b, self.form, writer.signature, entering_values, writer.scopes, writer.document
+            b, self.loop_form, writer.signature, entering_values, writer.scopes, writer.document
         )
         carried_pairs = zip(entering, body.carried_outputs, strict=True)
         body = replace(
@@ -173,7 +173,7 @@ class _Unroller:
                 raise CarryTypeError(
                     f"carried values must keep their dtype, but '{carried_name}' is {carried_input.type} before "
                     f"iteration {k} and {carried_output.type} after it",
-                    self.form.where,
+                    self.loop_form.where,
                     "cast one of them",
                 )
         return body
@@ -199,7 +199,7 @@ class _Unroller:
         b, row_name = self.b, bodies[0].row_names[k]
         typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
         rows = [_cast_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
-        recording_form = self.form.recordings.get(row_name)
+        recording_form = self.loop_form.recordings.get(row_name)
         if recording_form is not None and recording_form.keeps_last_row:
             return rows[-1]
         for position, row in enumerate(rows):
@@ -207,7 +207,7 @@ class _Unroller:
                 raise RecordShapeError(
                     f"the recorded value '{row_name}' is {rows[0].type} at first, but {row.type} in "
                     f"iteration {position}",
-                    self.form.where,
+                    self.loop_form.where,
                     "a recorded value must have one shape in all iterations",
                 )
         stacked_rows = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)

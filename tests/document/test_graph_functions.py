@@ -10,7 +10,7 @@ from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, i
 from mdf_loop.drawing.owners import BLOCK_DRAWERS
 from mdf_loop.outline import Block
 from mdf_loop.outline.graphs import BLOCK_OUTLINERS
-from mdf_loop.reading.readers import READERS
+from mdf_loop.reading.readers import READER_BY_FUNCTION
 
 
 @pytest.mark.parametrize("written", ["onnx::Loop", "Loop", "loop", "ONNX::loop"])
@@ -25,7 +25,7 @@ def test_other_functions_own_no_graphs() -> None:
 
 
 def test_each_graph_function_has_a_reader_and_an_outline() -> None:
-    assert READERS.keys() == GRAPH_ARGUMENTS.keys()
+    assert READER_BY_FUNCTION.keys() == GRAPH_ARGUMENTS.keys()
     assert BLOCK_OUTLINERS.keys() == GRAPH_ARGUMENTS.keys()
 
 

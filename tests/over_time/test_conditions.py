@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.reading.schedule.table import COMPILED
+from mdf_loop.reading.schedule.table import COMPILED_TYPES
 from tests.over_time.schedules import (
     EVALUATION,
     PASSES_3,
@@ -35,7 +35,7 @@ STEPS = 12
 
 _COMPOSITE = {"All", "And", "Any", "Or", "Not", "NWhen"}
 _ABSOLUTE = {"TimeInterval", "TimeTermination"}
-SIMPLE = [kind for kind in COMPILED if kind not in _COMPOSITE | _ABSOLUTE]
+SIMPLE = [kind for kind in COMPILED_TYPES if kind not in _COMPOSITE | _ABSOLUTE]
 
 
 @pytest.fixture(autouse=True)

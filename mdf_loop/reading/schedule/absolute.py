@@ -32,17 +32,17 @@ from mdf_loop.reading.schedule.conditions import (
     TimeCount,
     TimeScale,
 )
-from mdf_loop.reading.schedule.written import IN_ENGINE, WrittenCondition
+from mdf_loop.reading.schedule.written import ENGINE_HINT, WrittenCondition
 
 _VISIT_COUNT = TimeCount(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
 _ABSOLUTE_TYPES = {"TimeInterval", "TimeTermination"}
-_MILLISECONDS = {
+_MILLISECONDS_BY_UNIT = {
     "s": Fraction(1000),
     "ms": Fraction(1),
     "us": Fraction(1, 10**3),
     "ns": Fraction(1, 10**6),
 }
-_UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
+_UNIT_SYMBOLS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
 
 
 class TimePoints(Struct, frozen=True):
@@ -91,9 +91,9 @@ class AbsoluteTime(Struct, frozen=True):
             )
             conditions.append(Compare((_VISIT_COUNT,), ">=", first_visit))
         if time_points.end is not None:
-            start_visit = (time_points.end - self.start) / self.interval
+            end_visit = (time_points.end - self.start) / self.interval
             last_visit = (
-                math.floor(start_visit) if time_points.includes_end else math.ceil(start_visit) - 1
+                math.floor(end_visit) if time_points.includes_end else math.ceil(end_visit) - 1
             )
             conditions.append(Compare((_VISIT_COUNT,), "<=", last_visit))
         return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
@@ -164,7 +164,7 @@ def _find_time_points(condition: Any, where: str) -> Iterable[TimePoints]:
                 f"a condition on absolute time inside '{condition_type}' cannot be compiled: "
                 "graph-scheduler does not run its clock for it",
                 where,
-                IN_ENGINE,
+                ENGINE_HINT,
             )
 
 
@@ -195,11 +195,11 @@ def _to_milliseconds(quantity: Any, where: str) -> Fraction | None:
     """Return a quantity of time in milliseconds. Raise UnsupportedError if its unit is unknown."""
     if quantity is None:
         return None
-    time_unit = _UNITS.get(str(quantity.u))
+    time_unit = _UNIT_SYMBOLS.get(str(quantity.u))
     if time_unit is None:
         raise UnsupportedError(
             f"the unit '{quantity.u}' of a time condition is none of s, ms, us, ns",
             where,
-            IN_ENGINE,
+            ENGINE_HINT,
         )
-    return Fraction(str(quantity.m)) * _MILLISECONDS[time_unit]
+    return Fraction(str(quantity.m)) * _MILLISECONDS_BY_UNIT[time_unit]

@@ -44,7 +44,7 @@ from mdf_loop.reading.schedule.known import (
     zero_if,
 )
 
-Key: TypeAlias = Count | FirstTimes | JustRan
+CountKey: TypeAlias = Count | FirstTimes | JustRan
 """Key of a count or flag that is kept between two evaluations of the conditions."""
 
 
@@ -67,10 +67,10 @@ class Counters(Struct):
     """
 
     b: ModelBuilder
-    counts: dict[Key, Number | Truth | None]
+    counts: dict[CountKey, Number | Truth | None]
     test_threshold: Callable[[ThresholdCondition], Truth] = field(default=_raise_unknown)
 
-    def _get_count(self, key: Key) -> Number:
+    def _get_count(self, key: CountKey) -> Number:
         """Return the count for a key. Raise UnknownCount if the count is unknown."""
         count = self.counts[key]
         if count is None:
@@ -123,7 +123,7 @@ class Counters(Struct):
                         self.b, is_counted, has_run, self._get_truth(key)
                     )
 
-    def _change_count(self, key: Key, compute: Callable[[Number], Number]) -> None:
+    def _change_count(self, key: CountKey, compute: Callable[[Number], Number]) -> None:
         """Apply a function to the count of a key, if the count is known."""
         count = self.counts[key]
         self.counts[key] = None if count is None else compute(count)

@@ -33,14 +33,14 @@ from mdf_loop.reading.schedule.conditions import (
     find_parts,
     iterate_parts,
 )
-from mdf_loop.reading.schedule.counters import Counters, Key, UnknownCount
+from mdf_loop.reading.schedule.counters import Counters, CountKey, UnknownCount
 from mdf_loop.reading.schedule.known import Truth, logical_and, logical_not, logical_or
 from mdf_loop.reading.schedule.table import read_condition
-from mdf_loop.reading.schedule.written import IN_ENGINE
+from mdf_loop.reading.schedule.written import ENGINE_HINT
 
 EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 PASS = TimeScale.PASS
-SET = TimeScale.CONSIDERATION_SET_EXECUTION
+EXECUTION_SET = TimeScale.CONSIDERATION_SET_EXECUTION
 
 MAX_PASSES = 100_000
 """Maximum number of passes of one evaluation. A longer evaluation is reported as endless."""
@@ -75,7 +75,7 @@ class Schedule(Struct, frozen=True):
         return (*self.conditions.values(), self.termination)
 
     @property
-    def count_keys(self) -> tuple[Key, ...]:
+    def count_keys(self) -> tuple[CountKey, ...]:
         """Counts that determine which conditions hold."""
         comparison_counts = (
             count for condition in self.all_conditions for count in find_counts(condition)
@@ -84,7 +84,7 @@ class Schedule(Struct, frozen=True):
         return tuple(dict.fromkeys((*count_keys, *find_parts(self.all_conditions, JustRan))))
 
     @property
-    def persistent_keys(self) -> tuple[Key, ...]:
+    def persistent_keys(self) -> tuple[CountKey, ...]:
         """Counts that are kept from one evaluation to the next."""
         return tuple(
             key for key in self.count_keys if isinstance(key, FirstTimes | JustRan) or key.persists
@@ -122,7 +122,7 @@ class Schedule(Struct, frozen=True):
         )
 
     @property
-    def _ending_keys(self) -> tuple[Key, ...]:
+    def _ending_keys(self) -> tuple[CountKey, ...]:
         """Counts that determine whether the termination condition holds."""
         ending_conditions = (self.termination,)
         return (*find_counts(self.termination), *find_parts(ending_conditions, FirstTimes))
@@ -172,7 +172,7 @@ class Schedule(Struct, frozen=True):
             has_any_run = logical_or(b, has_any_run, runs[node])
         is_counted = visited if self.has_absolute_time else has_any_run
         counters.record_set(runs, is_counted)
-        counters.count_unit(SET, is_counted)
+        counters.count_unit(EXECUTION_SET, is_counted)
         return has_any_run
 
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
@@ -180,7 +180,7 @@ class Schedule(Struct, frozen=True):
         if not self.has_absolute_time:
             is_empty = logical_not(counters.b, any_ran)
             counters.record_set({}, is_empty)
-            counters.count_unit(SET, is_empty)
+            counters.count_unit(EXECUTION_SET, is_empty)
         counters.count_unit(PASS, True)
 
     def end_evaluation(self, counters: Counters) -> None:
@@ -253,12 +253,12 @@ class Schedule(Struct, frozen=True):
         )
 
 
-def _can_change_without_runs(key: Key) -> bool:
+def _can_change_without_runs(key: CountKey) -> bool:
     """Return True if a count may change in a pass in which no node runs."""
     return isinstance(key, TimeCount | JustRan) or _can_change_between_passes(key)
 
 
-def _can_change_between_passes(key: Key) -> bool:
+def _can_change_between_passes(key: CountKey) -> bool:
     """Return True if a count may change between the end of a pass and the beginning of the next."""
     return isinstance(key, FirstTimes) or (isinstance(key, RunCount) and key.scale <= PASS)
 
@@ -356,6 +356,6 @@ def _parse_ended_scale(scale: Any, where: str) -> str:
             f"a termination condition for '{scale}' ends nothing",
             where,
             "write it for environment_state_update (one evaluation) or environment_sequence; "
-            + IN_ENGINE,
+            + ENGINE_HINT,
         )
     return ended_scale

@@ -30,8 +30,8 @@ from mdf_loop.reading.schedule.conditions import (
 )
 from mdf_loop.reading.schedule.wording import ConditionText
 from mdf_loop.reading.schedule.written import (
-    CSE,
-    IN_ENGINE,
+    ENGINE_HINT,
+    EXECUTION_SET,
     PASS,
     SEQUENCE,
     UPDATE,
@@ -63,7 +63,7 @@ def _create_refusing_reader(reason: str) -> Callable[[WrittenCondition], Conditi
         raise UnsupportedError(
             f"the scheduler condition '{w.type}' cannot be compiled: it {reason}",
             w.where,
-            IN_ENGINE,
+            ENGINE_HINT,
         )
 
     return read
@@ -78,7 +78,7 @@ _CHANGES_GRAPH = ConditionType(
     _create_refusing_reader("changes the order of the graph itself; use edges")
 )
 
-COMPILED: dict[str, ConditionType] = {
+COMPILED_TYPES: dict[str, ConditionType] = {
     "Always": ConditionType(lambda w: ALWAYS, say.fixed("always")),
     "Never": ConditionType(lambda w: NEVER, say.fixed("never")),
     "All": ConditionType(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
@@ -91,16 +91,16 @@ COMPILED: dict[str, ConditionType] = {
         say.first_times,
     ),
     "BeforeConsiderationSetExecution": ConditionType(
-        lambda w: w.compare_time(CSE, "<"), say.at(f"before {_SET_NOUN}")
+        lambda w: w.compare_time(EXECUTION_SET, "<"), say.at(f"before {_SET_NOUN}")
     ),
     "AtConsiderationSetExecution": ConditionType(
-        lambda w: w.compare_time(CSE, "=="), say.at(f"at {_SET_NOUN}")
+        lambda w: w.compare_time(EXECUTION_SET, "=="), say.at(f"at {_SET_NOUN}")
     ),
     "AfterConsiderationSetExecution": ConditionType(
-        lambda w: w.compare_time(CSE, ">"), say.at(f"after {_SET_NOUN}")
+        lambda w: w.compare_time(EXECUTION_SET, ">"), say.at(f"after {_SET_NOUN}")
     ),
     "AfterNConsiderationSetExecutions": ConditionType(
-        lambda w: w.compare_time(CSE, ">="), say.after(_SET_NOUN)
+        lambda w: w.compare_time(EXECUTION_SET, ">="), say.after(_SET_NOUN)
     ),
     "BeforePass": ConditionType(lambda w: w.compare_time(PASS, "<"), say.at("before pass")),
     "AtPass": ConditionType(lambda w: w.compare_time(PASS, "=="), say.at("at pass")),
@@ -161,7 +161,7 @@ COMPILED: dict[str, ConditionType] = {
 }
 """Types of conditions that a program can express."""
 
-REFUSED: dict[str, ConditionType] = {
+REFUSED_TYPES: dict[str, ConditionType] = {
     "WhenFinished": ConditionType(_ASKS_IF_FINISHED, say.finished("and", "it")),
     "WhenFinishedAny": ConditionType(_ASKS_IF_FINISHED, say.finished("or", "any node")),
     "WhenFinishedAll": ConditionType(_ASKS_IF_FINISHED, say.finished("and", "all nodes")),
@@ -176,7 +176,7 @@ REFUSED: dict[str, ConditionType] = {
 }
 """Types of conditions that no program can express."""
 
-TYPES = {**COMPILED, **REFUSED}
+CONDITION_TYPES = {**COMPILED_TYPES, **REFUSED_TYPES}
 """All types of conditions that graph_scheduler has."""
 
 
@@ -194,16 +194,16 @@ def read_condition(
         raise ConditionError(
             f"a condition is written as {{type: ..., kwargs: ...}}, not {written!r}", where
         )
-    if condition_type not in TYPES:
+    if condition_type not in CONDITION_TYPES:
         raise ConditionError(
             f"there is no scheduler condition '{condition_type}'",
             where,
-            suggest(condition_type, COMPILED),
+            suggest(condition_type, COMPILED_TYPES),
         )
     written_condition = WrittenCondition(
         owner, where, nodes, absolute, read_condition, type=condition_type, arguments=arguments
     )
-    typed_condition = TYPES[condition_type].reader(written_condition)
+    typed_condition = CONDITION_TYPES[condition_type].reader(written_condition)
     written_condition.refuse_unread()
     return typed_condition
 
@@ -213,8 +213,8 @@ def describe_condition(written: Any) -> str:
     condition_type, arguments = type_and_arguments(written)
     phrase = say.ConditionPhrase(describe_condition, type=str(condition_type), arguments=arguments)
     return (
-        TYPES[condition_type].text_format(phrase)
-        if condition_type in TYPES
+        CONDITION_TYPES[condition_type].text_format(phrase)
+        if condition_type in CONDITION_TYPES
         else say.as_call(phrase)
     )
 

@@ -40,9 +40,9 @@ from mdf_loop.reading.schedule.conditions import (
 )
 from mdf_loop.reading.schedule.known import COMPARATORS
 
-IN_ENGINE = "run this model in modeci_mdf's engine: engine='modeci' (--engine modeci)"
+ENGINE_HINT = "run this model in modeci_mdf's engine: engine='modeci' (--engine modeci)"
 
-CSE = TimeScale.CONSIDERATION_SET_EXECUTION
+EXECUTION_SET = TimeScale.CONSIDERATION_SET_EXECUTION
 PASS = TimeScale.PASS
 UPDATE = TimeScale.ENVIRONMENT_STATE_UPDATE
 SEQUENCE = TimeScale.ENVIRONMENT_SEQUENCE
@@ -203,7 +203,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     def _read_time_count(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
         """Return the count of elapsed time units within the argument `time_scale`."""
         longer_unit = self.read_scale(default)
-        if (unit, longer_unit) == (CSE, PASS):
+        if (unit, longer_unit) == (EXECUTION_SET, PASS):
             raise ConditionError(
                 f"the condition '{self.type}' counts within a pass, where graph-scheduler keeps no "
                 "count of sets of nodes",

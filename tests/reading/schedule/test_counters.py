@@ -25,12 +25,12 @@ from mdf_loop.reading.schedule.conditions import (
     TimeCount,
     TimeScale,
 )
-from mdf_loop.reading.schedule.counters import Counters, Key, UnknownCount
+from mdf_loop.reading.schedule.counters import Counters, CountKey, UnknownCount
 
 CSE, PASS, UPDATE, SEQUENCE, LIFE = TimeScale
 
 
-def _counters(keys: Iterable[Key], start: Any = 0) -> Counters:
+def _counters(keys: Iterable[CountKey], start: Any = 0) -> Counters:
     return Counters(ModelBuilder(), dict.fromkeys(keys, start))
 
 

@@ -13,7 +13,12 @@ from mdf_loop.outline import outline
 from mdf_loop.reading.schedule.absolute import create_clock
 from mdf_loop.reading.schedule.arguments import COMPOSITE_TYPES, NODE_ARGUMENTS
 from mdf_loop.reading.schedule.conditions import NEVER, AllOf, Condition, ConstantCondition
-from mdf_loop.reading.schedule.table import COMPILED, TYPES, describe_condition, read_condition
+from mdf_loop.reading.schedule.table import (
+    COMPILED_TYPES,
+    CONDITION_TYPES,
+    describe_condition,
+    read_condition,
+)
 
 
 def of(kind: str, **kwargs: Any) -> dict[str, Any]:
@@ -87,11 +92,11 @@ def test_the_table_has_every_type_of_graph_scheduler() -> None:
     abstract = {n for n in type_names if n.startswith("_")} | {
         *("ConditionBase", "CompositeCondition", "GraphStructureCondition")
     }
-    assert TYPES.keys() == (type_names | aliases) - abstract
-    assert SAMPLES.keys() == COMPILED.keys()
+    assert CONDITION_TYPES.keys() == (type_names | aliases) - abstract
+    assert SAMPLES.keys() == COMPILED_TYPES.keys()
 
 
-@pytest.mark.parametrize("kind", sorted(TYPES))
+@pytest.mark.parametrize("kind", sorted(CONDITION_TYPES))
 def test_a_type_is_compiled_and_worded_or_refused(kind: str) -> None:
     if kind not in SAMPLES:
         with pytest.raises(UnsupportedError, match=f"'{kind}' cannot be compiled"):
