@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mdf_loop.verification import Verification, verify
 
 
-_HOMES = {
+_MODULE_BY_NAME = {
     "CompiledModel": "mdf_loop.api.compiled",
     "LoopError": "mdf_loop.errors",
     "Derivatives": "mdf_loop.results.derivatives",
@@ -114,16 +114,16 @@ __all__ = [
 ]
 
 
-_NEW_NAMES = {"Compiled": "CompiledModel", "StoppedBy": "StopReason"}
+_NEW_NAME_BY_OLD = {"Compiled": "CompiledModel", "StoppedBy": "StopReason"}
 """Current name of each public name that was renamed, by its former name."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEW_NAMES:
-        raise ImportError(f"'mdf_loop.{name}' is now 'mdf_loop.{_NEW_NAMES[name]}'")
-    if name not in _HOMES:
+    if name in _NEW_NAME_BY_OLD:
+        raise ImportError(f"'mdf_loop.{name}' is now 'mdf_loop.{_NEW_NAME_BY_OLD[name]}'")
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'mdf_loop' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_MODULE_BY_NAME[name]), name)
     globals()[name] = value
     return value
 

@@ -30,14 +30,14 @@ def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
         return {}
     if type(argument) is not dict and not isinstance(argument, Mapping):
         raise _type_error(what, "no mapping of names to values", argument, example)
-    if not _TEXT.issuperset(map(type, argument)):
+    if not _TEXT_TYPES.issuperset(map(type, argument)):
         for key in argument:
             if not isinstance(key, str):
                 raise _type_error(what, "a mapping in which a name is no text", key, example)
     return dict(argument)
 
 
-_TEXT = frozenset((str,))
+_TEXT_TYPES = frozenset((str,))
 
 
 def inputs(argument: Any) -> dict[str, Any]:

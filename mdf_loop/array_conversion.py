@@ -19,7 +19,7 @@ from mdf_loop.ir import Array
 from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.quantities import MAX_AXES, Unit, convert
 
-_WIDEST = {"f": 8, "c": 16}
+_MAX_ITEM_BYTES = {"f": 8, "c": 16}
 """Largest size in bytes of a float and of a complex number in ONNX, by NumPy's kind."""
 
 
@@ -79,7 +79,7 @@ def in_native_byte_order(
 def is_too_wide(array: Array) -> bool:
     """Return True if the numbers are wider than the numbers that models support."""
     element_size = array.dtype.itemsize
-    return element_size > _WIDEST.get(array.dtype.kind, element_size)
+    return element_size > _MAX_ITEM_BYTES.get(array.dtype.kind, element_size)
 
 
 def _is_special(value: Any) -> bool:

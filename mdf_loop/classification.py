@@ -174,7 +174,7 @@ def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> D
     )
 
 
-_FUNCTION = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
+_FUNCTION_PATH_PATTERN = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
 """Pattern of the path of a function. Loops that the compiler creates (passes, time) have other paths."""
 
 
@@ -202,19 +202,19 @@ class _Sources:
         self.producers.update((value, operation) for value in results(operation))
         if not isinstance(operation, Loop):
             return
-        if _FUNCTION.search(operation.where):
+        if _FUNCTION_PATH_PATTERN.search(operation.where):
             self.loops.append(operation)
         self.turning[operation.iteration] = (f"the iteration of '{operation.name}'", ())
         self.turning[operation.condition_in] = (f"the condition of '{operation.name}'", ())
-        for scanned in operation.scanned:
+        for scanned_input in operation.scanned:
             iteration_text = f"the iteration of '{operation.name}'"
-            self.turning[scanned.row] = (iteration_text, (scanned.rows,))
-        for carried in operation.carried:
-            initial_state = (carried.initial,) if carried.initial in self.states else ()
-            carried_text = f"carried value '{carried.name}' of '{operation.name}'"
-            self.turning[carried.enter] = (
+            self.turning[scanned_input.row] = (iteration_text, (scanned_input.rows,))
+        for carried_value in operation.carried:
+            initial_state = (carried_value.initial,) if carried_value.initial in self.states else ()
+            carried_text = f"carried value '{carried_value.name}' of '{operation.name}'"
+            self.turning[carried_value.enter] = (
                 carried_text,
-                initial_state or (carried.initial, carried.leave),
+                initial_state or (carried_value.initial, carried_value.leave),
             )
 
     def of(self, value: Value) -> tuple[str, ...]:
@@ -255,14 +255,14 @@ class _Sources:
             yield from captures(operation)
 
 
-_DRAWN = "random numbers"
-_CONTROLS = {"dt": "the time step", "steps": "the number of steps"}
+_DRAWS_DESCRIPTION = "random numbers"
+_CONTROL_DESCRIPTIONS = {"dt": "the time step", "steps": "the number of steps"}
 
 
 def _describe_state(state: State) -> str:
     """Return the description of a state of a model over time."""
     _, node, item = state
-    return _DRAWN if is_turn_count(state) else f"state '{node}.{item}'"
+    return _DRAWS_DESCRIPTION if is_turn_count(state) else f"state '{node}.{item}'"
 
 
 def _describe_input(entry: Input, states: Mapping[str, str]) -> str:
@@ -271,9 +271,9 @@ def _describe_input(entry: Input, states: Mapping[str, str]) -> str:
         case InputRole.STATE:
             return states[entry.owner_name]
         case InputRole.CONTROL:
-            return _CONTROLS[entry.owner_name]
+            return _CONTROL_DESCRIPTIONS[entry.owner_name]
         case InputRole.KEYS:
-            return _DRAWN
+            return _DRAWS_DESCRIPTION
         case InputRole.SETTING:
             return f"parameter '{entry.owner_name}', which is set"
     return f"input '{entry.value.name}'"

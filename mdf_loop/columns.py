@@ -21,7 +21,7 @@ from mdf_loop.ir import Array
 TIME_COLUMNS = ("time", "step")
 """Columns with the time or the step of each row, which are no inputs."""
 
-_ELEMENT = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
+_ELEMENT_PATTERN = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
 
 
 def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[str, Array]:
@@ -116,7 +116,7 @@ def _join_elements(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
     columns_by_name: dict[str, Array] = {}
     element_columns: dict[str, dict[tuple[int, ...], Array]] = {}
     for name, column in columns.items():
-        if element_match := _ELEMENT.fullmatch(name):
+        if element_match := _ELEMENT_PATTERN.fullmatch(name):
             index = tuple(map(int, element_match[2].split(",")))
             element_columns.setdefault(element_match[1], {})[index] = column
         else:

@@ -61,12 +61,14 @@ class SiteTurn(Struct, frozen=True):
         return parameter
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
-        """Return random numbers of a distribution in `streams.KINDS`. The shape () gives a scalar."""
+        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`. The shape () gives a scalar."""
         number_count = math.prod(shape)
         counters = np.arange(
             self.turn * number_count, (self.turn + 1) * number_count, dtype=np.uint64
         )
-        random_numbers = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
+        random_numbers = streams.DISTRIBUTIONS[kind](
+            streams.squares(counters.reshape(shape), self.key)
+        )
         return np.asarray(random_numbers) if shape else random_numbers[()]
 
 
@@ -226,7 +228,7 @@ def _make_formula_draw(variate: Variate) -> Callable[..., Any]:
         present_parameters = [
             parameter for parameter in float64_parameters if parameter is not None
         ]
-        shape = _draw_shape(None, *present_parameters) if size is None or variate.rows else ()
+        shape = _draw_shape(None, *present_parameters) if size is None or variate.draws_rows else ()
         shape = shape if size is None else (*_draw_shape(size), *shape)
         with np.errstate(all="ignore"):
             return np.asarray(variate.formula(site, shape, *float64_parameters))[()]
@@ -276,19 +278,19 @@ def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: 
 
 # --- ONNX's operators -----------------------------------------------------------------------------
 
-_FLOAT = 1
+_FLOAT32_CODE = 1
 """Code of float32 in ONNX (TensorProto.FLOAT)."""
 
 
 def _onnx_normal(
-    site: SiteTurn, shape: Any, mean: float = 0.0, scale: float = 1.0, dtype: int = _FLOAT
+    site: SiteTurn, shape: Any, mean: float = 0.0, scale: float = 1.0, dtype: int = _FLOAT32_CODE
 ) -> Any:
     scale = parameter_rules.check_not_negative(site, scale, "the scale of onnx::RandomNormal")
     return _cast_to_code(mean + scale * site.numbers("Normal", _draw_shape(shape)), dtype)
 
 
 def _onnx_uniform(
-    site: SiteTurn, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int = _FLOAT
+    site: SiteTurn, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int = _FLOAT32_CODE
 ) -> Any:
     width = parameter_rules.check_width(site, low, high)
     return _cast_to_code(low + width * site.numbers("Uniform", _draw_shape(shape)), dtype)

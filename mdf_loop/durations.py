@@ -36,9 +36,9 @@ SECONDS = "s"
 
 UNIT_HINT = "units of time are ns, us, ms, s, min, h, d"
 
-_NUMBER = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_NUMBER_PATTERN = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 
-_SPELLINGS = {
+_UNIT_SPELLINGS = {
     r"d(?:ays?)?": "d",
     r"h(?:rs?|ours?)?": "h",
     r"m(?:ins?|inutes?)?": "min",
@@ -48,11 +48,11 @@ _SPELLINGS = {
 """Pattern of the spellings of each unit of a duration, from the longest to the shortest unit."""
 
 _UNITS_PATTERN = re.compile(
-    r"\s*".join(rf"(?:{_NUMBER}\s*{unit}(?![a-z]))?" for unit in _SPELLINGS),
+    r"\s*".join(rf"(?:{_NUMBER_PATTERN}\s*{unit}(?![a-z]))?" for unit in _UNIT_SPELLINGS),
     re.IGNORECASE | re.ASCII,
 )
 
-_PLAIN_PATTERN = re.compile(rf"[+-]?{_NUMBER}(?:e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII)
+_PLAIN_PATTERN = re.compile(rf"[+-]?{_NUMBER_PATTERN}(?:e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII)
 
 _HINT = "give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
 
@@ -127,7 +127,7 @@ def _parse_units(text: str) -> float | None:
     unit_match = _UNITS_PATTERN.fullmatch(text.strip())
     if unit_match is None or not any(unit_match.groups()):
         return None
-    numbers_with_units = zip(unit_match.groups(), _SPELLINGS.values(), strict=True)
+    numbers_with_units = zip(unit_match.groups(), _UNIT_SPELLINGS.values(), strict=True)
     return math.fsum(
         float(number_text) * float(UNITS[unit])
         for number_text, unit in numbers_with_units
@@ -138,7 +138,7 @@ def _parse_units(text: str) -> float | None:
 # --- steps of a model ---------------------------------------------------------------------------
 
 _STEP_PATTERN = re.compile(
-    rf"([+-]?{_NUMBER}(?:e[+-]?[0-9]+)?)\s*([^\d_,.].*)?", re.IGNORECASE | re.ASCII
+    rf"([+-]?{_NUMBER_PATTERN}(?:e[+-]?[0-9]+)?)\s*([^\d_,.].*)?", re.IGNORECASE | re.ASCII
 )
 
 STEP_HINT = "give a number in the model's unit of time, or a text with a unit, e.g. 5e-5 or '0.5ms'"

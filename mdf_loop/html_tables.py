@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 40
 """Largest number of rows of a table."""
 
-_MAX_TEXT = 40
+_MAX_TEXT_LENGTH = 40
 """Largest number of characters of a value in a table."""
 
 Rows = Sequence[Sequence[str]]
@@ -60,7 +60,9 @@ def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:
 def short_text(value: object) -> str:
     """Return a value as text of at most 40 characters, followed by `...` if the text was longer."""
     value_text = "" if value is None else str(value)
-    return value_text if len(value_text) <= _MAX_TEXT else f"{value_text[:_MAX_TEXT]}..."
+    return (
+        value_text if len(value_text) <= _MAX_TEXT_LENGTH else f"{value_text[:_MAX_TEXT_LENGTH]}..."
+    )
 
 
 def array_text(array: object) -> str:

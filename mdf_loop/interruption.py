@@ -23,7 +23,7 @@ REACTIONS = ("raise", "return")
 
 T = TypeVar("T")
 
-_depth = 0
+_call_depth = 0
 """Number of nested interruptible calls in the main thread."""
 
 
@@ -48,14 +48,14 @@ def interruptible(
         KeyboardInterrupt: The call was interrupted. `results` holds the partial results, or None.
         LoopError: `compute` failed.
     """
-    global _depth
+    global _call_depth
     if on_interrupt is not None:
         arguments.word(on_interrupt, "on_interrupt", REACTIONS)
     if not signals.in_main_thread():
         return compute()
-    is_nested = _depth > 0
+    is_nested = _call_depth > 0
     interrupt_count_before = signals.interrupt_count()
-    _depth += 1
+    _call_depth += 1
     try:
         results = compute()
         if signals.interrupt_count() == interrupt_count_before:
@@ -74,7 +74,7 @@ def interruptible(
             raise
         raise attach_results(KeyboardInterrupt(), error.results) from error
     finally:
-        _depth -= 1
+        _call_depth -= 1
     reaction = _choose_reaction(on_interrupt, is_nested)
     if reaction == "raise":
         message = f"{describe(results)}; what was reached is in .results"

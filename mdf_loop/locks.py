@@ -80,7 +80,7 @@ class LockHeldOverForks:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        _HELD_OVER_FORKS.append(self)
+        _LOCKS_HELD_OVER_FORKS.append(self)
 
     def __enter__(self) -> None:
         self.acquire()
@@ -98,7 +98,7 @@ class LockHeldOverForks:
 
 
 _LOCKS: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
-_HELD_OVER_FORKS: list[LockHeldOverForks] = []
+_LOCKS_HELD_OVER_FORKS: list[LockHeldOverForks] = []
 
 
 # --- handlers of forks ----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _before_fork() -> None:
     """Acquire all `LockHeldOverForks`, and wait until no other thread imports a module."""
     deadline = time.monotonic() + MAX_IMPORT_WAIT_SECONDS
     while True:
-        for lock in _HELD_OVER_FORKS:
+        for lock in _LOCKS_HELD_OVER_FORKS:
             lock.acquire()
         if not _is_importing_elsewhere() or time.monotonic() > deadline:
             return
@@ -118,7 +118,7 @@ def _before_fork() -> None:
 
 def _release_all() -> None:
     """Release all `LockHeldOverForks`."""
-    for lock in _HELD_OVER_FORKS:
+    for lock in _LOCKS_HELD_OVER_FORKS:
         lock.release()
 
 

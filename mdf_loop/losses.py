@@ -30,12 +30,12 @@ class Loss(Struct, frozen=True):
 
     Attributes:
         output: Name of the output.
-        word: Kind of the term, in `DATA_COLUMNS` or `TERMS_WITH_DATA`.
-        data: Array of data to compare with, or of weights; None for a word in `DATA_COLUMNS`.
+        term_kind: Kind of the term, in `TERMS_WITHOUT_DATA` or `TERMS_WITH_DATA`.
+        data: Array of data to compare with, or of weights; None for a kind in `TERMS_WITHOUT_DATA`.
     """
 
     output: str
-    word: str
+    term_kind: str
     data: Any = None
 
 

@@ -27,12 +27,12 @@ from mdf_loop.quantities import Unit, convert
 MIN_DEFAULT_BYTES = 10**9
 """Least default limit in bytes, even on a machine with less memory."""
 
-_UNITS = {"": 1, "b": 1} | {
-    f"{letter}{kind}": base**power
-    for power, letter in enumerate("kmgt", start=1)
-    for kind, base in (("", 1000), ("b", 1000), ("ib", 1024))
+_BYTES_PER_UNIT = {"": 1, "b": 1} | {
+    f"{unit_prefix}{unit_suffix}": base**power
+    for power, unit_prefix in enumerate("kmgt", start=1)
+    for unit_suffix, base in (("", 1000), ("b", 1000), ("ib", 1024))
 }
-_TEXT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(b?|[kmgt](?:i?b)?)", re.ASCII)
+_SIZE_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(b?|[kmgt](?:i?b)?)", re.ASCII)
 _HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"
 
 
@@ -59,8 +59,8 @@ def checked_limit(argument: object) -> int | None:
 def _parse_bytes(argument: object) -> float | None:
     """Return a memory size in bytes from a number or a text with a unit, or None for other objects."""
     if isinstance(argument, str):
-        size_match = _TEXT.fullmatch(argument.strip().lower())
-        return None if size_match is None else float(size_match[1]) * _UNITS[size_match[2]]
+        size_match = _SIZE_PATTERN.fullmatch(argument.strip().lower())
+        return None if size_match is None else float(size_match[1]) * _BYTES_PER_UNIT[size_match[2]]
     if isinstance(argument, bool) or not hasattr(argument, "__float__"):
         return None
     try:
@@ -81,23 +81,23 @@ _REDUCE_HINT = "make it smaller, or allow more: memory_limit (--memory-limit)"
 
 # --- the current limit ----------------------------------------------------------------------------
 
-_LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=None)
+_CURRENT_LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=None)
 
 
 def limit() -> int:
     """Return the current memory limit in bytes."""
-    explicit_limit = _LIMIT.get()
+    explicit_limit = _CURRENT_LIMIT.get()
     return default_limit() if explicit_limit is None else explicit_limit
 
 
 @contextlib.contextmanager
 def limited(size: int | None) -> Iterator[None]:
     """Apply a memory limit inside this context. None keeps the current limit."""
-    context_token = _LIMIT.set(_LIMIT.get() if size is None else size)
+    context_token = _CURRENT_LIMIT.set(_CURRENT_LIMIT.get() if size is None else size)
     try:
         yield
     finally:
-        _LIMIT.reset(context_token)
+        _CURRENT_LIMIT.reset(context_token)
 
 
 def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:

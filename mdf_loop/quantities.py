@@ -37,7 +37,7 @@ _PLAIN_TYPES = frozenset(
 _FOREIGN_ATTRIBUTES = ("unit", "units", "dim")
 """Attributes with the unit in astropy (`unit`), in unyt, quantities and neo, and in Brian2 (`dim`)."""
 
-_SPELLINGS = (
+_SPELLING_REPLACEMENTS = (
     (re.compile("Ohm"), "ohm"),
     (re.compile("^per_"), "1/"),
     (re.compile("_per_"), "/"),
@@ -288,7 +288,7 @@ def _find_difference_unit(registry: Any, unit: Any) -> Any:
 def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
     """Yield spellings of a unit that a registry knows, after replacement of common spellings."""
     spelling = text
-    for usual_pattern, known_spelling in _SPELLINGS:
+    for usual_pattern, known_spelling in _SPELLING_REPLACEMENTS:
         spelling = usual_pattern.sub(known_spelling, spelling)
         try:
             registry.parse_units(spelling)

@@ -65,23 +65,23 @@ Listener: TypeAlias = Callable[[StopReason], bool]
 It returns True if the signal is its first one, so that the listener handles the signal."""
 
 _LISTENERS: list[Listener] = []
-_HANDLED: set[int] = set()
-_LAST_TIMES: dict[int, float] = {}
+_HANDLED_SIGNALS: set[int] = set()
+_LAST_SIGNAL_TIMES: dict[int, float] = {}
 
-_interrupts = 0
-_commands = 0
+_interrupt_count = 0
+_command_depth = 0
 
 _end_process: Callable[[StopReason], object] | None = None
 """Function that ends the process at a signal, or None if a signal raises an exception."""
 
 _can_defer = False
-"""True if a watchdog calls the handler again for the signals in `DEFERRED`."""
+"""True if a watchdog calls the handler again for the signals in `DEFERRED_SIGNALS`."""
 
-DEFERRED: set[int] = set()
+DEFERRED_SIGNALS: set[int] = set()
 """Signals without a listener that arrived while the main thread imported a module."""
 
-_finishing = 0
-_answered = False
+_finishing_depth = 0
+_is_answered = False
 _has_abandoned_thread = False
 
 
@@ -118,7 +118,7 @@ def install_handlers(numbers: Iterable[int]) -> list[int]:
     for signal_number in numbers:
         if _system.getsignal(signal_number) == _DEFAULT_HANDLERS[signal_number]:
             _system.signal(signal_number, _handle)
-            _HANDLED.add(signal_number)
+            _HANDLED_SIGNALS.add(signal_number)
             installed_numbers.append(signal_number)
     return installed_numbers
 
@@ -128,7 +128,7 @@ def remove_handlers(numbers: Iterable[int]) -> None:
     for signal_number in numbers:
         if _system.getsignal(signal_number) is _handle:
             _system.signal(signal_number, _DEFAULT_HANDLERS[signal_number])
-        _HANDLED.discard(signal_number)
+        _HANDLED_SIGNALS.discard(signal_number)
 
 
 def add_listener(listener: Listener) -> None:
@@ -144,19 +144,19 @@ def remove_listener(listener: Listener) -> None:
 
 def interrupt_count() -> int:
     """Return the number of calls that Ctrl-C has ended and that returned partial results."""
-    return _interrupts
+    return _interrupt_count
 
 
 def count_interrupt() -> None:
     """Count a Ctrl-C whose KeyboardInterrupt was caught to return partial results."""
-    global _interrupts
-    _interrupts += 1
+    global _interrupt_count
+    _interrupt_count += 1
     record_answer()
 
 
 def in_command() -> bool:
     """Return True within a command of the command line, which handles interrupts itself."""
-    return _commands > 0
+    return _command_depth > 0
 
 
 def is_repetition(number: int, last: float | None, now: float) -> bool:
@@ -166,12 +166,12 @@ def is_repetition(number: int, last: float | None, now: float) -> bool:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     """Handle a signal in the main thread: call all listeners, or raise an exception."""
-    global _interrupts
+    global _interrupt_count
     reason, current_time = REASONS[number], time.monotonic()
-    last_time = _LAST_TIMES.get(number)
-    _LAST_TIMES[number] = current_time
-    if number in DEFERRED:
-        DEFERRED.discard(number)
+    last_time = _LAST_SIGNAL_TIMES.get(number)
+    _LAST_SIGNAL_TIMES[number] = current_time
+    if number in DEFERRED_SIGNALS:
+        DEFERRED_SIGNALS.discard(number)
     elif is_repetition(number, last_time, current_time):
         return
     if _end_process is not None:
@@ -181,11 +181,11 @@ def _handle(number: int, frame: FrameType | None) -> None:
     listener_answers = {listener(reason) for listener in tuple(_LISTENERS)}  # call all of them
     if True not in listener_answers:
         if _can_defer and _is_importing(frame):
-            DEFERRED.add(number)
+            DEFERRED_SIGNALS.add(number)
             return
         raise stop_exception(reason)
     if reason is StopReason.INTERRUPTED:
-        _interrupts += 1
+        _interrupt_count += 1
 
 
 _IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
@@ -223,17 +223,17 @@ def handling_signals(
         to_the_end: True if the process ends with the command. Signals are then handled until Python's
             finalization, and ignored during it.
     """
-    global _commands, _end_process
+    global _command_depth, _end_process
     installed_numbers = install_handlers(REASONS) if in_main_thread() else []
     if installed_numbers:
         _end_process = end_process
         if to_the_end:  # registered first, so that it is called last
             atexit.register(_ignore_handled)
-    _commands += 1
+    _command_depth += 1
     try:
         yield
     finally:
-        _commands -= 1
+        _command_depth -= 1
         if not to_the_end:
             _end_process = None
             remove_handlers(installed_numbers)
@@ -252,13 +252,13 @@ def raising_signals() -> Iterator[None]:
 
 def _ignore_handled() -> None:
     """Ignore the handled signals at exit, before Python restores their default handlers."""
-    for signal_number in tuple(_HANDLED):
+    for signal_number in tuple(_HANDLED_SIGNALS):
         _system.signal(signal_number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
 def deferring_signals() -> Iterator[None]:
-    """Store signals that arrive during an import in `DEFERRED`, until the handler is called again."""
+    """Store signals that arrive during an import in `DEFERRED_SIGNALS`, until the handler is called again."""
     global _can_defer
     _can_defer = True
     try:
@@ -269,13 +269,13 @@ def deferring_signals() -> Iterator[None]:
 
 def record_answer() -> None:
     """Record that the main thread has received a signal and completes its partial results."""
-    global _answered
-    _answered = True
+    global _is_answered
+    _is_answered = True
 
 
 def is_answered() -> bool:
     """Return True if the main thread has received a signal, or is completing results in `delaying_interrupt`."""
-    return _answered or _finishing > 0
+    return _is_answered or _finishing_depth > 0
 
 
 def abandon_thread() -> None:
@@ -291,11 +291,11 @@ def has_abandoned_thread() -> bool:
 
 def ignore_repetitions() -> None:
     """Ignore repetitions of the signal that ended the program, which would change the exit code."""
-    for signal_number in tuple(_HANDLED):
+    for signal_number in tuple(_HANDLED_SIGNALS):
         if (
             signal_number != signal.SIGINT
             and time.monotonic()
-            < _LAST_TIMES.get(signal_number, -REPETITION_SECONDS) + REPETITION_SECONDS
+            < _LAST_SIGNAL_TIMES.get(signal_number, -REPETITION_SECONDS) + REPETITION_SECONDS
         ):
             _system.signal(signal_number, _system.SIG_IGN)
 
@@ -310,7 +310,7 @@ def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
     Raises:
         Signalled: A signal came inside the context.
     """
-    global _finishing
+    global _finishing_depth
     reasons: list[StopReason] = []
 
     def hears(reason: StopReason) -> bool:
@@ -320,7 +320,7 @@ def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
     if not in_main_thread():
         yield
         return
-    _finishing += 1
+    _finishing_depth += 1
     installed_numbers: list[int] = []
     if not heard:
         add_listener(hears)
@@ -328,7 +328,7 @@ def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        _finishing -= 1
+        _finishing_depth -= 1
         remove_handlers(installed_numbers)
         remove_listener(hears)
     if reasons:
@@ -424,8 +424,8 @@ def _reset_in_child() -> None:
     """Remove all handlers and listeners in a forked process."""
     global _end_process, _can_defer
     _end_process, _can_defer = None, False
-    DEFERRED.clear()
-    remove_handlers(tuple(_HANDLED))
+    DEFERRED_SIGNALS.clear()
+    remove_handlers(tuple(_HANDLED_SIGNALS))
     for wakeup_socket in _INSTALLED_SOCKETS:
         wakeup_socket.leave()
     _INSTALLED_SOCKETS.clear()

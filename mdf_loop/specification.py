@@ -43,7 +43,7 @@ NAN_REACTIONS = ("ignore", "stop", "error")
 DEFAULT_CHECKPOINT_SECONDS = 60.0
 """Default number of seconds between two checkpoints."""
 
-Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
+ProgressOption: TypeAlias = "bool | Callable[[Any], Any] | None"
 """Argument `progress`: a flag for the progress bar, or a function (see `run.control.progress`)."""
 
 
@@ -101,7 +101,7 @@ class RunControls(Struct, frozen=True):
 
     time_limit: float | None = None
     nan: str | None = None
-    progress: Progressing = None
+    progress: ProgressOption = None
     checkpoint: Path | None = None
     checkpoint_every: float = DEFAULT_CHECKPOINT_SECONDS
     resume: Path | None = None
@@ -214,7 +214,7 @@ def specify(
     engine: str = "onnxruntime",
     time_limit: float | str | None = None,
     nan: str | None = None,
-    progress: Progressing = None,
+    progress: ProgressOption = None,
     output: str | Path | None = None,
     overwrite: bool = False,
     checkpoint: str | Path | None = None,
@@ -246,12 +246,14 @@ def specify(
         overwrite,
     )
     all_arguments += (checkpoint, checkpoint_every, resume, memory_limit, cluster, block, retries)
-    if all(map(is_, all_arguments, _DEFAULTS)):  # fast path: most calls give inputs only
+    if all(map(is_, all_arguments, _DEFAULT_ARGUMENTS)):  # fast path: most calls give inputs only
         return RunSpecification(Values(arguments.inputs(inputs)))
     values = Values(
         arguments.inputs(inputs),
         {} if set is None else arguments.settings(set),
-        sweep if isinstance(sweep, ComputedSweep) else arguments.mapping(sweep, "sweep", _SWEEP),
+        sweep
+        if isinstance(sweep, ComputedSweep)
+        else arguments.mapping(sweep, "sweep", _SWEEP_EXAMPLE),
         state,
         draws(seed, trials),
     )
@@ -281,8 +283,8 @@ def specify(
     return _checked_time(spec)
 
 
-_DEFAULTS = tuple((specify.__kwdefaults__ or {}).values())
-_SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
+_DEFAULT_ARGUMENTS = tuple((specify.__kwdefaults__ or {}).values())
+_SWEEP_EXAMPLE = "sweep={'node.parameter': [0.1, 0.2]}"
 
 
 def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
@@ -318,7 +320,7 @@ def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
 def _build_controls(
     time_limit: Any,
     nan: str | None,
-    progress: Progressing,
+    progress: ProgressOption,
     checkpoint: str | Path | None,
     checkpoint_every: Any,
     resume: str | Path | bool | None,

@@ -143,7 +143,7 @@ def exponential(uniforms: Any) -> Any:
     return polynomial(t * t, ATANH_COEFFICIENTS) * (t * 2.0 ** (SQUARE_ROOT_COUNT + 1))
 
 
-KINDS: dict[str, Callable[[Any], Any]] = {
+DISTRIBUTIONS: dict[str, Callable[[Any], Any]] = {
     "RandomWord": lambda words: words,
     "Uniform": uniform,
     "Normal": _normal,
@@ -160,7 +160,7 @@ def log(x: Any) -> Any:
 MIN_EXP_ARGUMENT, MAX_EXP_ARGUMENT = -746.0, 710.0
 """Range to which arguments of `exp` are clipped: beyond it the results are 0 and infinity."""
 
-HALVINGS = 10
+HALVING_COUNT = 10
 """Number of halvings of the argument of the exponential function, and of squarings of the result."""
 
 EXP_COEFFICIENTS = tuple(1.0 / math.factorial(k) for k in range(17))
@@ -174,7 +174,7 @@ def exp(x: Any) -> Any:
     as random numbers require.
     """
     exponential = polynomial(_scale_argument(x), EXP_COEFFICIENTS)
-    for _ in range(HALVINGS):
+    for _ in range(HALVING_COUNT):
         exponential = exponential * exponential
     return exponential
 
@@ -186,7 +186,7 @@ def expm1(x: Any) -> Any:
     """
     scaled_x = _scale_argument(x)
     exp_minus_one = scaled_x * polynomial(scaled_x, EXP_COEFFICIENTS[1:])
-    for _ in range(HALVINGS):
+    for _ in range(HALVING_COUNT):
         exp_minus_one = exp_minus_one * (exp_minus_one + 2.0)
     return exp_minus_one
 
@@ -195,7 +195,7 @@ def _scale_argument(x: Any) -> Any:
     """Return x / 1024, clipped to the range of the exponential function."""
     x = _cast(x, np.float64)
     x = np.where(x < MIN_EXP_ARGUMENT, MIN_EXP_ARGUMENT, x)
-    return np.where(x > MAX_EXP_ARGUMENT, MAX_EXP_ARGUMENT, x) * 2.0**-HALVINGS
+    return np.where(x > MAX_EXP_ARGUMENT, MAX_EXP_ARGUMENT, x) * 2.0**-HALVING_COUNT
 
 
 # --- keys -----------------------------------------------------------------------------------------

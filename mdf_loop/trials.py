@@ -39,11 +39,11 @@ class Statistic(Struct, frozen=True):
     """Statistic of an output over all trials.
 
     Attributes:
-        word: Name of the statistic, such as `mean` or `quantiles`.
+        name: Name of the statistic, such as `mean` or `quantiles`.
         numbers: Parameters of the statistic, such as the probabilities of quantiles.
     """
 
-    word: str
+    name: str
     numbers: tuple[float, ...] = ()
 
 

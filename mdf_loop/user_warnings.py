@@ -8,8 +8,11 @@ import warnings
 
 def warn_user(sentence: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that refers to the innermost frame outside of this package."""
-    package = __name__.partition(".")[0]
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == package:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(sentence, category, stacklevel=level)
+    package_name = __name__.partition(".")[0]
+    stack_level, frame = 2, sys._getframe(1)
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").split(".")[0] == package_name
+    ):
+        stack_level, frame = stack_level + 1, frame.f_back
+    warnings.warn(sentence, category, stacklevel=stack_level)

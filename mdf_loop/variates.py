@@ -27,7 +27,7 @@ class CallSite(Protocol):
     """Call that draws random numbers."""
 
     def numbers(self, kind: str, shape: Shape) -> Any:
-        """Return random numbers of a distribution in `streams.KINDS`. Repeated calls return equal numbers."""
+        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`. Repeated calls return equal numbers."""
 
     def part(self, name: str) -> Self:
         """Return an independent source of random numbers for a named part of this call."""
@@ -58,26 +58,26 @@ def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) 
         what: Parameter that an error names.
         times: Ratio of this parameter to `a`.
     """
-    fits = (a >= MIN_GAMMA_SHAPE) & (a <= MAX_GAMMA_SHAPE)
-    low, high = (
-        f"{times * end:g}".replace("e+0", "e") for end in (MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE)
+    is_in_range = (a >= MIN_GAMMA_SHAPE) & (a <= MAX_GAMMA_SHAPE)
+    low_text, high_text = (
+        f"{times * limit:g}".replace("e+0", "e") for limit in (MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE)
     )
-    a = site.ensured(a, fits, f"{what} must be from {low} to {high}")
+    a = site.ensured(a, is_in_range, f"{what} must be from {low_text} to {high_text}")
     z = site.numbers("Normal", shape)
     if site.least(a) >= gamma.MIN_SHAPE:
         return gamma.gamma_quantile(z, a), 0.0
-    steps = site.part("small").numbers("Exponential", (gamma.MIN_SHAPE, *shape))
-    s: Any = 0.0
+    exponentials = site.part("small").numbers("Exponential", (gamma.MIN_SHAPE, *shape))
+    exponent: Any = 0.0
     for k in range(gamma.MIN_SHAPE):
-        s = s + np.take(steps, k, axis=0) / (a + float(k))
-    small = a < float(gamma.MIN_SHAPE)
-    x = gamma.gamma_quantile(z, np.where(small, a + float(gamma.MIN_SHAPE), a))
-    return x, np.where(small, s, 0.0)
+        exponent = exponent + np.take(exponentials, k, axis=0) / (a + float(k))
+    is_small_shape = a < float(gamma.MIN_SHAPE)
+    x = gamma.gamma_quantile(z, np.where(is_small_shape, a + float(gamma.MIN_SHAPE), a))
+    return x, np.where(is_small_shape, exponent, 0.0)
 
 
 def _standard_gamma(site: CallSite, size: Shape, shape: Any) -> Any:
-    x, s = _gamma(site, size, shape, "the shape of a gamma distribution")
-    return x * streams.exp(-s)
+    x, exponent = _gamma(site, size, shape, "the shape of a gamma distribution")
+    return x * streams.exp(-exponent)
 
 
 def _scaled_gamma(site: CallSite, size: Shape, shape: Any, scale: Any = 1.0) -> Any:
@@ -91,9 +91,9 @@ def _gammavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
 
 
 def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
-    what = "the degrees of freedom of a chi-square distribution"
-    x, s = _gamma(site, size, df * 0.5, what, 2.0)
-    return 2.0 * (x * streams.exp(-s))
+    parameter_name = "the degrees of freedom of a chi-square distribution"
+    x, exponent = _gamma(site, size, df * 0.5, parameter_name, 2.0)
+    return 2.0 * (x * streams.exp(-exponent))
 
 
 def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
@@ -101,11 +101,17 @@ def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
 
     Both numbers are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
     """
-    x, s = _gamma(site, size, a, "the first shape of a beta distribution")
-    y, t = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
-    difference = s - t
-    smaller, is_first = streams.exp(-np.abs(difference)), difference > 0.0
-    x, y = x * np.where(is_first, smaller, 1.0), y * np.where(is_first, 1.0, smaller)
+    x, x_exponent = _gamma(site, size, a, "the first shape of a beta distribution")
+    y, y_exponent = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
+    exponent_difference = x_exponent - y_exponent
+    smaller_factor, is_x_smaller = (
+        streams.exp(-np.abs(exponent_difference)),
+        exponent_difference > 0.0,
+    )
+    x, y = (
+        x * np.where(is_x_smaller, smaller_factor, 1.0),
+        y * np.where(is_x_smaller, 1.0, smaller_factor),
+    )
     return x / (x + y)
 
 
@@ -114,16 +120,16 @@ def _betavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
 
 
 def _f(site: CallSite, size: Shape, dfnum: Any, dfden: Any) -> Any:
-    what = "the degrees of freedom of an F distribution"
-    x, s = _gamma(site, size, dfnum * 0.5, what, 2.0)
-    y, t = _gamma(site.part("other"), size, dfden * 0.5, what, 2.0)
-    return dfden / dfnum * (x / y) * streams.exp(t - s)
+    parameter_name = "the degrees of freedom of an F distribution"
+    x, x_exponent = _gamma(site, size, dfnum * 0.5, parameter_name, 2.0)
+    y, y_exponent = _gamma(site.part("other"), size, dfden * 0.5, parameter_name, 2.0)
+    return dfden / dfnum * (x / y) * streams.exp(y_exponent - x_exponent)
 
 
 def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
-    what = "the degrees of freedom of a Student's t distribution"
-    y, t = _gamma(site.part("spread"), size, df * 0.5, what, 2.0)
-    return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * streams.exp(t * 0.5)
+    parameter_name = "the degrees of freedom of a Student's t distribution"
+    y, exponent = _gamma(site.part("spread"), size, df * 0.5, parameter_name, 2.0)
+    return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * streams.exp(exponent * 0.5)
 
 
 MAX_DIRICHLET_COMPONENTS = 256
@@ -139,24 +145,26 @@ def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
         raise OperandError(
             f"a Dirichlet distribution has a list of 1 to {MAX_DIRICHLET_COMPONENTS} numbers"
         )
-    parts = range(size[-1])
-    x, s = _gamma(site, size, alpha, "alpha of a Dirichlet distribution")
+    component_indices = range(size[-1])
+    x, exponents = _gamma(site, size, alpha, "alpha of a Dirichlet distribution")
     if site.least(alpha) < gamma.MIN_SHAPE:
-        least = np.take(s, 0, axis=-1)
-        for k in parts[1:]:
-            other = np.take(s, k, axis=-1)
-            least = np.where(other < least, other, least)
-        x = x * streams.exp(np.expand_dims(least, -1) - s)
-    total = np.take(x, 0, axis=-1)
-    for k in parts[1:]:
-        total = total + np.take(x, k, axis=-1)
-    return x / np.expand_dims(total, -1)
+        smallest_exponent = np.take(exponents, 0, axis=-1)
+        for k in component_indices[1:]:
+            component_exponent = np.take(exponents, k, axis=-1)
+            smallest_exponent = np.where(
+                component_exponent < smallest_exponent, component_exponent, smallest_exponent
+            )
+        x = x * streams.exp(np.expand_dims(smallest_exponent, -1) - exponents)
+    component_sum = np.take(x, 0, axis=-1)
+    for k in component_indices[1:]:
+        component_sum = component_sum + np.take(x, k, axis=-1)
+    return x / np.expand_dims(component_sum, -1)
 
 
 # --- numbers by the inverse of their distribution -------------------------------------------------
 
 
-_positive = parameter_rules.check_positive
+_check_positive = parameter_rules.check_positive
 
 
 def _check_scale(site: CallSite, scale: Any, distribution: str) -> Any:
@@ -165,7 +173,7 @@ def _check_scale(site: CallSite, scale: Any, distribution: str) -> Any:
 
 
 def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
-    a = _positive(site, a, "the shape of a Weibull distribution")
+    a = _check_positive(site, a, "the shape of a Weibull distribution")
     return streams.exp(streams.log(site.numbers("Exponential", size)) / a)
 
 
@@ -175,7 +183,7 @@ def _weibullvariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
 
 def _draw_exponential(site: CallSite, size: Shape, a: Any, distribution: str) -> Any:
     """Return exponential numbers of rate `a`, which are the logarithms of Pareto numbers."""
-    a = _positive(site, a, f"the shape of a {distribution} distribution")
+    a = _check_positive(site, a, f"the shape of a {distribution} distribution")
     return site.numbers("Exponential", size) / a
 
 
@@ -192,7 +200,7 @@ def _power(site: CallSite, size: Shape, a: Any) -> Any:
 
 
 def _expovariate(site: CallSite, size: Shape, lambd: Any = 1.0) -> Any:
-    lambd = _positive(site, lambd, "the rate of an exponential distribution")
+    lambd = _check_positive(site, lambd, "the rate of an exponential distribution")
     return site.numbers("Exponential", size) / lambd
 
 
@@ -226,31 +234,39 @@ def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
 
     For a small p, the rate is a series in `p / (2 - p)`.
     """
-    fits = (p >= MIN_SUCCESS_PROBABILITY) & (p <= 1.0)
-    p = site.ensured(p, fits, "the chance of a geometric distribution must be from 1e-9 to 1")
-    t = p / (2.0 - p)
-    series = 2.0 * t * streams.polynomial(t * t, streams.ATANH_COEFFICIENTS)
-    rate = np.where(p < 0.25, series, streams.exponential(1.0 - p))
+    is_in_range = (p >= MIN_SUCCESS_PROBABILITY) & (p <= 1.0)
+    p = site.ensured(
+        p, is_in_range, "the chance of a geometric distribution must be from 1e-9 to 1"
+    )
+    atanh_argument = p / (2.0 - p)
+    series_rate = (
+        2.0
+        * atanh_argument
+        * streams.polynomial(atanh_argument * atanh_argument, streams.ATANH_COEFFICIENTS)
+    )
+    rate = np.where(p < 0.25, series_rate, streams.exponential(1.0 - p))
     return np.ceil(site.numbers("Exponential", size) / rate).astype(np.int64)
 
 
 def _triangular(site: CallSite, size: Shape, left: Any, mode: Any, right: Any) -> Any:
     """Return triangular numbers by the inverse distribution, a square root on each side of the mode."""
-    fits = (left <= mode) & (mode <= right) & (left < right)
+    is_mode_between = (left <= mode) & (mode <= right) & (left < right)
     left = site.ensured(
-        left, fits, "the mode of a triangular distribution must be between its ends, which differ"
+        left,
+        is_mode_between,
+        "the mode of a triangular distribution must be between its ends, which differ",
     )
     u, width = site.numbers("Uniform", size), right - left
-    rising = left + np.sqrt(u * width * (mode - left))
-    falling = right - np.sqrt((1.0 - u) * width * (right - mode))
-    return np.where(u * width < mode - left, rising, falling)
+    lower_numbers = left + np.sqrt(u * width * (mode - left))
+    upper_numbers = right - np.sqrt((1.0 - u) * width * (right - mode))
+    return np.where(u * width < mode - left, lower_numbers, upper_numbers)
 
 
 def _triangular_of_python(
     site: CallSite, size: Shape, low: Any = 0.0, high: Any = 1.0, mode: Any = None
 ) -> Any:
-    middle = (low + high) * 0.5 if mode is None else mode
-    return _triangular(site, size, low, middle, high)
+    mode_or_center = (low + high) * 0.5 if mode is None else mode
+    return _triangular(site, size, low, mode_or_center, high)
 
 
 # --- numbers from two random numbers --------------------------------------------------------------
@@ -266,14 +282,16 @@ def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
     Source: Michael, Schucany and Haas, Generating random variates using transformations with multiple
     roots (1976).
     """
-    mean = _positive(site, mean, "the mean of a Wald distribution")
-    scale = _positive(site, scale, "the scale of a Wald distribution")
+    mean = _check_positive(site, mean, "the mean of a Wald distribution")
+    scale = _check_positive(site, scale, "the scale of a Wald distribution")
     z = site.numbers("Normal", size)
-    y = mean * (z * z)
-    large = mean + mean / (2.0 * scale) * (y + np.sqrt(y * (4.0 * scale + y)))
-    small = mean * (mean / large)
+    scaled_square = mean * (z * z)
+    larger_root = mean + mean / (2.0 * scale) * (
+        scaled_square + np.sqrt(scaled_square * (4.0 * scale + scaled_square))
+    )
+    smaller_root = mean * (mean / larger_root)
     u = site.part("side").numbers("Uniform", size)
-    return np.where(u * (mean + small) < mean, small, large)
+    return np.where(u * (mean + smaller_root) < mean, smaller_root, larger_root)
 
 
 # --- names in expressions -------------------------------------------------------------------------
@@ -284,37 +302,39 @@ class Variate(Struct, frozen=True):
 
     Attributes:
         formula: Function of the call site, the shape of the draw, and the parameters.
-        sized: True if a call has an argument `size`.
-        rows: True if each drawn element is a row with as many numbers as the parameter.
+        has_size: True if a call has an argument `size`.
+        draws_rows: True if each drawn element is a row with as many numbers as the parameter.
     """
 
     formula: Callable[..., Any]
-    sized: bool = True
-    rows: bool = False
+    has_size: bool = True
+    draws_rows: bool = False
 
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Parameters of a call, followed by `size` if the call has this argument."""
         parameters = tuple(inspect.signature(self.formula).parameters.values())[2:]
-        size = inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-        return (*parameters, size) if self.sized else parameters
+        size_parameter = inspect.Parameter(
+            "size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None
+        )
+        return (*parameters, size_parameter) if self.has_size else parameters
 
     def read(self, *arguments: Any, **named: Any) -> tuple[list[Any], Any]:
         """Return the values of the parameters in a call, and its `size`, or None."""
-        bound = inspect.Signature(self.parameters).bind(*arguments, **named)
-        bound.apply_defaults()
-        values = list(bound.arguments.values())
-        return values, values.pop() if self.sized else None
+        bound_arguments = inspect.Signature(self.parameters).bind(*arguments, **named)
+        bound_arguments.apply_defaults()
+        argument_values = list(bound_arguments.arguments.values())
+        return argument_values, argument_values.pop() if self.has_size else None
 
 
-_NUMPY = {
+_NUMPY_VARIATES = {
     "standard_gamma": Variate(_standard_gamma),
     "gamma": Variate(_scaled_gamma),
     "chisquare": Variate(_chisquare),
     "beta": Variate(_beta),
     "f": Variate(_f),
     "standard_t": Variate(_standard_t),
-    "dirichlet": Variate(_dirichlet, rows=True),
+    "dirichlet": Variate(_dirichlet, draws_rows=True),
     "weibull": Variate(_weibull),
     "pareto": Variate(_pareto),
     "power": Variate(_power),
@@ -326,7 +346,7 @@ _NUMPY = {
     "standard_cauchy": Variate(_standard_cauchy),
     "wald": Variate(_wald),
 }
-_PYTHON: dict[str, Callable[..., Any]] = {
+_PYTHON_FORMULAS: dict[str, Callable[..., Any]] = {
     "gammavariate": _gammavariate,
     "betavariate": _betavariate,
     "weibullvariate": _weibullvariate,
@@ -337,7 +357,10 @@ _PYTHON: dict[str, Callable[..., Any]] = {
 }
 
 VARIATES: Mapping[str, Variate] = {
-    **{f"numpy.random.{name}": variate for name, variate in _NUMPY.items()},
-    **{f"random.{name}": Variate(formula, sized=False) for name, formula in _PYTHON.items()},
+    **{f"numpy.random.{name}": variate for name, variate in _NUMPY_VARIATES.items()},
+    **{
+        f"random.{name}": Variate(formula, has_size=False)
+        for name, formula in _PYTHON_FORMULAS.items()
+    },
 }
 """Distributions, by their names in expressions."""

@@ -92,7 +92,7 @@ def test_signatures_and_docstrings_are_kept() -> None:
     assert Example().method(number=4) == 4
 
 
-@pytest.mark.parametrize("name", sorted(mdf_loop._HOMES))
+@pytest.mark.parametrize("name", sorted(mdf_loop._MODULE_BY_NAME))
 def test_all_public_calls_are_wrapped(name: str) -> None:
     public = getattr(mdf_loop, name)
     if inspect.isfunction(public):

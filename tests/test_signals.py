@@ -30,7 +30,7 @@ def unchanged_handlers() -> Iterator[None]:
     """Check that a test leaves all signal handlers and the wakeup descriptor unchanged."""
     descriptor = signal.set_wakeup_fd(-1)
     state_before = {number: signal.getsignal(number) for number in ALL}
-    signals._LAST_TIMES.clear()
+    signals._LAST_SIGNAL_TIMES.clear()
     yield
     assert {number: signal.getsignal(number) for number in ALL} == state_before
     assert signal.set_wakeup_fd(descriptor) == -1

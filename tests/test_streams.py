@@ -57,7 +57,7 @@ def test_normal_numbers_from_words_equal_those_from_uniform_numbers() -> None:
     ends = np.array([0, 1, 2**12, 2**63 - 1, 2**63, 2**64 - 2**12, 2**64 - 1], np.uint64)
     for bits in (some, ends, words()):
         expected = streams.normal(streams.uniform(bits))
-        assert streams.KINDS["Normal"](bits).tobytes() == expected.tobytes()
+        assert streams.DISTRIBUTIONS["Normal"](bits).tobytes() == expected.tobytes()
 
 
 def test_scalars_equal_array_elements() -> None:

@@ -179,7 +179,7 @@ def evaluate_scalars(
 
 def _evaluate_term(loss: Loss, rows: Array, front: int) -> float:
     """Return the value of one term of the scalar for the rows of one member."""
-    match loss.word:
+    match loss.term_kind:
         case "sum":
             return float(np.sum(rows))
         case "mean":

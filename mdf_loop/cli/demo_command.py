@@ -28,7 +28,7 @@ def command(output: str) -> None:
     for demo in DEMOS:
         model = folder / demo.path.name
         model.write_bytes(demo.path.read_bytes())
-        show_title(f"{demo.name}: {demo.about}")
+        show_title(f"{demo.name}: {demo.description}")
         show(explain(model))
         compiled_model = compile(model)
         results = compiled_model.run(demo.inputs)

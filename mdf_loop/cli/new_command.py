@@ -13,7 +13,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 @click.command("new")
-@click.argument("kind", type=click.Choice([starter_model.kind for starter_model in STARTS]))
+@click.argument("kind", type=click.Choice([starter_model.model_kind for starter_model in STARTS]))
 @click.argument("path", required=False, type=click.Path())
 def command(kind: str, path: str | None) -> None:
     """Write a small model as a template for a new one: a neuron, a decision or a loop.
@@ -24,7 +24,9 @@ def command(kind: str, path: str | None) -> None:
     from mdf_loop.errors import InputError
     from mdf_loop.files import checked_target
 
-    (starter_model,) = (starter_model for starter_model in STARTS if starter_model.kind == kind)
+    (starter_model,) = (
+        starter_model for starter_model in STARTS if starter_model.model_kind == kind
+    )
     target = checked_target(path if path is not None else f"{kind}.yaml", _SUFFIXES, "a model")
     try:
         with target.open("xb") as stream:
@@ -35,7 +37,9 @@ def command(kind: str, path: str | None) -> None:
             hint=f"give another name: mdf-loop new {kind} another.yaml",
         ) from None
     quoted_path, quoted_stem = shlex.quote(str(target)), shlex.quote(target.stem)
-    show(f"wrote {target}: {starter_model.about}. Go on with")
+    show(f"wrote {target}: {starter_model.description}. Go on with")
     show(f"  mdf-loop check {quoted_path}")
-    show(f"  mdf-loop run {quoted_path} {starter_model.run.format(name=quoted_stem)}".rstrip())
+    show(
+        f"  mdf-loop run {quoted_path} {starter_model.run_arguments.format(name=quoted_stem)}".rstrip()
+    )
     show(f"  mdf-loop draw {quoted_path} -o {quoted_stem}.svg")

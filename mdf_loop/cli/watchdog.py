@@ -86,10 +86,10 @@ class _Watchdog:
 
     def _resend_deferred(self) -> None:
         """Resend the signals that arrived during an import, every `RESEND_SECONDS`."""
-        if not signals.DEFERRED or time.monotonic() < self._next_resend:
+        if not signals.DEFERRED_SIGNALS or time.monotonic() < self._next_resend:
             return
         self._next_resend = time.monotonic() + RESEND_SECONDS
-        for signal_number in tuple(signals.DEFERRED):
+        for signal_number in tuple(signals.DEFERRED_SIGNALS):
             self._resend_counts[signal_number] += 1  # the signal also wakes this thread
             _thread.interrupt_main(signal.Signals(signal_number))
 
@@ -97,7 +97,7 @@ class _Watchdog:
         """Return the seconds to wait for the next signal, or None for no limit."""
         if self._reason is None:
             return None
-        return RESEND_SECONDS if signals.DEFERRED else CHECK_SECONDS
+        return RESEND_SECONDS if signals.DEFERRED_SIGNALS else CHECK_SECONDS
 
     def _register_signal(self, signal_number: int) -> None:
         """Register a signal and its deadline, unless it repeats or echoes the last signal."""

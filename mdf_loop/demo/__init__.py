@@ -12,7 +12,7 @@ class Demo(Struct, frozen=True):
     """Demonstration model: its name, its description, and the inputs of its run."""
 
     name: str
-    about: str
+    description: str
     inputs: dict[str, Any]
 
     @property

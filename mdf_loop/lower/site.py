@@ -35,7 +35,7 @@ class DrawSite:
         self._name = name
 
     def numbers(self, kind: str, shape: Size) -> Symbolic:
-        """Return random numbers of one of the kinds in `streams.KINDS`."""
+        """Return random numbers of one of the kinds in `streams.DISTRIBUTIONS`."""
         with self._b.part(self._name):
             return Symbolic(self._b, draw_numbers(self._b, kind, shape))
 

@@ -28,7 +28,7 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
         parameter_values = [
             parameter.value for parameter in float64_parameters if parameter is not None
         ]
-        shape = size_of(None, *parameter_values) if size is None or variate.rows else ()
+        shape = size_of(None, *parameter_values) if size is None or variate.draws_rows else ()
         shape = shape if size is None else (*size_of(size), *shape)
         samples: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
         return cast(b, samples, b.float_dtype) if samples.dtype == "float64" else samples

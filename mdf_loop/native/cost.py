@@ -14,13 +14,13 @@ from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Value, is_fixe
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import transcendental_work
 from mdf_loop.ops.speeds import (
-    ARITHMETIC,
-    FUNCTION,
-    MOVED,
-    OTHER_OPERATION,
+    ARITHMETIC_COST,
+    FUNCTION_COST,
+    MOVEMENT_COST,
+    OTHER_OPERATION_COST,
     ZERO_COST,
+    LoopCostRule,
     OperationCost,
-    Speed,
 )
 
 CALL_NANOSECONDS, ITERATION_NANOSECONDS = 400.0, 500.0
@@ -83,13 +83,13 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> int:
     return INNER_ITERATIONS if trip is None else max(int(trip.item()), 0)
 
 
-def speed_of(op: Op) -> Speed:
+def speed_of(op: Op) -> LoopCostRule:
     """Return the cost function of an operation: the one in its registry row, or a default for its kind."""
     row = row_of(op.op_type)
-    if row.speed is not None:
-        return row.speed
+    if row.loop_cost is not None:
+        return row.loop_cost
     if row.keeps_order or row.reads_only_shapes:
         return ZERO_COST
     if row.is_elementwise:
-        return FUNCTION if row.work is transcendental_work else ARITHMETIC
-    return OTHER_OPERATION if row.moved_operands is None else MOVED
+        return FUNCTION_COST if row.work is transcendental_work else ARITHMETIC_COST
+    return OTHER_OPERATION_COST if row.moved_operands is None else MOVEMENT_COST

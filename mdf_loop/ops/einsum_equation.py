@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_TERM = r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
-_EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
+_TERM_PATTERN = r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
+_EQUATION_PATTERN = re.compile(rf"{_TERM_PATTERN}(?:,{_TERM_PATTERN})*(?:->{_TERM_PATTERN})?")
 
 
 def equation_fault(attributes: Mapping[str, Any]) -> str:
@@ -24,7 +24,7 @@ def equation_fault(attributes: Mapping[str, Any]) -> str:
     if not isinstance(equation, str):
         return ""
     compact_equation = equation.replace(" ", "")
-    if _EQUATION.fullmatch(compact_equation):
+    if _EQUATION_PATTERN.fullmatch(compact_equation):
         return ""
     operand_terms, _, result_term = compact_equation.partition("->")
     for term in (*operand_terms.split(","), result_term):

@@ -73,7 +73,7 @@ def _selects_numbers(op: Op) -> bool:
     return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
 
 
-ARITHMETIC = (
+ARITHMETIC_ROWS = (
     _numeric_row(name="Add", derivative=slopes.ADD, native_code=exact.binary("fadd", "add")),
     _numeric_row(name="Sub", derivative=slopes.SUB, native_code=exact.binary("fsub", "sub")),
     _numeric_row(name="Mul", derivative=slopes.MUL, native_code=exact.binary("fmul", "mul")),
@@ -175,7 +175,7 @@ ARITHMETIC = (
     _fixed_bits_row(name="BitCast", native_code=exact.bitcast),
 )
 
-ROUNDING = (
+ROUNDING_ROWS = (
     _fixed_bits_row(
         name="Ceil",
         derivative=ZERO_DERIVATIVE,
@@ -196,7 +196,7 @@ ROUNDING = (
     ),
 )
 
-LOGIC = (
+LOGIC_ROWS = (
     *(
         _bool_row(name=name, native_code=exact.bitwise(name.lower()))
         for name in ("And", "Or", "Xor")
@@ -221,7 +221,7 @@ LOGIC = (
     ),
     _fixed_bits_row(
         name="Where",
-        speed=speeds.CHOICE,
+        loop_cost=speeds.CHOICE_COST,
         derivative=slopes.WHERE,
         native_code=exact.where,
         moved_operands=lambda op: (1, 2),
@@ -230,7 +230,7 @@ LOGIC = (
     ),
 )
 
-DTYPES = (
+DTYPE_ROWS = (
     _fixed_bits_row(
         name="Cast",
         converts_text=True,
@@ -260,10 +260,10 @@ DTYPES = (
     ),
 )
 
-ELEMENTARY = (
+ELEMENTARY_ROWS = (
     _transcendental_row(
         name="Exp",
-        speed=speeds.VECTORIZED,
+        loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.EXP,
         native_code=functions.exp,
         has_kernel=known_kernels.all_operands_have(FLOATS),
@@ -295,7 +295,7 @@ ELEMENTARY = (
     _decomposed_row(name="Cosh", derivative=slopes.COSH, decomposition=elementary.cosh),
     _transcendental_row(
         name="Tanh",
-        speed=speeds.VECTORIZED,
+        loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.TANH,
         native_code=functions.tanh,
         has_kernel=known_kernels.all_operands_have(FLOATS),
@@ -305,17 +305,17 @@ ELEMENTARY = (
     _decomposed_row(name="Atanh", derivative=slopes.ATANH, decomposition=elementary.atanh),
     _decomposed_row(
         name="Erf",
-        speed=speeds.VECTORIZED,
+        loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.ERF,
         decomposition=erf.erf,
         meaning=meanings.erf,
     ),
 )
 
-ACTIVATIONS = (
+ACTIVATION_ROWS = (
     _transcendental_row(
         name="Sigmoid",
-        speed=speeds.VECTORIZED,
+        loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.SIGMOID,
         native_code=functions.sigmoid,
         has_kernel=known_kernels.all_operands_have(FLOATS),
@@ -395,4 +395,11 @@ ACTIVATIONS = (
     ),
 )
 
-ROWS = (*ARITHMETIC, *ROUNDING, *LOGIC, *DTYPES, *ELEMENTARY, *ACTIVATIONS)
+ROWS = (
+    *ARITHMETIC_ROWS,
+    *ROUNDING_ROWS,
+    *LOGIC_ROWS,
+    *DTYPE_ROWS,
+    *ELEMENTARY_ROWS,
+    *ACTIVATION_ROWS,
+)

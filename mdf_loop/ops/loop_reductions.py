@@ -59,8 +59,8 @@ def _build_schema(
     )
 
 
-_AXES = defs.OpSchema.Attribute("axes", defs.OpSchema.AttrType.INTS, required=False)
-_KEEPDIMS = _int_attribute("keepdims", 1)
+_AXES_ATTRIBUTE = defs.OpSchema.Attribute("axes", defs.OpSchema.AttrType.INTS, required=False)
+_KEEPDIMS_ATTRIBUTE = _int_attribute("keepdims", 1)
 
 
 def _infer_types(
@@ -118,7 +118,11 @@ _reduction_row = partial(
     batching_rule=batching.reduce,
     has_kernel=known_kernels.all_operands_have(FLOATS),
 )
-_ARG_ATTRIBUTES = (_int_attribute("axis", 0), _KEEPDIMS, _int_attribute("select_last_index", 0))
+_ARG_ATTRIBUTES = (
+    _int_attribute("axis", 0),
+    _KEEPDIMS_ATTRIBUTE,
+    _int_attribute("select_last_index", 0),
+)
 
 
 def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]) -> Row:
@@ -138,7 +142,7 @@ def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]
         batching_rule=batching.apply_along_axis,
         has_kernel=known_kernels.all_operands_have(FLOATS),
         native_array_code=native_arrays,
-        speed=speeds.ARG_EXTREME,
+        loop_cost=speeds.ARG_EXTREME_COST,
         cuda_replacement=without_branch,  # CUDA would copy the condition of a branch to the host.
         onnx_decomposition=partial(extremes.arg_extreme, op_type=op_type),
     )
@@ -147,32 +151,32 @@ def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]
 ROWS = (
     _reduction_row(
         name="OrderedSum",
-        schema=_build_schema("OrderedSum", _AXES, _KEEPDIMS),
+        schema=_build_schema("OrderedSum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),
         meaning=_compute_sum,
         derivative=slopes.SUM,
         cuda_replacement=cuda_replacements.reduce_sum,
         native_array_code=native.total,
-        speed=speeds.ordered_sum_cost,
+        loop_cost=speeds.ordered_sum_cost,
         onnx_decomposition=ordered_sums.ordered_sum,
     ),
     _reduction_row(
         name="ReduceMaximum",
-        schema=_build_schema("ReduceMaximum", _AXES, _KEEPDIMS),
+        schema=_build_schema("ReduceMaximum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),
         meaning=partial(_compute_extreme, True),
         reproducibility=Reproducibility.ONCE,
         derivative=slopes.EXTREME,
         native_array_code=native.largest,
-        speed=speeds.extreme_cost,
+        loop_cost=speeds.extreme_cost,
         onnx_decomposition=partial(extremes.extreme, op_type="ReduceMax"),
     ),
     _reduction_row(
         name="ReduceMinimum",
-        schema=_build_schema("ReduceMinimum", _AXES, _KEEPDIMS),
+        schema=_build_schema("ReduceMinimum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),
         meaning=partial(_compute_extreme, False),
         reproducibility=Reproducibility.ONCE,
         derivative=slopes.EXTREME,
         native_array_code=native.smallest,
-        speed=speeds.extreme_cost,
+        loop_cost=speeds.extreme_cost,
         onnx_decomposition=partial(extremes.extreme, op_type="ReduceMin"),
     ),
     _arg_extreme_row(

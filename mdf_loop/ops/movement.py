@@ -162,7 +162,7 @@ def _has_failing_half_scatter(op: Op) -> bool:
     return first_dtype(op) == "float16" and "reduction" in op.attributes
 
 
-SHAPE_QUERIES = (
+SHAPE_QUERY_ROWS = (
     _nonnegative_row(
         name="Shape",
         reads_only_shapes=True,
@@ -213,7 +213,7 @@ SHAPE_QUERIES = (
     ),
     _copy_row(
         name="Transpose",
-        speed=speeds.TRANSPOSED,
+        loop_cost=speeds.TRANSPOSE_COST,
         derivative=moving.TRANSPOSE,
         native_array_code=shaping.transpose,
         may_fail=never,
@@ -222,7 +222,7 @@ SHAPE_QUERIES = (
     ),
 )
 
-ARRANGING = (
+ARRANGEMENT_ROWS = (
     _copy_row(
         name="Concat",
         derivative=moving.CONCAT,
@@ -298,9 +298,9 @@ ARRANGING = (
     _copy_row(name="ReverseSequence", derivative=moving.SELF_TRANSPOSED),
 )
 
-_VARYING_SHAPE = "the shape of its result would differ from value to value"
+_VARYING_SHAPE_REASON = "the shape of its result would differ from value to value"
 
-SELECTING = (
+SELECTION_ROWS = (
     _indexed_row(
         name="Gather",
         meaning=_gather,
@@ -333,7 +333,7 @@ SELECTING = (
     Row(
         name="ScatterElements",
         has_exact_integers=True,
-        speed=speeds.COPIED,
+        loop_cost=speeds.COPY_COST,
         derivative=choices.SCATTER_ELEMENTS,
         native_array_code=positions.scatter_elements,
         may_fail=has_index_outside,
@@ -346,7 +346,7 @@ SELECTING = (
     Row(
         name="ScatterND",
         has_exact_integers=True,
-        speed=speeds.COPIED,
+        loop_cost=speeds.COPY_COST,
         derivative=choices.SCATTER_ND,
         batching_rule=selection.scatter_nd,
         native_array_code=positions.scatter_nd,
@@ -376,24 +376,24 @@ SELECTING = (
         reproducibility=Reproducibility.ONCE,
         has_exact_integers=True,
         may_fail=never,
-        unbatched_reason=_VARYING_SHAPE,
+        unbatched_reason=_VARYING_SHAPE_REASON,
     ),
     _nonnegative_row(
         name="NonZero",
         may_fail=never,
-        unbatched_reason=_VARYING_SHAPE,
+        unbatched_reason=_VARYING_SHAPE_REASON,
         decomposition=decomposing.nonzero,
     ),
 )
 
-GENERATING = (
+GENERATOR_ROWS = (
     Row(name="Constant", may_fail=never, has_kernel=always, reproducibility=Reproducibility.FIXED),
     Row(
         name="ConstantOfShape",
         reproducibility=Reproducibility.FIXED,
         native_array_code=filling.fill_constant,
         may_fail=unless_values_known(0),
-        unbatched_reason=_VARYING_SHAPE,
+        unbatched_reason=_VARYING_SHAPE_REASON,
     ),
     Row(
         name="Range",
@@ -401,7 +401,7 @@ GENERATING = (
         has_exact_integers=True,  # The kernel adds the step repeatedly, which rounds floats.
         native_array_code=filling.write_range,
         may_fail=unless_values_known(0, 1, 2),
-        unbatched_reason=_VARYING_SHAPE,
+        unbatched_reason=_VARYING_SHAPE_REASON,
     ),
     Row(
         name="EyeLike",
@@ -420,4 +420,4 @@ GENERATING = (
     ),
 )
 
-ROWS = (*SHAPE_QUERIES, *ARRANGING, *SELECTING, *GENERATING)
+ROWS = (*SHAPE_QUERY_ROWS, *ARRANGEMENT_ROWS, *SELECTION_ROWS, *GENERATOR_ROWS)

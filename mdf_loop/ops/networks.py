@@ -42,11 +42,11 @@ def _infer_same_type(
     return [first_type]
 
 
-WINDOWS = (
+WINDOW_ROWS = (
     _rowwise_row(
         name="Conv",
         work=convolution_work,
-        speed=speeds.convolution_cost,
+        loop_cost=speeds.convolution_cost,
         decomposition=convolution.conv,
         # Its sums overflow or not, depending on whether the weights are constant (onnxruntime 1.32).
         wrong_kernel=known_kernels.first_operand_has({"float16"}),
@@ -69,7 +69,7 @@ WINDOWS = (
     Row(name="MaxUnpool", decomposition=selection.max_unpool),
 )
 
-NORMALIZATIONS = (
+NORMALIZATION_ROWS = (
     _rowwise_row(
         name="BatchNormalization",
         decomposition=normalization.batch_normalization,
@@ -80,7 +80,7 @@ NORMALIZATIONS = (
     _rowwise_row(name="LRN", decomposition=normalization.local_response_normalization),
     Row(
         name="LayerNormalization",
-        speed=speeds.NORMALIZATION,
+        loop_cost=speeds.NORMALIZATION_COST,
         may_fail=may_mismatch_unknown_extent,
         batching_rule=reductions.apply_along_axis,
         decomposition=normalization.layer_normalization,
@@ -98,7 +98,7 @@ NORMALIZATIONS = (
 )
 
 
-RECURRENT = (
+RECURRENT_ROWS = (
     Row(name="RNN", decomposition=recurrent.recurrent, meaning=partial(recurrent_meaning, "RNN")),
     # The error at run time is "LSTM operator does not support double yet", and so for GRU.
     Row(
@@ -115,12 +115,12 @@ RECURRENT = (
     ),
 )
 
-LOSSES = (
+LOSS_ROWS = (
     Row(name="NegativeLogLikelihoodLoss", derivative=slopes.LIKELIHOOD_LOSS),
     Row(name="SoftmaxCrossEntropyLoss", derivative=slopes.CROSS_ENTROPY),
 )
 
-IMAGES = (
+IMAGE_ROWS = (
     Row(name="Resize", opset=opset_of_coordinates, decomposition=resize.resize),
     Row(
         name="GridSample",
@@ -135,7 +135,7 @@ IMAGES = (
     Row(name="NonMaxSuppression"),
 )
 
-QUANTIZED = (
+QUANTIZED_ROWS = (
     _quantized_row(name="QuantizeLinear"),
     _quantized_row(name="DequantizeLinear"),
     Row(name="DynamicQuantizeLinear"),
@@ -143,4 +143,11 @@ QUANTIZED = (
     _quantized_row(name="ConvInteger"),
 )
 
-ROWS = (*WINDOWS, *NORMALIZATIONS, *RECURRENT, *LOSSES, *IMAGES, *QUANTIZED)
+ROWS = (
+    *WINDOW_ROWS,
+    *NORMALIZATION_ROWS,
+    *RECURRENT_ROWS,
+    *LOSS_ROWS,
+    *IMAGE_ROWS,
+    *QUANTIZED_ROWS,
+)

@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.decompositions.build_helpers import operand
 
-NOOP_MOVES = ("Identity", "Slice", "Expand")
+NOOP_OPERATORS = ("Identity", "Slice", "Expand")
 """Operations that return their first operand unchanged if they do not move or repeat elements."""
 
 _NEUTRAL_OPERANDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
@@ -21,7 +21,7 @@ _NEUTRAL_OPERANDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
 
 def removable_operand(op: Op, constant_of: Callable[[Value], Array | None]) -> Value | None:
     """Return the operand that ONNX Runtime may substitute for the result of an operation, or None."""
-    if op.op_type in NOOP_MOVES:
+    if op.op_type in NOOP_OPERATORS:
         return operand(op)
     if op.op_type not in _NEUTRAL_OPERANDS:
         return None

@@ -50,8 +50,8 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
     if not signatures:
         raise _unknown_operator_error(op_type)
     matching_schemas = (
-        candidate
-        for candidate, signature_names, max_inputs in signatures
+        onnx_schema
+        for onnx_schema, signature_names, max_inputs in signatures
         if n_inputs <= max_inputs and signature_names.issuperset(names)
     )
     return next(matching_schemas, signatures[0][0])

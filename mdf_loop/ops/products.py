@@ -16,7 +16,7 @@ ROWS = (
     Row(
         name="MatMul",
         has_exact_integers=True,
-        speed=speeds.product_cost,
+        loop_cost=speeds.product_cost,
         derivative=slopes.MATMUL,
         native_array_code=native.matmul,
         may_fail=never,
@@ -31,7 +31,7 @@ ROWS = (
     Row(
         name="Gemm",
         has_exact_integers=True,
-        speed=speeds.product_cost,
+        loop_cost=speeds.product_cost,
         derivative=slopes.GEMM,
         may_fail=never,
         work=product_work,
@@ -41,7 +41,7 @@ ROWS = (
     Row(
         name="Einsum",
         attribute_fault=equation_fault,
-        speed=speeds.product_cost,
+        loop_cost=speeds.product_cost,
         derivative=slopes.EINSUM,
         may_fail=never,
         work=einsum_work,

@@ -34,17 +34,17 @@ def _infer_types(
 
 
 def _compute_numbers(kind: str, counter: Array, key: Array) -> Array:
-    return np.asarray(streams.KINDS[kind](streams.squares(counter, key)))
+    return np.asarray(streams.DISTRIBUTIONS[kind](streams.squares(counter, key)))
 
 
 def _decompose(kind: str, b: Builder, op: Op) -> Value:
     counter, key = (Symbolic(b, operand(op, position)) for position in range(2))
-    random_numbers: Symbolic = streams.KINDS[kind](streams.squares(counter, key))
+    random_numbers: Symbolic = streams.DISTRIBUTIONS[kind](streams.squares(counter, key))
     return random_numbers.value
 
 
 STREAM_DTYPES = {
-    kind: str(draw(np.zeros(0, np.uint64)).dtype) for kind, draw in streams.KINDS.items()
+    kind: str(draw(np.zeros(0, np.uint64)).dtype) for kind, draw in streams.DISTRIBUTIONS.items()
 }
 """Dtypes of random numbers by kind."""
 
@@ -84,7 +84,7 @@ def _infer_draw_types(
     return [(STREAM_DTYPES[attributes["kind"]], tuple(attributes["shape"]))]
 
 
-_DRAW = Row(
+_DRAW_ROW = Row(
     name="Draw",
     schema=defs.OpSchema("Draw", "mdf_loop.noise", 1),
     type_rule=_infer_draw_types,
@@ -93,4 +93,4 @@ _DRAW = Row(
 )
 """Row of `Draw`, the numbers of a site's next turn while a model is read; see `reading.draws`."""
 
-ROWS = (_DRAW, *map(_build_row, STREAM_DTYPES))
+ROWS = (_DRAW_ROW, *map(_build_row, STREAM_DTYPES))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array
 
-Function: TypeAlias = Callable[[Array], Array]
+Activation: TypeAlias = Callable[[Array], Array]
 
 
 def _softplus(x: Array) -> Any:
@@ -42,7 +42,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 class _Layer(Struct, frozen=True):
     """Weights and activation functions of one direction, with zeros for absent biases and peepholes."""
 
-    activations: Sequence[Function]
+    activations: Sequence[Activation]
     input_weights: Array
     recurrent_weights: Array
     input_bias: Array
@@ -96,7 +96,11 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], tuple[str, ...]]] = {
 }
 """Step functions and default activations, by operator."""
 
-_IS_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_IS_BACKWARD_BY_DIRECTION = {
+    "forward": (False,),
+    "reverse": (True,),
+    "bidirectional": (False, True),
+}
 
 
 def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) -> tuple[Array, ...]:
@@ -119,10 +123,12 @@ def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) ->
             array if array is None or k not in (0, 5, 6) else array.swapaxes(0, 1)
             for k, array in enumerate(operands)
         ]
-    directions = _IS_BACKWARD[_decode_text(attributes.get("direction", "forward"))]
-    functions = _read_activations(op_type, attributes, len(directions))
+    directions = _IS_BACKWARD_BY_DIRECTION[_decode_text(attributes.get("direction", "forward"))]
+    activations_by_direction = _read_activations(op_type, attributes, len(directions))
     direction_results = [
-        _compute_direction(op_type, operands, functions[k], k, is_backward, attributes)
+        _compute_direction(
+            op_type, operands, activations_by_direction[k], k, is_backward, attributes
+        )
         for k, is_backward in enumerate(directions)
     ]
     rows = np.stack([direction_result[0] for direction_result in direction_results], axis=1)
@@ -145,7 +151,7 @@ def _decode_text(text: Any) -> str:
 
 def _read_activations(
     op_type: str, attributes: Mapping[str, Any], directions: int
-) -> list[list[Function]]:
+) -> list[list[Activation]]:
     """Return the activation functions of each direction; `clip` bounds gate inputs, not the cell of an LSTM."""
     default_names = _CELLS[op_type][1]
     activation_names = [*(attributes.get("activations") or [*default_names] * directions)]
@@ -153,7 +159,7 @@ def _read_activations(
         [*(attributes.get(f"activation_{parameter_name}") or ())]
         for parameter_name in ("alpha", "beta")
     ]
-    functions = []
+    activations = []
     for position, activation_name in enumerate(map(_decode_text, activation_names)):
         if activation_name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op_type} has no activation '{activation_name}'")
@@ -163,15 +169,16 @@ def _read_activations(
             for explicit_parameters, default in zip(remaining_parameters, defaults, strict=False)
         ]
         limit = attributes.get("clip") if position % len(default_names) < 2 else None
-        functions.append(_bind_activation(function, parameters, limit))
+        activations.append(_bind_activation(function, parameters, limit))
     return [
-        functions[k * len(default_names) : (k + 1) * len(default_names)] for k in range(directions)
+        activations[k * len(default_names) : (k + 1) * len(default_names)]
+        for k in range(directions)
     ]
 
 
 def _bind_activation(
     function: Callable[..., Any], parameters: Sequence[float], limit: float | None
-) -> Function:
+) -> Activation:
     def apply(x: Array) -> Array:
         x = x if limit is None else np.clip(x, -limit, limit)
         return np.asarray(function(x, *(x.dtype.type(number) for number in parameters)), x.dtype)
@@ -182,7 +189,7 @@ def _bind_activation(
 def _compute_direction(
     op_type: str,
     operands: Sequence[Any],
-    functions: Sequence[Function],
+    functions: Sequence[Activation],
     k: int,
     backwards: bool,
     attributes: Mapping[str, Any],

@@ -29,7 +29,7 @@ _reduction_row = partial(
     Row,
     may_fail=unless_values_known(1),
     batching_rule=batching.reduce,
-    speed=speeds.reduction_cost,
+    loop_cost=speeds.reduction_cost,
     newer_encodings=((18, axes_as_operand),),
 )
 _sum_row = partial(
@@ -231,7 +231,7 @@ ROWS = (
     ),
     _axis_row(
         name="Softmax",
-        speed=speeds.SOFTMAX,
+        loop_cost=speeds.SOFTMAX_COST,
         derivative=slopes.SOFTMAX,
         work=transcendental_work,
         decomposition=decomposing.softmax,
@@ -244,7 +244,7 @@ ROWS = (
         wrong_kernel=known_kernels.first_operand_has(
             {"float64"}
         ),  # For infinity the kernel returns -inf, not nan.
-        speed=speeds.SOFTMAX,
+        loop_cost=speeds.SOFTMAX_COST,
         derivative=slopes.LOG_SOFTMAX,
         work=transcendental_work,
         decomposition=decomposing.log_softmax,

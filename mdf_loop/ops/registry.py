@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mdf_loop.ops.batching.scope import BatchScope, Operands
     from mdf_loop.ops.derivatives.rule import Derivative
     from mdf_loop.ops.native.code import Arrays, Cell
-    from mdf_loop.ops.speeds import Speed
+    from mdf_loop.ops.speeds import LoopCostRule
 
 KnownArrays: TypeAlias = Callable[[Value | None], Array | None]
 """Function that returns the array of a value if it is known at compile time, else None."""
@@ -162,7 +162,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         is_random: True if each call draws other random numbers.
         reads_only_shapes: True if it reads only the shapes of its operands.
         work: lower bound of its time without the call, in microseconds.
-        speed: its cost in a loop as machine code and by ONNX Runtime; None for the usual cost of its
+        loop_cost: its cost in a loop as machine code and by ONNX Runtime; None for the usual cost of its
             kind (see `native.cost`).
         has_kernel: True if ONNX Runtime is known to have a correct kernel; else the runtime is probed.
         wrong_kernel: True if ONNX Runtime's kernel loads, but fails or is wrong at run time.
@@ -205,7 +205,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     is_random: bool = False
     reads_only_shapes: bool = False
     work: WorkBound = element_work
-    speed: Speed | None = None
+    loop_cost: LoopCostRule | None = None
     has_kernel: OperationTest = never
     wrong_kernel: OperationTest = never
     needs_narrow_dtype: bool = False

@@ -1,4 +1,4 @@
-"""Cost of operations in a loop, as machine code and by ONNX Runtime's kernels: `Row.speed`.
+"""Cost of operations in a loop, as machine code and by ONNX Runtime's kernels: `Row.loop_cost`.
 
 Nanoseconds besides the call, measured (onnxruntime 1.32, AMD EPYC with
 AVX-512, one core) for arrays of 4096 to 65 536 elements:
@@ -55,7 +55,7 @@ class OperationCost(NamedTuple):
     standard_nanoseconds: float
 
 
-Speed: TypeAlias = Callable[[Op], OperationCost]
+LoopCostRule: TypeAlias = Callable[[Op], OperationCost]
 """Function that returns the cost of an operation as machine code and with ONNX Runtime's kernel."""
 
 Figures: TypeAlias = tuple[float, float, float, float]
@@ -67,31 +67,31 @@ def _scale_figures(op: Op, figures: Figures, count: float) -> OperationCost:
     return OperationCost(figures[dtype_index] * count, figures[2 + dtype_index] * count)
 
 
-def per_element(figures: Figures) -> Speed:
+def per_element(figures: Figures) -> LoopCostRule:
     """Return a cost function with these figures for each element of the results of an operation."""
     return lambda op: _scale_figures(op, figures, count_elements(op.outputs))
 
 
-def per_element_read(figures: Figures) -> Speed:
+def per_element_read(figures: Figures) -> LoopCostRule:
     """Return a cost function with these figures for each element of the first operand of an operation."""
     return lambda op: _scale_figures(
         op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
     )
 
 
-ARITHMETIC = per_element((0.05, 0.09, 0.17, 0.3))
-FUNCTION = per_element((1.2, 1.4, 2.2, 5.0))
-VECTORIZED = per_element((1.1, 1.3, 0.32, 4.0))
-CHOICE = per_element((0.1, 0.15, 2.5, 2.5))
-MOVED = per_element((0.25, 0.5, 0.3, 0.4))
-COPIED = per_element((0.15, 0.33, 0.09, 0.2))
-TRANSPOSED = per_element((1.0, 1.9, 0.35, 2.0))
-SOFTMAX = per_element((0.0, 0.0, 0.5, 5.5))
-NORMALIZATION = per_element((0.0, 0.0, 0.8, 7.0))
-OTHER_OPERATION = per_element((1.5, 1.5, 2.0, 2.0))
+ARITHMETIC_COST = per_element((0.05, 0.09, 0.17, 0.3))
+FUNCTION_COST = per_element((1.2, 1.4, 2.2, 5.0))
+VECTORIZED_COST = per_element((1.1, 1.3, 0.32, 4.0))
+CHOICE_COST = per_element((0.1, 0.15, 2.5, 2.5))
+MOVEMENT_COST = per_element((0.25, 0.5, 0.3, 0.4))
+COPY_COST = per_element((0.15, 0.33, 0.09, 0.2))
+TRANSPOSE_COST = per_element((1.0, 1.9, 0.35, 2.0))
+SOFTMAX_COST = per_element((0.0, 0.0, 0.5, 5.5))
+NORMALIZATION_COST = per_element((0.0, 0.0, 0.8, 7.0))
+OTHER_OPERATION_COST = per_element((1.5, 1.5, 2.0, 2.0))
 ZERO_COST = per_element((0.0, 0.0, 0.0, 0.0))
 
-ARG_EXTREME = per_element_read((5.2, 5.4, 1.0, 1.1))
+ARG_EXTREME_COST = per_element_read((5.2, 5.4, 1.0, 1.1))
 
 _LAST_AXIS_FIGURES, _OTHER_AXES_FIGURES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 

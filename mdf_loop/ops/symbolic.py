@@ -41,11 +41,11 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         """Append the operation of a numpy ufunc, such as that of `x * y`."""
-        if ufunc not in _OPERATIONS or method != "__call__" or options:
+        if ufunc not in _OPERATION_BY_UFUNC or method != "__call__" or options:
             return NotImplemented
         if ufunc is np.multiply and any(isinstance(x, float) and x == 1.0 for x in operands):
             return self  # The product is exact.
-        op_type, attributes = _OPERATIONS[ufunc]
+        op_type, attributes = _OPERATION_BY_UFUNC[ufunc]
         return Symbolic(
             self.b, self.b.op(op_type, *_same_dtype_values(self.b, operands), **attributes)
         )
@@ -58,12 +58,12 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
         options: Mapping[str, Any],
     ) -> Any:
         """Append the operations of a numpy function, such as `numpy.where(c, x, y)`."""
-        if function not in _FUNCTIONS:
+        if function not in _BUILDER_BY_FUNCTION:
             return NotImplemented
-        return Symbolic(self.b, _FUNCTIONS[function](self.b, *operands, **options))
+        return Symbolic(self.b, _BUILDER_BY_FUNCTION[function](self.b, *operands, **options))
 
 
-_OPERATIONS: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
+_OPERATION_BY_UFUNC: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
     np.add: ("Add", {}),
     np.subtract: ("Sub", {}),
     np.multiply: ("Mul", {}),
@@ -102,7 +102,7 @@ def _expand_dims(b: Builder, x: Symbolic, axis: int) -> Value:
     return b.op("Unsqueeze", x.value, ints(b, axis))
 
 
-_FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Value]] = {
+_BUILDER_BY_FUNCTION: Mapping[Callable[..., Any], Callable[..., Value]] = {
     np.where: _where,
     np.take: _take,
     np.expand_dims: _expand_dims,

@@ -92,7 +92,7 @@ def _insert_evaluable_loop(
                     for result_name in result_names
                 }
             )
-        elif reference is not None and reference.loop == loop_id:
+        elif reference is not None and reference.loop_id == loop_id:
             table[name] = EvaluableReference(loop, reference.key)
         else:
             table[name] = evaluable
@@ -114,7 +114,7 @@ class EvaluableLoop:
 class EvaluableLoopParameter(EvaluableLoop):
     """Loop parameter of a node, which may have an initial value and conditions on its result."""
 
-    _RESULT = "result of the loop"
+    _RESULT_NAME = "result of the loop"
 
     def __init__(self, call: LoopCall, engine: Any, verbose: bool | None) -> None:
         from modeci_mdf.mdf import Parameter
@@ -122,7 +122,7 @@ class EvaluableLoopParameter(EvaluableLoop):
         super().__init__(call)
         self.parameter = Parameter(
             id=call.item.id,
-            value=self._RESULT,
+            value=self._RESULT_NAME,
             default_initial_value=call.item.default_initial_value,
             conditions=call.item.conditions,
         )
@@ -138,7 +138,7 @@ class EvaluableLoopParameter(EvaluableLoop):
         """Run the loop on the node's current values, then apply the conditions of the parameter."""
         loop_result = super().evaluate(parameters)
         if self.parameter.conditions:
-            values = {**parameters, self._RESULT: loop_result}
+            values = {**parameters, self._RESULT_NAME: loop_result}
             self.curr_value = self._evaluable.evaluate(values, *args, **kwargs)
         return self.curr_value
 

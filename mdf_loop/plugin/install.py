@@ -31,11 +31,11 @@ _patched_modules: set[str] = set()
 
 def register() -> None:
     """Register `onnx::Loop` in modeci_mdf's engine. A second call changes nothing."""
-    for name in _PATCHES:
+    for name in _PATCH_BY_MODULE:
         if name in sys.modules:
             # import_module waits for an import in another thread.
             _patch(importlib.import_module(name))
-    if _PATCHES.keys() - _patched_modules and not any(
+    if _PATCH_BY_MODULE.keys() - _patched_modules and not any(
         isinstance(meta_finder, _Finder) for meta_finder in sys.meta_path
     ):
         sys.meta_path.insert(0, _Finder())
@@ -61,7 +61,7 @@ class _Finder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of a module to patch, or None for any other module."""
-        if fullname not in _PATCHES or fullname in _patched_modules:
+        if fullname not in _PATCH_BY_MODULE or fullname in _patched_modules:
             return None
         spec = self._spec_of_later_finders(fullname, path, target)
         if spec is None or spec.loader is None:
@@ -99,9 +99,9 @@ def _patch(module: ModuleType) -> None:
     """Patch a module of modeci_mdf once, and remove the finder after the last module."""
     if module.__name__ in _patched_modules:
         return
-    _PATCHES[module.__name__](module)
+    _PATCH_BY_MODULE[module.__name__](module)
     _patched_modules.add(module.__name__)
-    if _patched_modules == _PATCHES.keys():
+    if _patched_modules == _PATCH_BY_MODULE.keys():
         _remove_finder()
 
 
@@ -138,7 +138,7 @@ def _patch_engine(engine: Any) -> None:
     _patch_attribute(engine, function_name, accept_any_names(getattr(engine, function_name)))
 
 
-_PATCHES: dict[str, Callable[[Any], None]] = {
+_PATCH_BY_MODULE: dict[str, Callable[[Any], None]] = {
     "modeci_mdf.mdf": _patch_model,
     "modeci_mdf.execution_engine": _patch_engine,
 }

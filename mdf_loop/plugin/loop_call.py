@@ -56,13 +56,13 @@ class _CompiledLoop(Struct, frozen=True):
         n_results: Number of results.
         sources: Source of each input: the name of a value, and the positions of a part of the value (`x`,
             `x[0]`, `x[0][1]`).
-        floats: Names of the integer values that are converted to floats.
+        float_names: Names of the integer values that are converted to floats.
     """
 
     session: Runnable
     n_results: int
     sources: Mapping[str, tuple[str, tuple[int, ...]]]
-    floats: frozenset[str]
+    float_names: frozenset[str]
 
 
 class LoopCall:
@@ -114,7 +114,9 @@ class LoopCall:
                 return self._counts.get(entry.owner_name, np.array(0))
         source_name, positions = compiled.sources[entry.value.name]
         value = (
-            float(values[source_name]) if source_name in compiled.floats else values[source_name]
+            float(values[source_name])
+            if source_name in compiled.float_names
+            else values[source_name]
         )
         return to_array(select_part(value, positions), source_name)
 
@@ -191,10 +193,12 @@ class _Inputs:
         sources: Source of each input, as in `_CompiledLoop`.
     """
 
-    def __init__(self, b: ModelBuilder, values: Mapping[str, Any], floats: frozenset[str]) -> None:
+    def __init__(
+        self, b: ModelBuilder, values: Mapping[str, Any], float_names: frozenset[str]
+    ) -> None:
         self.b = b
         self.values = values
-        self.floats = floats
+        self.float_names = float_names
         self.names_read: dict[str, None] = {}
         self.entries: list[Input] = []
         self.sources: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -224,7 +228,7 @@ class _Inputs:
                 self._create(name, tuple_part, (*positions, k))
                 for k, tuple_part in enumerate(value)
             )
-        array = to_array(float(value) if name in self.floats else value, name)
+        array = to_array(float(value) if name in self.float_names else value, name)
         input_label = name + "".join(f"[{k}]" for k in positions)
         input_value = self.b.new(str(array.dtype), array.shape, input_label)
         self.entries.append(Input(input_value))

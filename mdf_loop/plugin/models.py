@@ -126,11 +126,15 @@ def _graphs_of_models_with(node: Any, models: Iterable[Any]) -> list[dict[str, A
 
 def _contains_node(graph: Any, node: Any) -> bool:
     """Return True if a graph contains this node object."""
-    return any(candidate is node for candidate in graph.nodes)
+    return any(graph_node is node for graph_node in graph.nodes)
 
 
 def _unregistered_models() -> list[Any]:
     """Return the existing models that were created before `register()`."""
     from modeci_mdf.mdf import Model
 
-    return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), Model)]
+    return [
+        collected_object
+        for collected_object in gc.get_objects()
+        if issubclass(type(collected_object), Model)
+    ]

@@ -32,7 +32,7 @@ from mdf_loop.reading.parameters import condition_fields
 class Reference(Struct, frozen=True):
     """Reference to a loop's result in an expression: `loop.iterations` or `loop[0]`."""
 
-    loop: str
+    loop_id: str
     key: str | int
 
 
@@ -76,7 +76,7 @@ def _replace_loops_by_constants(
             yield item
             continue
         reference_names = (
-            name for name, reference in references.items() if reference.loop == item.id
+            name for name, reference in references.items() if reference.loop_id == item.id
         )
         for name in (item.id, *reference_names):
             yield type(item)(id=name, value="0")

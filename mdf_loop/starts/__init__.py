@@ -10,14 +10,14 @@ from msgspec import Struct
 class StarterModel(Struct, frozen=True):
     """Template model: its kind, a description, and the command-line arguments of a first run."""
 
-    kind: str
-    about: str
-    run: str
+    model_kind: str
+    description: str
+    run_arguments: str
 
     @property
     def path(self) -> Path:
         """Path of the MDF file."""
-        return Path(__file__).parent / f"{self.kind}.yaml"
+        return Path(__file__).parent / f"{self.model_kind}.yaml"
 
 
 STARTS = (

@@ -107,13 +107,13 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     run_letter = next((letter for letter in string.ascii_letters if letter not in equation), None)
     if run_letter is None:
         raise batching_error(op, "no letter is left for their axis")
-    terms = [
+    batched_terms = [
         run_letter + operand_term if x.is_batched else operand_term
         for operand_term, x in zip(
             operand_terms.split(","), present_operands(operands), strict=True
         )
     ]
-    equation = f"{','.join(terms)}->{run_letter}{result_term}"
+    equation = f"{','.join(batched_terms)}->{run_letter}{result_term}"
     return scope.apply(op, *(x.value for x in present_operands(operands)), equation=equation)
 
 

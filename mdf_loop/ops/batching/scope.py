@@ -105,14 +105,14 @@ class BatchScope(Struct):
         aligned_operand = self.align_rank(x, len(target_extents))
 
         def expand(b: Builder) -> Value:
-            expanded = b.op(
+            expanded_value = b.op(
                 "Expand",
                 aligned_operand,
                 b.op("Concat", self.run_count(), ints(b, *target_extents), axis=0),
             )
             # ONNX cannot infer these names.
-            typed_value = replace(expanded, shape=(self.run_axis, *(shape or ())))
-            b.ops[-1] = substitute(b.ops[-1], {expanded: typed_value})
+            typed_value = replace(expanded_value, shape=(self.run_axis, *(shape or ())))
+            b.ops[-1] = substitute(b.ops[-1], {expanded_value: typed_value})
             return typed_value
 
         return self._build_once(x, ("expanded", *target_extents), expand)

@@ -65,10 +65,10 @@ def _float_mod(b: Builder, op: Op) -> Value:
 
 NEGATIVE_POWER = "whole numbers cannot be raised to negative whole powers"
 
-_SQUARED_BITS = 6
+_LOW_EXPONENT_BITS = 6
 """Number of low bits of an exponent that repeated squaring handles; a series handles the higher bits."""
 
-_SERIES_TERMS = 7
+_SERIES_TERM_COUNT = 7
 """Number of terms of `(1 + 256 a) ** q` that may differ from 0 modulo 2**64."""
 
 
@@ -94,18 +94,18 @@ def _build_power(b: Builder, x: Value, n: Value) -> Value:
     lowest six bits of the exponent. The blocks of 64 above them are handled at once: n = 64 q + r,
     x ** n = x ** r * (x ** 64) ** q.
     """
-    one, two, block_size = (constant_like(b, k, x) for k in (1, 2, 2**_SQUARED_BITS))
+    one, two, block_size = (constant_like(b, k, x) for k in (1, 2, 2**_LOW_EXPONENT_BITS))
     int64_exponent = cast(b, n, "int64")
     if n.dtype == "uint64":  # uint64 exceeds the range of int64.
         shifted_exponent = b.op(
-            "BitShift", n, b.constant(np.array(_SQUARED_BITS, np.uint64)), direction="RIGHT"
+            "BitShift", n, b.constant(np.array(_LOW_EXPONENT_BITS, np.uint64)), direction="RIGHT"
         )
         blocks = cast(b, shifted_exponent, "int64")
     else:
         blocks = b.op("Div", int64_exponent, block_size)
     low_exponent = b.op("Sub", int64_exponent, b.op("Mul", blocks, block_size))
     product, square = one, x
-    for _ in range(_SQUARED_BITS):
+    for _ in range(_LOW_EXPONENT_BITS):
         is_odd = b.op("Equal", b.op("Mod", low_exponent, two), one)
         factor = b.op("Where", is_odd, square, one)
         product = factor if product is one else b.op("Mul", product, factor)
@@ -130,7 +130,7 @@ def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
     zero, one, two = (constant_like(b, k, q) for k in (0, 1, 2))
     a = b.op("Div", b.op("Sub", power64, one), constant_like(b, 256, q))
     series = one
-    for k in range(_SERIES_TERMS, 0, -1):
+    for k in range(_SERIES_TERM_COUNT, 0, -1):
         power_of_two = k & -k
         coefficient = 256 // power_of_two * pow(k // power_of_two, -1, 2**64) % 2**64
         factor = b.constant(np.array(coefficient, np.uint64).view(np.int64))

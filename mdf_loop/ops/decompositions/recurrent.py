@@ -139,8 +139,8 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
     c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
     """
     f, g, h = weights.activations
-    hidden, cell = states
-    gates = b.op("Add", x, b.op("MatMul", hidden, weights.recurrent_weights))
+    hidden_state, cell_state = states
+    gates = b.op("Add", x, b.op("MatMul", hidden_state, weights.recurrent_weights))
     input_sum, output_sum, forget_sum, candidate_sum = _split_last_axis(b, gates, 4)
 
     def gate(value: Value, position: int, memory: Value) -> Value:
@@ -148,13 +148,15 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
             value = b.op("Add", value, b.op("Mul", weights.peepholes[position], memory))
         return f(b, value)
 
-    input_gate = gate(input_sum, 0, cell)
+    input_gate = gate(input_sum, 0, cell_state)
     if attribute(op, "input_forget"):
         forget_gate = b.op("Sub", constant_like(b, 1, x), input_gate)
     else:
-        forget_gate = gate(forget_sum, 2, cell)
-    cell = b.op("Add", b.op("Mul", forget_gate, cell), b.op("Mul", input_gate, g(b, candidate_sum)))
-    return [b.op("Mul", gate(output_sum, 1, cell), h(b, cell)), cell]
+        forget_gate = gate(forget_sum, 2, cell_state)
+    cell_state = b.op(
+        "Add", b.op("Mul", forget_gate, cell_state), b.op("Mul", input_gate, g(b, candidate_sum))
+    )
+    return [b.op("Mul", gate(output_sum, 1, cell_state), h(b, cell_state)), cell_state]
 
 
 def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
@@ -163,26 +165,30 @@ def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
     With `linear_before_reset` the reset multiplies after the product: `r * (h R_h' + b_h)`.
     """
     f, g = weights.activations
-    hidden, split_sizes = states[0], ints(b, 2 * weights.hidden_size, weights.hidden_size)
+    hidden_state, split_sizes = states[0], ints(b, 2 * weights.hidden_size, weights.hidden_size)
     gate_sums, candidate_sum = b.multi("Split", x, split_sizes, n_outputs=2, axis=-1)
-    recurrent_gates = b.op("MatMul", hidden, weights.recurrent_weights)
+    recurrent_gates = b.op("MatMul", hidden_state, weights.recurrent_weights)
     if weights.candidate_weights is None:
         recurrent_gates = (
             recurrent_gates
             if weights.late_bias is None
             else b.op("Add", recurrent_gates, weights.late_bias)
         )
-        recurrent_gates, recurrent_new = b.multi(
+        recurrent_gates, recurrent_candidate = b.multi(
             "Split", recurrent_gates, split_sizes, n_outputs=2, axis=-1
         )
     update_gate, reset_gate = _split_last_axis(b, f(b, b.op("Add", gate_sums, recurrent_gates)), 2)
     if weights.candidate_weights is None:
-        memory = b.op("Mul", reset_gate, recurrent_new)
+        memory = b.op("Mul", reset_gate, recurrent_candidate)
     else:
-        memory = b.op("MatMul", b.op("Mul", reset_gate, hidden), weights.candidate_weights)
-    candidate = g(b, b.op("Add", candidate_sum, memory))
+        memory = b.op("MatMul", b.op("Mul", reset_gate, hidden_state), weights.candidate_weights)
+    candidate_state = g(b, b.op("Add", candidate_sum, memory))
     complement = b.op("Sub", constant_like(b, 1, x), update_gate)
-    return [b.op("Add", b.op("Mul", complement, candidate), b.op("Mul", update_gate, hidden))]
+    return [
+        b.op(
+            "Add", b.op("Mul", complement, candidate_state), b.op("Mul", update_gate, hidden_state)
+        )
+    ]
 
 
 _Cell: TypeAlias = "Callable[[Builder, Op, _Weights, Value, list[Value]], list[Value]]"
@@ -194,7 +200,11 @@ _CELLS: dict[str, tuple[_Cell, tuple[str, ...], int]] = {
 }
 """Step functions, default activations and numbers of gates, by operator."""
 
-_IS_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_IS_BACKWARD_BY_DIRECTION = {
+    "forward": (False,),
+    "reverse": (True,),
+    "bidirectional": (False, True),
+}
 
 
 # --- the loop over time -----------------------------------------------------------------------
@@ -208,10 +218,10 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
     is_batch_first = bool(attribute(op, "layout"))
     x = operand(op)
     x = b.op("Transpose", x, perm=(1, 0, 2)) if is_batch_first else x
-    directions = _IS_BACKWARD[attribute(op, "direction")]
-    functions = _read_activations(op, _CELLS[op.op_type][1], len(directions))
+    directions = _IS_BACKWARD_BY_DIRECTION[attribute(op, "direction")]
+    activations_by_direction = _read_activations(op, _CELLS[op.op_type][1], len(directions))
     direction_results = [
-        _build_direction(b, op, x, k, is_backward, functions[k])
+        _build_direction(b, op, x, k, is_backward, activations_by_direction[k])
         for k, is_backward in enumerate(directions)
     ]
     joined_results = []
@@ -260,14 +270,19 @@ def _prepare_direction(
 ) -> tuple[Value, _Weights]:
     """Build `x W' + biases` for all time steps at once, and the weights that the steps of the time loop read."""
     direction_index = b.constant(np.array(k))
-    w, r = (b.op("Gather", operand(op, position), direction_index, axis=0) for position in (1, 2))
-    input_products = b.op("MatMul", x, b.op("Transpose", w, perm=(1, 0)))
-    recurrent_weights, hidden = b.op("Transpose", r, perm=(1, 0)), _hidden_size(op)
+    input_weights, stored_recurrent_weights = (
+        b.op("Gather", operand(op, position), direction_index, axis=0) for position in (1, 2)
+    )
+    input_products = b.op("MatMul", x, b.op("Transpose", input_weights, perm=(1, 0)))
+    recurrent_weights, hidden_size = (
+        b.op("Transpose", stored_recurrent_weights, perm=(1, 0)),
+        _hidden_size(op),
+    )
     resets_before_product = op.op_type == "GRU" and not attribute(op, "linear_before_reset")
-    candidate, late_bias = None, None
+    candidate_weights, late_bias = None, None
     if resets_before_product:
-        split_sizes = ints(b, 2 * hidden, hidden)
-        recurrent_weights, candidate = b.multi(
+        split_sizes = ints(b, 2 * hidden_size, hidden_size)
+        recurrent_weights, candidate_weights = b.multi(
             "Split", recurrent_weights, split_sizes, n_outputs=2, axis=-1
         )
     biases, peepholes = optional_operand(op, 3), optional_operand(op, 7)
@@ -284,7 +299,7 @@ def _prepare_direction(
         else _split_last_axis(b, b.op("Gather", peepholes, direction_index, axis=0), 3)
     )
     return input_products, _Weights(
-        functions, recurrent_weights, candidate, late_bias, direction_peepholes, hidden
+        functions, recurrent_weights, candidate_weights, late_bias, direction_peepholes, hidden_size
     )
 
 

@@ -81,7 +81,7 @@ def _resize_axis(b: Builder, x: Value, axis: int, weights: Array) -> Value:
     return weighted_sum
 
 
-_EXACT_IN_FLOAT64 = frozenset(
+_OPERATORS_EXACT_IN_FLOAT64 = frozenset(
     ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float64")
 )
 
@@ -95,7 +95,9 @@ def grid_sample(b: Builder, op: Op) -> Value:
     x, grid = operand(op), operand(op, 1)
     attributes = general_mode_names(op)[1]
     is_float = np.dtype(x.dtype).kind == "f"
-    if x.dtype not in _EXACT_IN_FLOAT64 or not (is_float or attributes["mode"] == "nearest"):
+    if x.dtype not in _OPERATORS_EXACT_IN_FLOAT64 or not (
+        is_float or attributes["mode"] == "nearest"
+    ):
         raise UnsupportedError(
             f"ONNX Runtime has no {x.dtype} kernel for onnx::GridSample",
             hint="cast x to float64 before it",

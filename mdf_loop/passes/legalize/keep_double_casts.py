@@ -30,7 +30,7 @@ from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ir.types import kind_of, numpy_dtype
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.ops.noop_elimination import NOOP_MOVES, removable_operand
+from mdf_loop.ops.noop_elimination import NOOP_OPERATORS, removable_operand
 from mdf_loop.passes.rewrite import rewrite
 
 _REMOVED_DTYPES = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
@@ -61,7 +61,7 @@ class _CastSeparator:
             return None
         *move_ops, first_cast = ops_from_cast
         source, middle_dtype = operand(first_cast), first_cast.outputs[0].dtype
-        is_only_moved = all(move_op.op_type in NOOP_MOVES for move_op in move_ops)
+        is_only_moved = all(move_op.op_type in NOOP_OPERATORS for move_op in move_ops)
         if (
             is_only_moved
             and source.dtype == op.outputs[0].dtype

@@ -23,7 +23,9 @@ def make_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, 
 
 def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
     """Return the objective terms of losses, without factors, for one program that computes all rows."""
-    return tuple(Term(names[loss.output], loss.word, term_index=k) for k, loss in enumerate(losses))
+    return tuple(
+        Term(names[loss.output], loss.term_kind, term_index=k) for k, loss in enumerate(losses)
+    )
 
 
 class Data(Struct, frozen=True):
@@ -94,7 +96,7 @@ def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -
     )
     if not has_output_shape:
         raise InputError(
-            f"the data of {loss.word} of '{loss.output}' have shape {list(array.shape)}, "
+            f"the data of {loss.term_kind} of '{loss.output}' have shape {list(array.shape)}, "
             f"but the output has {list(shape)}",
             hint="give a number for each element of the output"
             + " at each step" * (steps is not None),

@@ -40,7 +40,7 @@ class TrialStatistics:
         self._member_count: int | None = None
         self._groups: dict[_GroupKey, dict[str, Reduction]] = {}
         requested_statistics = {
-            f"{name}.{statistic.word}": (name, statistic)
+            f"{name}.{statistic.name}": (name, statistic)
             for name, statistics in over_trials.statistics.items()
             for statistic in statistics
         }
@@ -162,7 +162,7 @@ def _accumulator_factory(statistic: Statistic) -> Any:
     Raises:
         InputError: The statistic is unknown, or its parameters are invalid.
     """
-    statistic_name, parameters = statistic.word, statistic.numbers
+    statistic_name, parameters = statistic.name, statistic.numbers
     if statistic_name in STATISTICS and not parameters:
         return STATISTICS[statistic_name]
     if statistic_name not in PARAMETER_STATISTICS:
