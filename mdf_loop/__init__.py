@@ -123,9 +123,9 @@ def __getattr__(name: str) -> Any:
         raise ImportError(f"'mdf_loop.{name}' is now 'mdf_loop.{_NEW_NAME_BY_OLD[name]}'")
     if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'mdf_loop' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_MODULE_BY_NAME[name]), name)
-    globals()[name] = value
-    return value
+    public_object = getattr(importlib.import_module(_MODULE_BY_NAME[name]), name)
+    globals()[name] = public_object
+    return public_object
 
 
 register()

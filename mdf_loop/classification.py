@@ -186,7 +186,11 @@ class _Sources:
             program_input.value: _describe_input(program_input, states)
             for program_input in program.inputs
         }
-        self.states = {entry.value for entry in program.inputs if entry.role is InputRole.STATE}
+        self.states = {
+            program_input.value
+            for program_input in program.inputs
+            if program_input.role is InputRole.STATE
+        }
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
         self.producers: dict[Value, Operation] = {}

@@ -28,9 +28,9 @@ MIN_DEFAULT_BYTES = 10**9
 """Least default limit in bytes, even on a machine with less memory."""
 
 _BYTES_PER_UNIT = {"": 1, "b": 1} | {
-    f"{unit_prefix}{unit_suffix}": base**power
+    f"{unit_prefix}{unit_suffix}": unit_base**power
     for power, unit_prefix in enumerate("kmgt", start=1)
-    for unit_suffix, base in (("", 1000), ("b", 1000), ("ib", 1024))
+    for unit_suffix, unit_base in (("", 1000), ("b", 1000), ("ib", 1024))
 }
 _SIZE_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(b?|[kmgt](?:i?b)?)", re.ASCII)
 _HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"

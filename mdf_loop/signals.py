@@ -411,9 +411,9 @@ def _replace_wakeup_fd(own: int, other: int) -> None:
 def reasons_in(data: bytes) -> set[StopReason]:
     """Return the stop reasons of received signal numbers. Omit signals that the program itself handles."""
     return {
-        REASONS[number]
-        for number in data
-        if number in REASONS and signal.getsignal(number) is _handle
+        REASONS[signal_number]
+        for signal_number in data
+        if signal_number in REASONS and signal.getsignal(signal_number) is _handle
     }
 
 

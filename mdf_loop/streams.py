@@ -111,8 +111,10 @@ def _inverse(twice: Any) -> Any:
     root = (2.0 - twice) * twice
     for _ in range(4):
         root = np.sqrt(root)
-    w = root * SCALE + SHIFT
-    return (twice - 1.0) * (polynomial(w, HALF_NUMERATOR) / polynomial(w, DENOMINATOR))
+    scaled_root = root * SCALE + SHIFT
+    return (twice - 1.0) * (
+        polynomial(scaled_root, HALF_NUMERATOR) / polynomial(scaled_root, DENOMINATOR)
+    )
 
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
@@ -139,8 +141,10 @@ def exponential(uniforms: Any) -> Any:
     root = _cast(uniforms, np.float64)
     for _ in range(SQUARE_ROOT_COUNT):
         root = np.sqrt(root)
-    t = (1.0 - root) / (root + 1.0)
-    return polynomial(t * t, ATANH_COEFFICIENTS) * (t * 2.0 ** (SQUARE_ROOT_COUNT + 1))
+    atanh_argument = (1.0 - root) / (root + 1.0)
+    return polynomial(atanh_argument * atanh_argument, ATANH_COEFFICIENTS) * (
+        atanh_argument * 2.0 ** (SQUARE_ROOT_COUNT + 1)
+    )
 
 
 DISTRIBUTIONS: dict[str, Callable[[Any], Any]] = {

@@ -155,7 +155,7 @@ def _parse_statistics(name: str, argument: Any) -> Iterator[Statistic]:
             )
             number_array = np.asarray(statistic_numbers, dtype=object).ravel()
             if not number_array.size or not all(
-                isinstance(number, int | float | np.number) for number in number_array
+                isinstance(element, int | float | np.number) for element in number_array
             ):
                 raise InputError(
                     f"{statistic_name} over trials of '{name}' are no numbers: {statistic_numbers!r}"[

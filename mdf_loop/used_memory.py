@@ -39,7 +39,10 @@ class _PooledMemory:
 
     def __del__(self, pool: deque[npt.NDArray[np.uint8]] = _POOL) -> None:
         memory = self._memory
-        if sum(each.nbytes for each in tuple(pool)) + memory.nbytes <= MAX_POOL_BYTES:
+        if (
+            sum(pooled_memory.nbytes for pooled_memory in tuple(pool)) + memory.nbytes
+            <= MAX_POOL_BYTES
+        ):
             pool.append(memory)
 
 
@@ -49,14 +52,14 @@ def pooled_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[An
     Raises:
         MemoryError, ValueError: The array is too large.
     """
-    size = math.prod(shape) * dtype.itemsize
-    if not MIN_POOLED_BYTES <= size <= MAX_POOL_BYTES or dtype.hasobject:
+    byte_count = math.prod(shape) * dtype.itemsize
+    if not MIN_POOLED_BYTES <= byte_count <= MAX_POOL_BYTES or dtype.hasobject:
         return np.empty(shape, dtype)
-    memory = _take_from_pool(size + _CACHE_LINE_BYTES)
+    memory = _take_from_pool(byte_count + _CACHE_LINE_BYTES)
     if memory is None:
         free_pool()
-        memory = np.empty(size + _CACHE_LINE_BYTES, np.uint8)
-    return np.asarray(_PooledMemory(memory, size)).view(dtype).reshape(shape)
+        memory = np.empty(byte_count + _CACHE_LINE_BYTES, np.uint8)
+    return np.asarray(_PooledMemory(memory, byte_count)).view(dtype).reshape(shape)
 
 
 def _take_from_pool(size: int) -> npt.NDArray[np.uint8] | None:
@@ -74,6 +77,6 @@ def _take_from_pool(size: int) -> npt.NDArray[np.uint8] | None:
 
 def free_pool() -> bool:
     """Free the pool, and return True if it contained memory."""
-    something = bool(_POOL)
+    has_memory = bool(_POOL)
     _POOL.clear()
-    return something
+    return has_memory

@@ -46,10 +46,10 @@ MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE = 1e-3, 1e9
 
 
 def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) -> tuple[Any, Any]:
-    """Return gamma numbers `x * exp(-s)` as x and s, since numbers of small shapes may underflow.
+    """Return gamma numbers `x * exp(-exponent)` as x and exponent, since numbers of small shapes may underflow.
 
     For a shape below 6, x is a number of shape a + 6. A factor `u**(1/a)` reduces the shape from a + 1 to
-    a. Six such factors give `s`, a sum of exponential numbers.
+    a. Six such factors give the exponent, a sum of exponential numbers.
 
     Args:
         site: Call site of the draw.

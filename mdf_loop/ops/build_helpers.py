@@ -108,7 +108,7 @@ def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Val
         return b.op("Size", value)
     counted_axes = range(rank(value)) if axes is None else axes
     counted_extents = [None if value.shape is None else value.shape[axis] for axis in counted_axes]
-    known_extents = [length for length in counted_extents if isinstance(length, int)]
+    known_extents = [extent for extent in counted_extents if isinstance(extent, int)]
     if len(known_extents) == len(counted_extents):
         return scalar(b, math.prod(known_extents), "int64")
     runtime_extents = b.op("Gather", b.op("Shape", value), ints(b, *counted_axes), axis=0)

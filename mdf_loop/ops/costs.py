@@ -25,8 +25,8 @@ def transcendental_work(op: Op) -> float:
 
 def product_work(op: Op) -> float:
     """Return the microseconds of a matrix product, with one row-by-column product per element."""
-    length = _known_extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
-    return _MULTIPLICATION_MICROSECONDS * length * count_elements(op.outputs)
+    inner_extent = _known_extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
+    return _MULTIPLICATION_MICROSECONDS * inner_extent * count_elements(op.outputs)
 
 
 def convolution_work(op: Op) -> float:

@@ -64,7 +64,7 @@ def _infer_types(
     node = node_of(
         op_type, [input_type is not None for input_type in inputs], n_outputs, all_attributes
     )
-    types = {
+    type_protos = {
         f"i{k}": type_proto(*input_type)
         for k, input_type in enumerate(inputs)
         if input_type is not None
@@ -74,7 +74,7 @@ def _infer_types(
         protos = shape_inference.infer_node_outputs(
             schema_at(op_type, opset),
             node,
-            types,
+            type_protos,
             constant_tensors,
             None,
             [helper.make_opsetid("", opset)],

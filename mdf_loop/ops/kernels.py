@@ -84,7 +84,7 @@ def _serialize_model(
     attributes: Mapping[str, Any],
     opset: int,
 ) -> bytes:
-    types = {
+    value_infos = {
         name: helper.make_value_info(name, type_proto(dtype))
         for name, dtype in chain(
             ((f"i{k}", dtype) for k, dtype in enumerate(inputs) if dtype is not None),
@@ -95,9 +95,11 @@ def _serialize_model(
     output_names = [f"o{k}" for k, _ in enumerate(outputs)]
     node = helper.make_node(op_type, input_names, output_names)
     node.attribute.extend(onnx_schema.attribute_protos(op_type, attributes))
-    graph_inputs = [types[name] for name in input_names if name]
-    graph = helper.make_graph([node], "probe", graph_inputs, [types[name] for name in output_names])
-    imports = [helper.make_opsetid("", opset)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version(opset))
+    graph_inputs = [value_infos[name] for name in input_names if name]
+    graph = helper.make_graph(
+        [node], "probe", graph_inputs, [value_infos[name] for name in output_names]
+    )
+    opset_imports = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opset_imports, ir_version=ir_version(opset))
     serialized_model: bytes = model.SerializeToString()
     return serialized_model

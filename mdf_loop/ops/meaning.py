@@ -44,11 +44,13 @@ def evaluate(
             ]
         if fault := row_of(op_type).operand_fault(arrays, attributes):
             raise OperandError(fault)
-        types = tuple(
+        operand_types = tuple(
             None if array is None else (dtype_name(array), np.shape(array)) for array in arrays
         )
-        opset = opset_of(op_type, types, attributes)
-        dtypes = tuple(None if operand_type is None else operand_type[0] for operand_type in types)
+        opset = opset_of(op_type, operand_types, attributes)
+        dtypes = tuple(
+            None if operand_type is None else operand_type[0] for operand_type in operand_types
+        )
         serialized_node = (
             _serialize_node(op_type, dtypes, n_outputs, attributes) if attributes else b""
         )
@@ -104,11 +106,11 @@ def _load_reference_function(
     ]
     outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
     graph = helper.make_graph([node], op_type, inputs, outputs)
-    imports = [helper.make_opsetid("", opset)]
+    opset_imports = [helper.make_opsetid("", opset)]
     (reference_node,) = ReferenceEvaluator(
-        helper.make_model(graph, opset_imports=imports)
+        helper.make_model(graph, opset_imports=opset_imports)
     ).rt_nodes_
-    for name, value in exact_attributes:
-        setattr(reference_node, name, value)
+    for name, exact_number in exact_attributes:
+        setattr(reference_node, name, exact_number)
     run_reference: Callable[..., Sequence[Data]] = reference_node.run
     return run_reference

@@ -20,8 +20,10 @@ from mdf_loop.ops.registry import qualified_name, row_of
 
 def are_exact_in_float32(op_type: str, attributes: Mapping[str, Any]) -> bool:
     """Return True if all float attributes are exact in float32, the dtype in which ONNX files store them."""
-    numbers = [value for _, value in exact_numbers(op_type, attributes)]
-    return all(np.array_equal(np.float32(number), np.float64(number)) for number in numbers)
+    float_attributes = [number for _, number in exact_numbers(op_type, attributes)]
+    return all(
+        np.array_equal(np.float32(number), np.float64(number)) for number in float_attributes
+    )
 
 
 def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

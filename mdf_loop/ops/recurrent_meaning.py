@@ -70,17 +70,19 @@ def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
     update_gate = f(update_sum + hidden @ recurrent_weights[0].T + gate_biases[0])
     reset_gate = f(reset_sum + hidden @ recurrent_weights[1].T + gate_biases[1])
     if layer.attributes.get("linear_before_reset"):
-        memory = reset_gate * (hidden @ recurrent_weights[2].T + gate_biases[2])
+        recurrent_term = reset_gate * (hidden @ recurrent_weights[2].T + gate_biases[2])
     else:
-        memory = (reset_gate * hidden) @ recurrent_weights[2].T + gate_biases[2]
-    return ((1 - update_gate) * g(candidate_sum + memory) + update_gate * hidden,)
+        recurrent_term = (reset_gate * hidden) @ recurrent_weights[2].T + gate_biases[2]
+    return ((1 - update_gate) * g(candidate_sum + recurrent_term) + update_gate * hidden,)
 
 
 def _lstm_step(layer: _Layer, x: Array, hidden: Array, cell: Array) -> tuple[Array, ...]:
     f, g, h = layer.activations
     input_sum = x @ layer.input_weights.T + layer.input_bias
-    gates = input_sum + hidden @ layer.recurrent_weights.T + layer.recurrent_bias
-    input_gate_sum, output_gate_sum, forget_gate_sum, candidate_sum = np.split(gates, 4, axis=-1)
+    gate_sums = input_sum + hidden @ layer.recurrent_weights.T + layer.recurrent_bias
+    input_gate_sum, output_gate_sum, forget_gate_sum, candidate_sum = np.split(
+        gate_sums, 4, axis=-1
+    )
     input_gate = f(input_gate_sum + layer.peepholes[0] * cell)
     forget_gate = 1 - input_gate
     if not layer.attributes.get("input_forget"):
@@ -131,7 +133,9 @@ def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) ->
         )
         for k, is_backward in enumerate(directions)
     ]
-    rows = np.stack([direction_result[0] for direction_result in direction_results], axis=1)
+    hidden_states = np.stack(
+        [direction_result[0] for direction_result in direction_results], axis=1
+    )
     final_states = [
         np.stack(states)
         for states in zip(
@@ -139,10 +143,10 @@ def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) ->
         )
     ]
     if attributes.get("layout"):
-        return rows.transpose(2, 0, 1, 3), *(
+        return hidden_states.transpose(2, 0, 1, 3), *(
             final_state.swapaxes(0, 1) for final_state in final_states
         )
-    return rows, *final_states
+    return hidden_states, *final_states
 
 
 def _decode_text(text: Any) -> str:
@@ -163,13 +167,13 @@ def _read_activations(
     for position, activation_name in enumerate(map(_decode_text, activation_names)):
         if activation_name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op_type} has no activation '{activation_name}'")
-        function, defaults = _ACTIVATIONS[activation_name.lower()]
+        activation_function, defaults = _ACTIVATIONS[activation_name.lower()]
         parameters = [
             explicit_parameters.pop(0) if explicit_parameters else default
             for explicit_parameters, default in zip(remaining_parameters, defaults, strict=False)
         ]
-        limit = attributes.get("clip") if position % len(default_names) < 2 else None
-        activations.append(_bind_activation(function, parameters, limit))
+        clip_limit = attributes.get("clip") if position % len(default_names) < 2 else None
+        activations.append(_bind_activation(activation_function, parameters, clip_limit))
     return [
         activations[k * len(default_names) : (k + 1) * len(default_names)]
         for k in range(directions)
@@ -195,32 +199,40 @@ def _compute_direction(
     attributes: Mapping[str, Any],
 ) -> tuple[Array, tuple[Array, ...]]:
     """Compute the hidden states and the final states of one direction; an ended sequence keeps its states."""
-    x, weights, recurrent, biases, lengths, *initial, peepholes = operands
-    hidden_size = recurrent.shape[-1]
-    direction_biases = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]
+    x, input_weights, recurrent_weights, biases, lengths, *initial_states, peepholes = operands
+    hidden_size = recurrent_weights.shape[-1]
+    direction_biases = (
+        np.zeros((2 * input_weights.shape[1],), x.dtype) if biases is None else biases[k]
+    )
     direction_peepholes = (
         np.zeros((3 * hidden_size,), x.dtype) if peepholes is None else peepholes[k]
     )
     input_bias, recurrent_bias = np.split(direction_biases, 2)
     gate_peepholes = np.split(direction_peepholes, 3)
     layer = _Layer(
-        functions, weights[k], recurrent[k], input_bias, recurrent_bias, gate_peepholes, attributes
+        functions,
+        input_weights[k],
+        recurrent_weights[k],
+        input_bias,
+        recurrent_bias,
+        gate_peepholes,
+        attributes,
     )
     n_times, batch_size = x.shape[:2]
     run_lengths = np.full(batch_size, n_times) if lengths is None else np.asarray(lengths)
     states = tuple(
         np.zeros((batch_size, hidden_size), x.dtype) if initial_state is None else initial_state[k]
-        for initial_state in initial[: 2 if op_type == "LSTM" else 1]
+        for initial_state in initial_states[: 2 if op_type == "LSTM" else 1]
     )
-    rows = np.zeros((n_times, batch_size, hidden_size), x.dtype)
+    hidden_states = np.zeros((n_times, batch_size, hidden_size), x.dtype)
     members = np.arange(batch_size)
-    for time in range(n_times):
-        is_running = time < run_lengths
-        time_indices = np.where(is_running, run_lengths - 1 - time if backwards else time, 0)
+    for step in range(n_times):
+        is_running = step < run_lengths
+        time_indices = np.where(is_running, run_lengths - 1 - step if backwards else step, 0)
         next_states = _CELLS[op_type][0](layer, x[time_indices, members], *states)
         states = tuple(
             np.where(is_running[:, None], next_state, state)
             for next_state, state in zip(next_states, states, strict=True)
         )
-        rows[time_indices[is_running], members[is_running]] = states[0][is_running]
-    return rows, states
+        hidden_states[time_indices[is_running], members[is_running]] = states[0][is_running]
+    return hidden_states, states

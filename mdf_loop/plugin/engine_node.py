@@ -45,9 +45,9 @@ def accept_any_names(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[s
 
 def accept_loops(engine: Any) -> Callable[..., None]:
     """Wrap the `EvaluableNode.__init__` of an engine so that it accepts nodes with loops."""
-    initialize = engine.EvaluableNode.__init__
+    original_initialize = engine.EvaluableNode.__init__
 
-    @functools.wraps(initialize)
+    @functools.wraps(original_initialize)
     def initialize_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
         loops = [
             node_item
@@ -55,11 +55,11 @@ def accept_loops(engine: Any) -> Callable[..., None]:
             if graph_function(node_item.function)
         ]
         if not loops:
-            initialize(self, node, verbose)
+            original_initialize(self, node, verbose)
             return
         document = Document(None, "$", find_sibling_graphs(node), node.id)
         substitute = build_stand_in(node, loops, document)
-        initialize(self, substitute.node, verbose)
+        original_initialize(self, substitute.node, verbose)
         self.node = node
         for loop in loops:
             call = LoopCall(loop, node, item_path(loop, node), document)
@@ -138,8 +138,8 @@ class EvaluableLoopParameter(EvaluableLoop):
         """Run the loop on the node's current values, then apply the conditions of the parameter."""
         loop_result = super().evaluate(parameters)
         if self.parameter.conditions:
-            values = {**parameters, self._RESULT_NAME: loop_result}
-            self.curr_value = self._evaluable.evaluate(values, *args, **kwargs)
+            condition_values = {**parameters, self._RESULT_NAME: loop_result}
+            self.curr_value = self._evaluable.evaluate(condition_values, *args, **kwargs)
         return self.curr_value
 
 

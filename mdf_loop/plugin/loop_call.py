@@ -91,18 +91,18 @@ class LoopCall:
 
         `loop_reports` contains iterations, condition and stop reason afterwards.
         """
-        compiled = self._compiled_loops.get(self._key(values))
-        if compiled is None:
-            compiled = self._compile(values)
-            self._compiled_loops.put(self._key(values), compiled)
+        compiled_loop = self._compiled_loops.get(self._key(values))
+        if compiled_loop is None:
+            compiled_loop = self._compile(values)
+            self._compiled_loops.put(self._key(values), compiled_loop)
         feeds: dict[str, Array] = {}
-        for program_input in compiled.session.program.inputs:
-            feeds[program_input.value.name] = self._feed(program_input, compiled, values)
-        arrays = compiled.session.run(feeds)
-        state_outputs = compiled.session.program.output_names(OutputRole.STATE)
+        for program_input in compiled_loop.session.program.inputs:
+            feeds[program_input.value.name] = self._feed(program_input, compiled_loop, values)
+        arrays = compiled_loop.session.run(feeds)
+        state_outputs = compiled_loop.session.program.output_names(OutputRole.STATE)
         self._counts |= {name: arrays[output_name] for name, output_name in state_outputs.items()}
         self.loop_reports = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
-        results = tuple(arrays[f"result{k}"] for k in range(compiled.n_results))
+        results = tuple(arrays[f"result{k}"] for k in range(compiled_loop.n_results))
         return results[0] if len(results) == 1 else results
 
     def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
@@ -113,12 +113,12 @@ class LoopCall:
             case InputRole.STATE:
                 return self._counts.get(entry.owner_name, np.array(0))
         source_name, positions = compiled.sources[entry.value.name]
-        value = (
+        source_value = (
             float(values[source_name])
             if source_name in compiled.float_names
             else values[source_name]
         )
-        return to_array(select_part(value, positions), source_name)
+        return to_array(select_part(source_value, positions), source_name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the cache key of a call: the types of all values that the loop reads."""

@@ -51,20 +51,22 @@ def build_stand_in(node: Any, loops: Iterable[Any], document: Document) -> Stand
     """
     loops = list(loops)
     body_parameters = {name for loop in loops for name in parameters_with_bodies(loop, node)}
-    namer = _ReferenceNamer(node, loops)
-    functions = [_rename_in_item(function, namer) for function in sort_functions(node, document)]
+    reference_namer = _ReferenceNamer(node, loops)
+    functions = [
+        _rename_in_item(function, reference_namer) for function in sort_functions(node, document)
+    ]
     parameters = [
-        _rename_in_item(parameter, namer)
+        _rename_in_item(parameter, reference_namer)
         for parameter in node.parameters
         if parameter.id not in body_parameters
     ]
     substitute = replace_fields(
         node,
-        output_ports=[_rename_in_item(port, namer) for port in node.output_ports],
-        functions=list(_replace_loops_by_constants(functions, loops, namer.references)),
-        parameters=list(_replace_loops_by_constants(parameters, loops, namer.references)),
+        output_ports=[_rename_in_item(port, reference_namer) for port in node.output_ports],
+        functions=list(_replace_loops_by_constants(functions, loops, reference_namer.references)),
+        parameters=list(_replace_loops_by_constants(parameters, loops, reference_namer.references)),
     )
-    return StandIn(substitute, namer.references)
+    return StandIn(substitute, reference_namer.references)
 
 
 def _replace_loops_by_constants(
@@ -113,9 +115,13 @@ class _ReferenceNamer(ast.NodeTransformer):
             return text
         reference_match = _REFERENCE_PATTERN.fullmatch(text.strip())
         if reference_match and reference_match["loop"] in self.loops:
-            key = reference_match["key"] or int(reference_match["position"])
-            if key == 0 or reference_match["key"] or not reference_match["loop"].isidentifier():
-                return self._name(reference_match["loop"], key)
+            result_key = reference_match["key"] or int(reference_match["position"])
+            if (
+                result_key == 0
+                or reference_match["key"]
+                or not reference_match["loop"].isidentifier()
+            ):
+                return self._name(reference_match["loop"], result_key)
         try:
             tree = self.visit(ast.parse(text.strip(), mode="eval"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -194,13 +200,13 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
 
 def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
     """Return a parameter's condition with the new names in its expressions."""
-    test, value = (
+    test_expression, value_expression = (
         _rename_in_expression(condition_field, namer)
         for condition_field in condition_fields(condition)
     )
     if isinstance(condition, dict):
-        return {**condition, "test": test, "value": value}
-    return replace_fields(condition, test=test, value=value)
+        return {**condition, "test": test_expression, "value": value_expression}
+    return replace_fields(condition, test=test_expression, value=value_expression)
 
 
 def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:

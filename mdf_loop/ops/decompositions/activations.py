@@ -104,15 +104,15 @@ def selu(b: Builder, op: Op) -> Value:
 
 def hard_sigmoid(b: Builder, op: Op) -> Value:
     """Build `max(0, min(1, alpha * x + beta))`."""
-    line = scale(b, operand(op), attribute(op, "alpha"))
-    return clip(b, shift(b, line, attribute(op, "beta")), 0.0, 1.0)
+    linear_x = scale(b, operand(op), attribute(op, "alpha"))
+    return clip(b, shift(b, linear_x, attribute(op, "beta")), 0.0, 1.0)
 
 
 def hard_swish(b: Builder, op: Op) -> Value:
     """Build `x * max(0, min(1, x / 6 + 1/2))`."""
     x = operand(op)
-    line = shift(b, b.op("Div", x, constant_like(b, 6.0, x)), 0.5)
-    return b.op("Mul", x, clip(b, line, 0.0, 1.0))
+    linear_x = shift(b, b.op("Div", x, constant_like(b, 6.0, x)), 0.5)
+    return b.op("Mul", x, clip(b, linear_x, 0.0, 1.0))
 
 
 def softplus(b: Builder, op: Op) -> Value:
@@ -143,13 +143,18 @@ def shrink(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     bias, limit = attribute(op, "bias"), attribute(op, "lambd")
-    low, high = -limit, limit
+    lower_limit, upper_limit = -limit, limit
     if np.dtype(x.dtype).kind in "iu":
         if bias != int(bias):
             raise UnsupportedError(f"onnx::Shrink of whole numbers cannot have the bias {bias}")
-        low, high = math.ceil(low), math.floor(high)
+        lower_limit, upper_limit = math.ceil(lower_limit), math.floor(upper_limit)
     zero = constant_like(b, 0, x)
-    lower_branch = b.op("Where", b.op("Less", x, constant_like(b, low, x)), shift(b, x, bias), zero)
+    lower_branch = b.op(
+        "Where", b.op("Less", x, constant_like(b, lower_limit, x)), shift(b, x, bias), zero
+    )
     return b.op(
-        "Where", b.op("Greater", x, constant_like(b, high, x)), shift(b, x, -bias), lower_branch
+        "Where",
+        b.op("Greater", x, constant_like(b, upper_limit, x)),
+        shift(b, x, -bias),
+        lower_branch,
     )

@@ -104,16 +104,19 @@ def _build_power(b: Builder, x: Value, n: Value) -> Value:
     else:
         blocks = b.op("Div", int64_exponent, block_size)
     low_exponent = b.op("Sub", int64_exponent, b.op("Mul", blocks, block_size))
-    product, square = one, x
+    product, squared_base = one, x
     for _ in range(_LOW_EXPONENT_BITS):
         is_odd = b.op("Equal", b.op("Mod", low_exponent, two), one)
-        factor = b.op("Where", is_odd, square, one)
+        factor = b.op("Where", is_odd, squared_base, one)
         product = factor if product is one else b.op("Mul", product, factor)
-        square, low_exponent = b.op("Mul", square, square), b.op("Div", low_exponent, two)
+        squared_base, low_exponent = (
+            b.op("Mul", squared_base, squared_base),
+            b.op("Div", low_exponent, two),
+        )
     known_blocks = b.constant_of(blocks)
     if known_blocks is not None and not known_blocks.any():
         return product
-    return b.op("Mul", product, _power_of_64th(b, square, blocks))
+    return b.op("Mul", product, _power_of_64th(b, squared_base, blocks))
 
 
 def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
@@ -133,9 +136,9 @@ def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
     for k in range(_SERIES_TERM_COUNT, 0, -1):
         power_of_two = k & -k
         coefficient = 256 // power_of_two * pow(k // power_of_two, -1, 2**64) % 2**64
-        factor = b.constant(np.array(coefficient, np.uint64).view(np.int64))
+        inverse_factor = b.constant(np.array(coefficient, np.uint64).view(np.int64))
         exponent_factor = b.op("Sub", q, constant_like(b, k - 1, q)) if k > 1 else q
-        series_term = b.op("Mul", exponent_factor, b.op("Mul", a, factor))
+        series_term = b.op("Mul", exponent_factor, b.op("Mul", a, inverse_factor))
         series = b.op(
             "Add", one, b.op("Mul", series_term, series) if series is not one else series_term
         )
@@ -177,10 +180,12 @@ def gemm(b: Builder, op: Op) -> Value:
 
 
 def _scale_by_attribute(b: Builder, op: Op, attribute_name: str, value: Value) -> Value:
-    factor = attribute(op, attribute_name)
-    if np.dtype(value.dtype).kind in "iu" and factor != int(factor):
-        raise UnsupportedError(f"onnx::Gemm of whole numbers cannot have {attribute_name}={factor}")
-    return scale(b, value, factor)
+    scale_factor = attribute(op, attribute_name)
+    if np.dtype(value.dtype).kind in "iu" and scale_factor != int(scale_factor):
+        raise UnsupportedError(
+            f"onnx::Gemm of whole numbers cannot have {attribute_name}={scale_factor}"
+        )
+    return scale(b, value, scale_factor)
 
 
 _MAX_DET_ROWS = 32
@@ -202,8 +207,8 @@ def det(b: Builder, op: Op) -> Value:
     remaining_rows = b.op("Reshape", x, ints(b, -1, n, n)) if n else x
     determinant = constant_like(b, 1.0, x)
     for k in range(n, 0, -1):
-        factor, remaining_rows = _eliminate_column(b, remaining_rows, k)
-        determinant = b.op("Mul", determinant, factor)
+        pivot_factor, remaining_rows = _eliminate_column(b, remaining_rows, k)
+        determinant = b.op("Mul", determinant, pivot_factor)
     stack_shape = b.op("Shape", x, end=-2)
     return b.op("Expand" if not n else "Reshape", determinant, stack_shape)
 

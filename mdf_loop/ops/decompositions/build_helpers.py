@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def operand(op: Op, position: int = 0) -> Value:
     """Return the required input of an operation at a position."""
-    value = op.inputs[position]
-    assert value is not None, f"{op.op_type} requires input {position}"
-    return value
+    operand_value = op.inputs[position]
+    assert operand_value is not None, f"{op.op_type} requires input {position}"
+    return operand_value
 
 
 def optional_operand(op: Op, position: int) -> Value | None:
@@ -37,7 +37,7 @@ def attribute(op: Op, name: str) -> Any:
 def extents(value: Value, purpose: str) -> tuple[int, ...]:
     """Return the shape of a value, or raise UnsupportedError if an extent is unknown."""
     shape = value.shape
-    if shape is None or any(isinstance(dim, str) for dim in shape):
+    if shape is None or any(isinstance(extent, str) for extent in shape):
         raise UnsupportedError(
             f"{purpose} needs known extents, but got {value.type}",
             hint="give the input a fixed shape",

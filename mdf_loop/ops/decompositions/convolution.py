@@ -87,7 +87,7 @@ def conv_transpose(b: Builder, op: Op) -> Value:
     n_input_channels, maps_per_group, *kernel = extents(kernels, "onnx::ConvTranspose in float64")
     groups = attribute(op, "group")
     n_channels, kernel_size = n_input_channels // groups, math.prod(kernel)
-    strides, dilations, before, after = _equivalent_geometry(op, x, kernel)
+    strides, dilations, leading_pads, trailing_pads = _equivalent_geometry(op, x, kernel)
     grouped_kernels = b.op(
         "Reshape", kernels, ints(b, groups, n_channels, maps_per_group, kernel_size)
     )
@@ -98,7 +98,7 @@ def conv_transpose(b: Builder, op: Op) -> Value:
     weights = b.op(
         "Reshape", position_first_kernels, ints(b, groups, maps_per_group, kernel_size * n_channels)
     )
-    padded_x = pad_axes(b, _insert_zeros(b, op, x, strides), before, after)
+    padded_x = pad_axes(b, _insert_zeros(b, op, x, strides), leading_pads, trailing_pads)
     slices = window_slices(b, padded_x, kernel, [1] * len(kernel), dilations)
     return _multiply_windows(b, op, weights, slices, n_channels)
 
@@ -130,28 +130,32 @@ def _equivalent_geometry(
     strides = tuple(op.attributes.get("strides") or (1,) * n_axes)
     dilations = tuple(op.attributes.get("dilations") or (1,) * n_axes)
     output_padding = tuple(op.attributes.get("output_padding") or (0,) * n_axes)
-    reach = [
+    kernel_reach = [
         (kernel_extent - 1) * dilation + 1
         for kernel_extent, dilation in zip(kernel, dilations, strict=True)
     ]
     pads = tuple(op.attributes.get("pads") or (0,) * 2 * n_axes)
     output_shape, auto_pad = op.attributes.get("output_shape"), attribute(op, "auto_pad")
     is_same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
-    before, after = list(pads[:n_axes]), list(pads[n_axes:])
+    leading_pads, trailing_pads = list(pads[:n_axes]), list(pads[n_axes:])
     if output_shape or is_same:
         for axis in range(n_axes):
-            total_padding = reach[axis] + output_padding[axis] - strides[axis]
+            total_padding = kernel_reach[axis] + output_padding[axis] - strides[axis]
             if output_shape:
                 total_padding += known_length(op, x, axis) * strides[axis] - output_shape[axis]
             else:
                 total_padding = max(total_padding, 0)
             half_padding = max(total_padding, 0) // 2
-            before[axis], after[axis] = half_padding, total_padding - half_padding
+            leading_pads[axis], trailing_pads[axis] = half_padding, total_padding - half_padding
             if auto_pad != "SAME_UPPER" and total_padding > 0:
-                before[axis], after[axis] = after[axis], before[axis]
-    zeros_before = [axis_reach - 1 - pad for axis_reach, pad in zip(reach, before, strict=True)]
+                leading_pads[axis], trailing_pads[axis] = trailing_pads[axis], leading_pads[axis]
+    zeros_before = [
+        axis_reach - 1 - pad for axis_reach, pad in zip(kernel_reach, leading_pads, strict=True)
+    ]
     zeros_after = [
         axis_reach - 1 - pad + extra_pad
-        for axis_reach, pad, extra_pad in zip(reach, after, output_padding, strict=True)
+        for axis_reach, pad, extra_pad in zip(
+            kernel_reach, trailing_pads, output_padding, strict=True
+        )
     ]
     return strides, dilations, zeros_before, zeros_after

@@ -104,9 +104,9 @@ def asinh(b: Builder, op: Op) -> Value:
     x = operand(op)
     magnitude = b.op("Abs", x)
     a = b.op("Min", magnitude, constant_like(b, MAX_SQUARED_NUMBER, x))
-    square = b.op("Mul", a, a)
-    root = shift(b, b.op("Sqrt", shift(b, square, 1.0)), 1.0)
-    log_term = log1p(b, b.op("Add", a, b.op("Div", square, root)))
+    a_squared = b.op("Mul", a, a)
+    root_plus_one = shift(b, b.op("Sqrt", shift(b, a_squared, 1.0)), 1.0)
+    log_term = log1p(b, b.op("Add", a, b.op("Div", a_squared, root_plus_one)))
     overflow_factor = b.op("Max", scale(b, magnitude, 1 / MAX_SQUARED_NUMBER), one_like(b, x))
     return copy_sign(b, x, b.op("Add", log_term, b.op("Log", overflow_factor)))
 
@@ -158,7 +158,7 @@ _MAX_REDUCED_ARGUMENT = 2.0**29
 
 
 def tan(b: Builder, op: Op) -> Value:
-    """Build the tangent from an approximation on the reduced argument `r = |x| - n * pi/2`.
+    """Build the tangent from an approximation on the reduced argument `|x| - n * pi/2`.
 
     Within 4 ulp for |x| <= 2**29, even near the poles and zeros. There, Sin / Cos of ONNX Runtime is less
     precise, because its vector code reduces by multiples of pi with an absolute error. For larger |x|, the
@@ -168,13 +168,13 @@ def tan(b: Builder, op: Op) -> Value:
     x = operand(op)
     a = b.op("Abs", x)
     limit = constant_like(b, _MAX_REDUCED_ARGUMENT, x)
-    r = b.op("Min", a, limit)
-    n = b.op("Round", scale(b, r, 2 / math.pi))
+    reduced_a = b.op("Min", a, limit)
+    n = b.op("Round", scale(b, reduced_a, 2 / math.pi))
     for pi_2_part in _PI_2_PARTS:
-        r = b.op("Sub", r, scale(b, n, pi_2_part))
-    z = b.op("Mul", r, r)
+        reduced_a = b.op("Sub", reduced_a, scale(b, n, pi_2_part))
+    z = b.op("Mul", reduced_a, reduced_a)
     fraction = b.op("Div", polynomial(b, z, _TAN_NUMERATOR), polynomial(b, z, _TAN_DENOMINATOR))
-    y = b.op("Add", r, b.op("Mul", r, b.op("Mul", z, fraction)))
+    y = b.op("Add", reduced_a, b.op("Mul", reduced_a, b.op("Mul", z, fraction)))
     is_even = b.op(
         "Equal", b.op("Mod", n, constant_like(b, 2.0, x), fmod=1), constant_like(b, 0.0, x)
     )
@@ -196,23 +196,24 @@ _PI_2_ROUNDING_ERROR = 6.123233995736765886130e-17
 
 
 def atan(b: Builder, op: Op) -> Value:
-    """Build `atan(t)` by a rational approximation, with |x| reduced to t in [-1/3, 1/2].
+    """Build the arctangent by a rational approximation, with |x| reduced to `atan_argument` in [-1/3, 1/2].
 
-        s = 1/|x| beyond 1, subtracted from pi/2;    t = (s - 1) / (s + 1) beyond 1/2, added to pi/4
+        reduced_a = 1/|x| beyond 1, subtracted from pi/2
+        atan_argument = (reduced_a - 1) / (reduced_a + 1) beyond 1/2, added to pi/4
 
     Within 3 ulp. Source: S. Moshier, Cephes, double/atan.c.
     """
     x = operand(op)
     a = b.op("Abs", x)
-    s = b.op("Min", a, b.op("Reciprocal", a))
-    is_upper = cast(b, b.op("Greater", s, constant_like(b, 0.5, x)), x.dtype)
-    denominator = b.op("Add", one_like(b, x), b.op("Mul", is_upper, s))
-    t = b.op("Div", b.op("Sub", s, is_upper), denominator)
-    z = b.op("Mul", t, t)
+    reduced_a = b.op("Min", a, b.op("Reciprocal", a))
+    is_upper = cast(b, b.op("Greater", reduced_a, constant_like(b, 0.5, x)), x.dtype)
+    denominator = b.op("Add", one_like(b, x), b.op("Mul", is_upper, reduced_a))
+    atan_argument = b.op("Div", b.op("Sub", reduced_a, is_upper), denominator)
+    z = b.op("Mul", atan_argument, atan_argument)
     fraction = b.op("Div", polynomial(b, z, _ATAN_NUMERATOR), polynomial(b, z, _ATAN_DENOMINATOR))
-    correction = b.op("Mul", t, b.op("Mul", z, fraction))
+    correction = b.op("Mul", atan_argument, b.op("Mul", z, fraction))
     correction = b.op("Add", correction, scale(b, is_upper, _PI_2_ROUNDING_ERROR / 2))
-    angle = b.op("Add", scale(b, is_upper, math.pi / 4), b.op("Add", t, correction))
+    angle = b.op("Add", scale(b, is_upper, math.pi / 4), b.op("Add", atan_argument, correction))
     is_inverted = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
     reduced_angle = b.op("Sub", angle, scale(b, is_inverted, math.pi / 2))
     return copy_sign(
@@ -231,17 +232,17 @@ _ASIN_DENOMINATOR = (
 
 
 def _build_reduced_asin(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Build `asin(s)` and the mask `|x| > 1/2`, where `s` is the argument reduced to [0, 1/2].
+    """Build the arcsine of an argument reduced to [0, 1/2], and the mask `|x| > 1/2`.
 
-    `s` is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
+    The reduced argument is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
     """
     a = b.op("Abs", x)
     is_upper = b.op("Greater", a, constant_like(b, 0.5, x))
     half_complement = scale(b, b.op("Sub", one_like(b, x), a), 0.5)
     z = b.op("Where", is_upper, half_complement, b.op("Mul", a, a))
-    s = b.op("Where", is_upper, b.op("Sqrt", half_complement), a)
+    asin_argument = b.op("Where", is_upper, b.op("Sqrt", half_complement), a)
     fraction = b.op("Div", polynomial(b, z, _ASIN_NUMERATOR), polynomial(b, z, _ASIN_DENOMINATOR))
-    return b.op("Add", s, b.op("Mul", s, fraction)), is_upper
+    return b.op("Add", asin_argument, b.op("Mul", asin_argument, fraction)), is_upper
 
 
 def asin(b: Builder, op: Op) -> Value:

@@ -40,13 +40,15 @@ def erf(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     a = b.op("Min", b.op("Abs", x), constant_like(b, 6.0, x))
-    square = b.op("Mul", a, a)
+    a_squared = b.op("Mul", a, a)
     near_ratio = b.op(
-        "Div", polynomial(b, square, _NEAR_NUMERATOR), polynomial(b, square, _NEAR_DENOMINATOR)
+        "Div",
+        polynomial(b, a_squared, _NEAR_NUMERATOR),
+        polynomial(b, a_squared, _NEAR_DENOMINATOR),
     )
     far_ratio = b.op("Div", polynomial(b, a, _FAR_NUMERATOR), polynomial(b, a, _FAR_DENOMINATOR))
     one = constant_like(b, 1.0, x)
-    far_result = b.op("Sub", one, b.op("Mul", b.op("Exp", b.op("Neg", square)), far_ratio))
+    far_result = b.op("Sub", one, b.op("Mul", b.op("Exp", b.op("Neg", a_squared)), far_ratio))
     return copy_sign(
         b, x, b.op("Where", b.op("Greater", a, one), far_result, b.op("Mul", a, near_ratio))
     )

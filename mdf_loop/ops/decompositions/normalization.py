@@ -115,6 +115,6 @@ def local_response_normalization(b: Builder, op: Op) -> Value:
     )
     channel_slices = window_slices(b, padded_squares, (window_size,), (1,), (1,), first=1)
     scaled_sum = scale(b, b.op("Sum", *channel_slices), attribute(op, "alpha") / window_size)
-    base = shift(b, scaled_sum, attribute(op, "bias"))
+    power_base = shift(b, scaled_sum, attribute(op, "bias"))
     power = constant_like(b, attribute(op, "beta"), x)
-    return b.op("Div", x, b.op("Pow", base, power))
+    return b.op("Div", x, b.op("Pow", power_base, power))

@@ -54,15 +54,15 @@ def ordered_sum(b: Builder, op: Op) -> Value:
 
 def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | None) -> Value:
     """Build the ordered sum along adjacent axes."""
-    shape, begin, end = extents(x), axes[0], axes[-1] + 1
-    front_shape, tail_shape = shape[:begin], shape[end:]
+    shape, first_axis, end_axis = extents(x), axes[0], axes[-1] + 1
+    front_shape, tail_shape = shape[:first_axis], shape[end_axis:]
     if count is not None and count < MIN_TERMS_IN_PARTS:
-        return _sum_sequentially(b, x, begin, end, count)
+        return _sum_sequentially(b, x, first_axis, end_axis, count)
     if not tail_shape:
         return _sum_in_parts(b, x, front_shape, count)
     if count is not None and _is_not_single_element((*front_shape, *tail_shape)):
-        return _sum_rows(b, x, begin, end, count)
-    return _sum_sequentially(b, x, begin, end, count)
+        return _sum_rows(b, x, first_axis, end_axis, count)
+    return _sum_sequentially(b, x, first_axis, end_axis, count)
 
 
 def _known_size(shape: Sequence[int | str]) -> int | None:
@@ -90,9 +90,9 @@ def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | N
         pads = np.zeros((2, len(extents(x))), np.int64)
         pads[0, begin] = 1
         x = b.op("Pad", x, b.constant(pads.ravel()), _build_axis_neutral_element(b, x, begin))
-    sums = b.op("CumSum", x, scalar(b, begin, "int64"))
+    prefix_sums = b.op("CumSum", x, scalar(b, begin, "int64"))
     last_index = scalar(b, -1 if count is None else count - 1, "int64")
-    return b.op("Gather", sums, last_index, axis=begin)
+    return b.op("Gather", prefix_sums, last_index, axis=begin)
 
 
 def _build_axis_neutral_element(b: Builder, x: Value, axis: int) -> Value:
@@ -117,13 +117,13 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
         rows = b.op("Expand", x, ints(b, 1, *(int(extent) for extent in shape)))
         return b.op("ReduceSum", rows, ints(b, 0, 1), keepdims=0)
     permuted_rows = b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
-    sums = b.op(
+    row_sums = b.op(
         "ReduceSum", b.op("Reshape", permuted_rows, ints(b, count, -1)), ints(b, 0), keepdims=0
     )
     return (
-        sums
+        row_sums
         if len(other_axes) == 1
-        else b.op("Reshape", sums, _target_shape(b, x, other_axes, None))
+        else b.op("Reshape", row_sums, _target_shape(b, x, other_axes, None))
     )
 
 
@@ -151,12 +151,12 @@ def _sum_in_parts(
         # The runtime allocates these 64 bytes itself, which fixes their alignment.
         total = b.op("ReduceSum", partial_sums, keepdims=0)
         return b.op("Reshape", total, ints(b, *(1,) * len(front_shape))) if front_shape else total
-    table = (
+    term_table = (
         x
         if len(front_shape) == 1 == len(extents(x)) - 1
         else b.op("Reshape", x, ints(b, -1, count))
     )
-    transposed_table = b.op("Transpose", _pad_last_axis(b, table, n_padding), perm=(1, 0))
+    transposed_table = b.op("Transpose", _pad_last_axis(b, term_table, n_padding), perm=(1, 0))
     rows = b.op("Reshape", transposed_table, ints(b, (count + n_padding) // N_PARTS, -1))
     partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
     return _restore_front_axes(b, _sum_part_pairs(b, partial_sums), x, front_shape)
@@ -207,10 +207,10 @@ def _sum_parts_of_unknown_length(b: Builder, x: Value, n_front_axes: int) -> Val
     # A sum of one row would lose the sign of zeros.
     n_rows = b.op("Max", n_rows, scalar(b, 2, "int64"))
     n_padding = b.op("Sub", b.op("Mul", n_rows, n_used_parts), term_count)
-    table = b.op("Reshape", x, _concatenate_extents(b, n_vectors, term_count), allowzero=1)
+    term_table = b.op("Reshape", x, _concatenate_extents(b, n_vectors, term_count), allowzero=1)
     padded_table = b.op(
         "Pad",
-        table,
+        term_table,
         _concatenate_extents(b, zero, zero, zero, n_padding),
         _build_neutral_element(b, x, term_count),
     )
@@ -245,18 +245,20 @@ def _sum_of_unknown_rank(b: Builder, op: Op) -> Value:
         total = _sum_in_parts(b, b.op("Reshape", x, ints(b, -1)), (), None)
         kept_unit_extents = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
         return b.op("Reshape", total, kept_unit_extents) if keepdims else total
-    begin, end, max_int64 = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
-    front_shape = b.op("Slice", shape, ints(b, 0), ints(b, begin))
-    reduced_shape = b.op("Slice", shape, ints(b, begin), ints(b, end or max_int64))
-    tail_shape = b.op("Slice", shape, ints(b, end), ints(b, max_int64)) if end else ints(b)
+    first_axis, end_axis, max_int64 = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
+    front_shape = b.op("Slice", shape, ints(b, 0), ints(b, first_axis))
+    reduced_shape = b.op("Slice", shape, ints(b, first_axis), ints(b, end_axis or max_int64))
+    tail_shape = (
+        b.op("Slice", shape, ints(b, end_axis), ints(b, max_int64)) if end_axis else ints(b)
+    )
     extents_of_table = [
         b.op("ReduceProd", shape_part, keepdims=1)
         for shape_part in (front_shape, reduced_shape, tail_shape)
     ]
     sum_table = b.op(
-        "Reshape", x, b.op("Concat", *extents_of_table[: 2 + bool(end)], axis=0), allowzero=1
+        "Reshape", x, b.op("Concat", *extents_of_table[: 2 + bool(end_axis)], axis=0), allowzero=1
     )
-    if end:
+    if end_axis:
         total = _sum_sequentially(b, sum_table, 1, 2, None)
     else:  # The last axis is reduced.
         total = _sum_in_parts(b, sum_table, extents(sum_table)[:1], None)

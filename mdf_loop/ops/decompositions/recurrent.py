@@ -76,12 +76,12 @@ def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[l
         list(op.attributes.get(f"activation_{parameter_name}") or ())
         for parameter_name in ("alpha", "beta")
     ]
-    limit = op.attributes.get("clip")
+    clip_limit = op.attributes.get("clip")
     activations, n_functions = [], len(default)
     for position, activation_name in enumerate(activation_names):
         if activation_name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op.op_type} has no activation '{activation_name}'")
-        function, defaults = _ACTIVATIONS[activation_name.lower()]
+        activation_function, defaults = _ACTIVATIONS[activation_name.lower()]
         bound_parameters = [
             explicit_parameters.pop(0) if explicit_parameters else default
             for explicit_parameters, default in zip(parameters, defaults, strict=False)
@@ -89,7 +89,9 @@ def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[l
         is_gate = (
             position % n_functions < 2
         )  # The third activation of an LSTM gets the cell unclipped.
-        activations.append(_bind_activation(function, bound_parameters, limit if is_gate else None))
+        activations.append(
+            _bind_activation(activation_function, bound_parameters, clip_limit if is_gate else None)
+        )
     return [activations[k * n_functions : (k + 1) * n_functions] for k in range(directions)]
 
 
@@ -140,13 +142,13 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
     """
     f, g, h = weights.activations
     hidden_state, cell_state = states
-    gates = b.op("Add", x, b.op("MatMul", hidden_state, weights.recurrent_weights))
-    input_sum, output_sum, forget_sum, candidate_sum = _split_last_axis(b, gates, 4)
+    gate_sums = b.op("Add", x, b.op("MatMul", hidden_state, weights.recurrent_weights))
+    input_sum, output_sum, forget_sum, candidate_sum = _split_last_axis(b, gate_sums, 4)
 
-    def gate(value: Value, position: int, memory: Value) -> Value:
+    def gate(gate_sum: Value, position: int, memory: Value) -> Value:
         if weights.peepholes:
-            value = b.op("Add", value, b.op("Mul", weights.peepholes[position], memory))
-        return f(b, value)
+            gate_sum = b.op("Add", gate_sum, b.op("Mul", weights.peepholes[position], memory))
+        return f(b, gate_sum)
 
     input_gate = gate(input_sum, 0, cell_state)
     if attribute(op, "input_forget"):
@@ -179,10 +181,12 @@ def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
         )
     update_gate, reset_gate = _split_last_axis(b, f(b, b.op("Add", gate_sums, recurrent_gates)), 2)
     if weights.candidate_weights is None:
-        memory = b.op("Mul", reset_gate, recurrent_candidate)
+        recurrent_term = b.op("Mul", reset_gate, recurrent_candidate)
     else:
-        memory = b.op("MatMul", b.op("Mul", reset_gate, hidden_state), weights.candidate_weights)
-    candidate_state = g(b, b.op("Add", candidate_sum, memory))
+        recurrent_term = b.op(
+            "MatMul", b.op("Mul", reset_gate, hidden_state), weights.candidate_weights
+        )
+    candidate_state = g(b, b.op("Add", candidate_sum, recurrent_term))
     complement = b.op("Sub", constant_like(b, 1, x), update_gate)
     return [
         b.op(
@@ -252,8 +256,11 @@ def _build_direction(
     x = _reverse_time(b, x, lengths) if is_backward else x
     input_products, weights = _prepare_direction(b, op, x, k, functions)
     states = _initial_states(b, op, x, k, weights.hidden_size)
-    rows, *final_states = _build_time_loop(b, op, input_products, weights, states, lengths)
-    return [_reverse_time(b, rows, lengths) if is_backward else rows, *final_states]
+    hidden_states, *final_states = _build_time_loop(b, op, input_products, weights, states, lengths)
+    return [
+        _reverse_time(b, hidden_states, lengths) if is_backward else hidden_states,
+        *final_states,
+    ]
 
 
 def _reverse_time(b: Builder, x: Value, lengths: Value | None) -> Value:
@@ -342,9 +349,9 @@ def _build_time_loop(
 ) -> list[Value]:
     """Build the loop over time, and return the stacked hidden states and the final states."""
     cell = _CELLS[op.op_type][0]
-    length = None if input_products.shape is None else input_products.shape[0]
-    if isinstance(length, int):
-        trip_count = b.constant(np.array(length))
+    step_count = None if input_products.shape is None else input_products.shape[0]
+    if isinstance(step_count, int):
+        trip_count = b.constant(np.array(step_count))
     else:
         trip_count = b.op("Squeeze", b.op("Shape", input_products, start=0, end=1), ints(b, 0))
     body = b.body()
@@ -362,7 +369,8 @@ def _build_time_loop(
         hidden_row = body.op("Where", is_running, hidden_row, constant_like(body, 0, hidden_row))
         state_pairs = zip(final_values, initial_values, strict=True)
         final_values = [
-            body.op("Where", is_running, final, initial) for final, initial in state_pairs
+            body.op("Where", is_running, final_value, initial_value)
+            for final_value, initial_value in state_pairs
         ]
     final_outputs = [b.new(state.dtype, state.shape, f"{b.label}:last") for state in states]
     stack_shape = (

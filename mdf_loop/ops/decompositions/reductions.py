@@ -33,15 +33,15 @@ def integer_sum(b: Builder, op: Op) -> Value:
     Both sums are exact in float64 for up to 2 million numbers.
     """
     x = cast(b, operand(op), "int64")
-    base = b.constant(np.array(_HALF_RANGE))
-    low_half = b.op("Mod", x, base)
-    high_half = b.op("Div", b.op("Sub", x, low_half), base)
+    half_range = b.constant(np.array(_HALF_RANGE))
+    low_half = b.op("Mod", x, half_range)
+    high_half = b.op("Div", b.op("Sub", x, low_half), half_range)
 
     def total(part: Value) -> Value:
         float_part = cast(b, part, "float64")
         return cast(b, b.op("ReduceSum", float_part, *op.inputs[1:], **op.attributes), "int64")
 
-    total_sum = b.op("Add", b.op("Mul", total(high_half), base), total(low_half))
+    total_sum = b.op("Add", b.op("Mul", total(high_half), half_range), total(low_half))
     return cast(b, total_sum, op.outputs[0].dtype)
 
 

@@ -37,8 +37,8 @@ def split(b: Builder, op: Op) -> tuple[Value, ...]:
         part_sizes = constant_sizes.tolist()
     part_bounds = np.cumsum([0, *part_sizes]).tolist()
     return tuple(
-        b.op("Slice", x, ints(b, begin), ints(b, end), ints(b, axis))
-        for begin, end in pairwise(part_bounds)
+        b.op("Slice", x, ints(b, part_start), ints(b, part_end), ints(b, axis))
+        for part_start, part_end in pairwise(part_bounds)
     )
 
 
@@ -106,9 +106,9 @@ def _build_arg_maximum(b: Builder, x: Value, axis: int) -> Value:
 
 def depth_to_space(b: Builder, op: Op) -> Value:
     """Rearrange `[n, c*s*s, h, w]` to `[n, c, h*s, w*s]`: a reshape, a transpose, a reshape."""
-    _, depth, height, width = extents(operand(op), "onnx::DepthToSpace")
+    _, channel_count, height, width = extents(operand(op), "onnx::DepthToSpace")
     block_size = attribute(op, "blocksize")
-    channels = depth // (block_size * block_size)
+    channels = channel_count // (block_size * block_size)
     is_column_first = attribute(op, "mode") == "CRD"
     split_shape = (
         (0, channels, block_size, block_size, height, width)

@@ -53,11 +53,13 @@ def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
 def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
     """Return windows with the pads of `auto_pad`: there are `ceil(length / stride)` windows along each axis."""
     leading_pads, trailing_pads = [], []
-    for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
-        total_padding = reach - 1
+    for axis, (window_reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
+        total_padding = window_reach - 1
         if stride > 1:
-            length = known_length(op, x, axis)
-            total_padding = max((-(-length // stride) - 1) * stride + reach - length, 0)
+            axis_length = known_length(op, x, axis)
+            total_padding = max(
+                (-(-axis_length // stride) - 1) * stride + window_reach - axis_length, 0
+            )
         shorter_pad, longer_pad = total_padding // 2, total_padding - total_padding // 2
         is_upper = attribute(op, "auto_pad") == "SAME_UPPER"
         leading_pads.append(shorter_pad if is_upper else longer_pad)
@@ -73,13 +75,13 @@ def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
 
 def known_length(op: Op, x: Value, axis: int) -> int:
     """Return the extent of a spatial axis, or raise UnsupportedError if it is unknown."""
-    length = x.shape[2 + axis] if x.shape is not None else "?"
-    if isinstance(length, str):
+    axis_length = x.shape[2 + axis] if x.shape is not None else "?"
+    if isinstance(axis_length, str):
         raise UnsupportedError(
             f"onnx::{op.op_type} in {x.dtype} needs known spatial extents here, but got {x.type}",
             hint="give the input a fixed shape, or explicit 'pads' and no 'ceil_mode'",
         )
-    return length
+    return axis_length
 
 
 def pad_axes(

@@ -89,8 +89,8 @@ def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
     nonzero_base = b.op(
         "Where", b.op("Equal", x, _build_constant(b, op, 0)), _build_constant(b, op, 1), x
     )
-    slope = b.op("Mul", op.outputs[0], b.op("Log", nonzero_base))
-    product = b.op("Mul", cast(b, g, result_dtype), slope)
+    exponent_slope = b.op("Mul", op.outputs[0], b.op("Log", nonzero_base))
+    product = b.op("Mul", cast(b, g, result_dtype), exponent_slope)
     return cast(b, product, _operand(op, 1).dtype) if g.dtype == result_dtype else product
 
 

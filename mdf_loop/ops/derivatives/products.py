@@ -145,8 +145,8 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
         unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
     hidden_axis_counts = [
-        rank(operand(op, k)) - len(term.replace(".", "")) if "." in term else 0
-        for k, term in enumerate(listed_terms)
+        rank(operand(op, k)) - len(listed_term.replace(".", "")) if "." in listed_term else 0
+        for k, listed_term in enumerate(listed_terms)
     ]
     unused_letters = [letter for letter in string.ascii_letters if letter not in equation]
     hidden_letters = "".join(unused_letters[: max(hidden_axis_counts)])
@@ -178,7 +178,7 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     ]
     if result_term:
         other_operands, other_terms = [g, *other_operands], [result_term, *other_terms]
-    factor = (
+    cotangent_factor = (
         b.op(
             "Einsum", *other_operands, equation=f"{','.join(other_terms)}->{''.join(kept_letters)}"
         )
@@ -192,14 +192,14 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
         if letter not in kept_letters or axis in repeated_axes
     ]
     if summed_axes:
-        factor = b.op("Unsqueeze", factor, ints(b, *summed_axes))
-    if factor.shape != x.shape:
-        factor = sum_to_shape(b, b.op("Expand", factor, shape_of(b, x)), x)
+        cotangent_factor = b.op("Unsqueeze", cotangent_factor, ints(b, *summed_axes))
+    if cotangent_factor.shape != x.shape:
+        cotangent_factor = sum_to_shape(b, b.op("Expand", cotangent_factor, shape_of(b, x)), x)
     if not result_term and other_terms:
-        factor = b.op("Mul", g, factor)
+        cotangent_factor = b.op("Mul", g, cotangent_factor)
     for axis in repeated_axes:
-        factor = _keep_diagonal(b, factor, term.index(term[axis]), axis)
-    return factor
+        cotangent_factor = _keep_diagonal(b, cotangent_factor, term.index(term[axis]), axis)
+    return cotangent_factor
 
 
 def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:

@@ -175,8 +175,8 @@ def _product_weight(b: Builder, op: Op) -> Value:
         )
     product: Value | None = None
     for axis in (int(axis) % rank(remaining_product) for axis in constant_axes):
-        factor = _build_exclusive_product(b, remaining_product, axis)
-        product = factor if product is None else b.op("Mul", product, factor)
+        exclusive_product = _build_exclusive_product(b, remaining_product, axis)
+        product = exclusive_product if product is None else b.op("Mul", product, exclusive_product)
         remaining_product = b.op("ReduceProd", remaining_product, axes=(axis,), keepdims=1)
     assert product is not None
     return product

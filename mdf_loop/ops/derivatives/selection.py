@@ -114,7 +114,7 @@ def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
     ]
     flat_zeros = b.op("Expand", scalar(b, 0, g.dtype), b.op("Concat", *merged_extents, axis=0))
     count_per_batch = b.op("Div", b.op("Size", flat_index), merged_extents[0])
-    rows = b.op(
+    cotangent_rows = b.op(
         "Reshape",
         g,
         b.op("Concat", merged_extents[0], count_per_batch, merged_extents[2], axis=0),
@@ -122,9 +122,13 @@ def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
     )
     shape = b.op("Concat", merged_extents[0], count_per_batch, ints(b, 1), axis=0)
     column = b.op("Reshape", flat_index, shape, allowzero=1)
-    element_indices = b.op("Expand", column, b.op("Shape", rows))
+    element_indices = b.op("Expand", column, b.op("Shape", cotangent_rows))
     return reshape_like(
-        b, b.op("ScatterElements", flat_zeros, element_indices, rows, axis=1, reduction="add"), x
+        b,
+        b.op(
+            "ScatterElements", flat_zeros, element_indices, cotangent_rows, axis=1, reduction="add"
+        ),
+        x,
     )
 
 

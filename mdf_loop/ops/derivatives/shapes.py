@@ -97,7 +97,9 @@ def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
 
 def sum_copies(b: Builder, change: Value, copies: Value, like_shape: Value) -> Value:
     """Sum over repetitions: reshape `[c0 * n0, c1 * n1, ...]` to `[c0, n0, c1, n1, ...]` and sum over the axes c."""
-    column_pair = [b.op("Unsqueeze", counts, ints(b, 1)) for counts in (copies, like_shape)]
+    column_pair = [
+        b.op("Unsqueeze", extents_to_pair, ints(b, 1)) for extents_to_pair in (copies, like_shape)
+    ]
     shape = b.op("Reshape", b.op("Concat", *column_pair, axis=1), ints(b, -1))
     split_change = b.op("Reshape", change, shape, allowzero=1)
     return sum_of(b, split_change, range(0, 2 * len(extents(change)), 2))
