@@ -116,7 +116,7 @@ def test_a_fork_waits_for_the_end_of_a_critical_section(monkeypatch: pytest.Monk
         def release(self) -> None:
             pass
 
-    monkeypatch.setattr(locks, "_HELD_OVER_FORKS", [Signalling(), lock])
+    monkeypatch.setattr(locks, "_LOCKS_HELD_OVER_FORKS", [Signalling(), lock])
 
     def change() -> None:
         with lock:
