@@ -108,8 +108,8 @@ def append_loop(
 ) -> None:
     """Append a Loop node with its body graph and with the ONNX values `outputs` as outputs."""
     body = _build_body(scope.writer, parts, write)
-    inputs = [parts.trip_count, parts.condition, *parts.initial_values()]
-    node_name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
+    node_inputs = [parts.trip_count, parts.condition, *parts.initial_values()]
+    node_name = scope.node("Loop", node_inputs, outputs, {"body": body}, parts.loop.where)
     scope.writer.nodes.loops[node_name] = parts.loop
 
 
@@ -122,7 +122,7 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
         if loop.first_iteration is not None
         else writer.define(loop.iteration)
     )
-    inputs = [
+    body_inputs = [
         iteration_number,
         *(writer.define(value) for value in (loop.condition_in, *carried_inputs)),
     ]
@@ -152,7 +152,7 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     if not body.nodes:
         condition_out = body.copy(condition_out)
     return oir.Graph(
-        [*inputs, *extra_inputs],
+        [*body_inputs, *extra_inputs],
         [condition_out, *carried_outputs, *recorded_outputs],
         nodes=body.nodes,
         name=writer.new_name(loop.name or "body"),

@@ -245,11 +245,11 @@ def _build_model(
         write(scope, ops, writers.inner_loop_writer)
 
     program_inputs = {program_input.value for program_input in program.inputs}
-    inputs = [
+    graph_inputs = [
         writer.declare(program_input.value, program_input.value.name)
         for program_input in program.inputs
     ]
-    inputs += [writer.declare(value, value.name) for value in extra_inputs]
+    graph_inputs += [writer.declare(value, value.name) for value in extra_inputs]
     scope = OnnxScope(writer, program_inputs)
     for output in program.outputs:
         if output.value not in program_inputs:
@@ -260,7 +260,7 @@ def _build_model(
         for output in program.outputs
     ]
     graph = oir.Graph(
-        inputs,
+        graph_inputs,
         graph_outputs,
         nodes=scope.nodes,
         initializers=list(writer.initializers.values()),
@@ -287,13 +287,15 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
         _write_replacement(scope, _build_replacement(writer.builder, operation, decomposition))
         return
     added_inputs, attributes = encode_at_opset(operation, writer.opset)
-    inputs = [None if operand is None else writer.values[operand] for operand in operation.inputs]
-    inputs += [None if array is None else writer.constant(array) for array in added_inputs]
+    onnx_inputs = [
+        None if operand is None else writer.values[operand] for operand in operation.inputs
+    ]
+    onnx_inputs += [None if array is None else writer.constant(array) for array in added_inputs]
     onnx_outputs = [
         scope.define(output) if output is not None else None
         for output in writer.read_outputs(operation)
     ]
-    scope.node(operation.op_type, inputs, onnx_outputs, dict(attributes), operation.where)
+    scope.node(operation.op_type, onnx_inputs, onnx_outputs, dict(attributes), operation.where)
 
 
 def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> None:

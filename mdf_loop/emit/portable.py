@@ -44,21 +44,23 @@ def portable(
     """
     portable_model = onnx.ModelProto()
     portable_model.CopyFrom(model)
-    single_elements = [
+    single_element_tensors = [
         tensor
         for tensor in portable_model.graph.initializer
         if all(dim == 1 for dim in tensor.dims)
     ]
-    scales = {
-        tensor.name for tensor in single_elements if tensor.data_type == onnx.TensorProto.DOUBLE
+    scale_names = {
+        tensor.name
+        for tensor in single_element_tensors
+        if tensor.data_type == onnx.TensorProto.DOUBLE
     }
     one_names = {
         tensor.name
-        for tensor in single_elements
+        for tensor in single_element_tensors
         if tensor.data_type in _FUSED_DTYPES and numpy_helper.to_array(tensor) == 1
     }
     for graph in graphs_in(portable_model.graph):
-        _separate_scales(graph, scales)
+        _separate_scales(graph, scale_names)
         _separate_reciprocals(graph, one_names)
         if graph is not portable_model.graph:
             _return_copies(graph)
@@ -80,9 +82,11 @@ def _declare_shapes(graph: onnx.GraphProto, declared_shapes: Mapping[str, Sequen
             and tensor_type.elem_type
             and not tensor_type.HasField("shape")
         ):
-            extents = [None if extent < 0 else extent for extent in declared_shapes[output.name]]
+            declared_extents = [
+                None if extent < 0 else extent for extent in declared_shapes[output.name]
+            ]
             output.CopyFrom(
-                helper.make_tensor_value_info(output.name, tensor_type.elem_type, extents)
+                helper.make_tensor_value_info(output.name, tensor_type.elem_type, declared_extents)
             )
 
 

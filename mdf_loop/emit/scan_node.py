@@ -237,10 +237,15 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: b
     body = OnnxScope(writer, defined_values)
     row_inputs = list(_define_rows(body, loop))
     write(body, loop.ops)
-    inputs = [*state_inputs, *parts.extra_carried.body_inputs(), *iteration_inputs, *row_inputs]
+    body_inputs = [
+        *state_inputs,
+        *parts.extra_carried.body_inputs(),
+        *iteration_inputs,
+        *row_inputs,
+    ]
     return oir.Graph(
-        inputs,
-        list(_define_outputs(body, parts, inputs)),
+        body_inputs,
+        list(_define_outputs(body, parts, body_inputs)),
         nodes=body.nodes,
         name=writer.new_name(loop.name or "body"),
     )
@@ -287,11 +292,13 @@ def _define_outputs(
     ]
     body_outputs += parts.extra_carried.body_outputs(body)
     state_count = len(body_outputs)
-    stacked = parts.recorded_rows.stacked_recordings
+    stacked_recordings = parts.recorded_rows.stacked_recordings
     body_outputs += [
-        body.as_graph_output(recording.row, copied_inputs(loop)) for recording in stacked
+        body.as_graph_output(recording.row, copied_inputs(loop)) for recording in stacked_recordings
     ]
-    copy_flags = [False] * state_count + [_is_unaligned(recording.row) for recording in stacked]
+    copy_flags = [False] * state_count + [
+        _is_unaligned(recording.row) for recording in stacked_recordings
+    ]
     for output, is_copied in zip(body_outputs, copy_flags, strict=True):
         distinct_output = body.copy(output) if is_copied or output in used_values else output
         used_values.add(distinct_output)
@@ -335,6 +342,6 @@ def _new_branch_outputs(
         reversed(branch_outputs), reversed(parts.recorded_rows.stacked_recordings), strict=False
     )
     for branch_output, recording in recorded_outputs:
-        extents = recording.row.shape or ()
-        branch_output.shape = tensor_shape((writer.new_name("iterations"), *extents))
+        row_extents = recording.row.shape or ()
+        branch_output.shape = tensor_shape((writer.new_name("iterations"), *row_extents))
     return branch_outputs

@@ -41,21 +41,21 @@ def copy_packed_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oi
         body: The graph, in which nodes (also those of graphs within it) read constants of the main graph.
         fresh: Function that returns an unused name that begins with its argument.
     """
-    copies: dict[str, oir.Value] = {}
+    copy_by_name: dict[str, oir.Value] = {}
     for node in body.all_nodes():
         for position, weight in enumerate(node.inputs):
             tensor = None if weight is None else weight.const_value
             if weight is None or tensor is None or not _is_packed(node.op_type, tensor.numpy()):
                 continue
             weight_name = str(weight.name)
-            if weight_name not in copies:
+            if weight_name not in copy_by_name:
                 weight_copy = oir.Value(
                     name=fresh(weight_name), type=weight.type, shape=weight.shape
                 )
                 weight_copy.const_value = oir.Tensor(tensor.numpy(), name=weight_copy.name)
-                copies[weight_name] = weight_copy
-            node.replace_input_with(position, copies[weight_name])
-    return list(copies.values())
+                copy_by_name[weight_name] = weight_copy
+            node.replace_input_with(position, copy_by_name[weight_name])
+    return list(copy_by_name.values())
 
 
 def _is_packed(op_type: str, array: Array) -> bool:

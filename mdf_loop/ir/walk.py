@@ -161,8 +161,8 @@ def always_true(loop: Loop, true_values: set[Value]) -> bool:
     if loop.condition_out is None:
         return False
     next_condition = skip_identities(loop.ops, loop.condition_out)
-    remains_true = next_condition in true_values or next_condition is loop.condition_in
-    return loop.condition in true_values and remains_true
+    is_always_true = next_condition in true_values or next_condition is loop.condition_in
+    return loop.condition in true_values and is_always_true
 
 
 def skip_identities(ops: Iterable[Operation], value: Value) -> Value:

@@ -320,14 +320,14 @@ class _BodyReader:
             for node, port in list_output_ports(graph)
             if condition_name in (port, f"{node}.{port}")
         }
-        unvisited = list(preceding_nodes)
-        while unvisited:
-            receiver = unvisited.pop()
+        unvisited_nodes = list(preceding_nodes)
+        while unvisited_nodes:
+            receiver = unvisited_nodes.pop()
             senders = {
                 edge.sender for edge in graph.edges if edge.receiver == receiver
             } - preceding_nodes
             preceding_nodes |= senders
-            unvisited += senders
+            unvisited_nodes += senders
         available_terms = [*self.inputs.values()]
         available_terms += [
             inner.reader.output(*output_port)

@@ -178,7 +178,7 @@ class _Choice:
     def _define_arguments(self, scope: Scope) -> None:
         """Define the function's further arguments as names that the branches can read."""
         own_arguments = (self.selector, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
-        location = (f"'{self.name}'", "its branches do")
+        error_words = (f"'{self.name}'", "its branches do")
         for argument, expression in self.args.items():
             if argument in own_arguments:
                 continue
@@ -197,7 +197,7 @@ class _Choice:
                         hint="give it a value, or leave it out",
                     )
                 self.scope.define(argument, lower_expression(self.b, expression, scope, argument))
-        refuse_unread(self.item, self.node, self.where, own_arguments, self.document, location)
+        refuse_unread(self.item, self.node, self.where, own_arguments, self.document, error_words)
 
     # --- condition and index --------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class _Choice:
             scalar = self._reduce_to_scalar(self._lower_selector("index"), "index")
             if scalar.dtype == "string":
                 raise ConditionError(f"the index of '{self.name}' must be a whole number, not text")
-            int_index = cast(b, scalar, "int64")
+            integer_index = cast(b, scalar, "int64")
             message = f"the index of '{self.name}' must be a whole number"
             known_index = b.constant_of(scalar)
             if known_index is not None and known_index != np.floor(known_index):
@@ -258,10 +258,12 @@ class _Choice:
                     f"{message}, not {known_index}", hint="round it, e.g. int(...)"
                 )
             if known_index is None and np.dtype(scalar.dtype).kind == "f":
-                float_index = cast(b, int_index, scalar.dtype)
-                int_index = guard_value(b, int_index, equal(b, float_index, scalar), message)
-            b.values_by_path[path] = int_index
-            return int_index
+                float_index = cast(b, integer_index, scalar.dtype)
+                integer_index = guard_value(
+                    b, integer_index, equal(b, float_index, scalar), message
+                )
+            b.values_by_path[path] = integer_index
+            return integer_index
 
     # --- branches -------------------------------------------------------------------------------
 
@@ -303,8 +305,8 @@ class _Choice:
                 hint="name it in metadata.outputs of each; a value from outside can be named too",
             )
         self.output_count = len(longest_names)
-        graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
-        stated_shapes = [graph.shape_rule for graph in graphs if graph.shape_rule]
+        branch_graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
+        stated_shapes = [graph.shape_rule for graph in branch_graphs if graph.shape_rule]
         if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
             self.join_rule = any_shape
 
@@ -400,12 +402,12 @@ class _BisectedBranches(Struct, frozen=True):
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         if self.end - self.start == 1:
             return self.branches[self.start].read(b, scope)
-        middle = (self.start + self.end) // 2
+        middle_index = (self.start + self.end) // 2
         with b.at(self.choice.where, self.choice.name):
-            is_in_lower_half = less(b, self.index, b.constant(np.array(middle)))
+            is_in_lower_half = less(b, self.index, b.constant(np.array(middle_index)))
         lower_half, upper_half = (
-            _BisectedBranches(self.choice, self.index, self.branches, *limits)
-            for limits in ((self.start, middle), (middle, self.end))
+            _BisectedBranches(self.choice, self.index, self.branches, *index_limits)
+            for index_limits in ((self.start, middle_index), (middle_index, self.end))
         )
         return list(
             self.choice.select_by_condition(b, is_in_lower_half, lower_half, upper_half, scope)

@@ -177,7 +177,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         Raises:
             LoopError: If the initial values do not fit.
         """
-        taps = tuple((delay.name, delay.iterations_back) for delay in self.delays)
+        named_delays = tuple((delay.name, delay.iterations_back) for delay in self.delays)
         where = self.delays[0].where
         with b.at(where, self.source_name):
             initial_value = self.initial_value
@@ -186,7 +186,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
             values_before = self._read_values_before(b, initial_value, row)
             if row is not None:
                 values_before = self._broadcast_to_rows(b, values_before, row, outside)
-        return History(self.source_name, self.depth, taps, values_before, where)
+        return History(self.source_name, self.depth, named_delays, values_before, where)
 
     def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """Return the values before the loop, as an array of the shape [depth, *row]."""
@@ -295,7 +295,7 @@ def read_delays(
                 ),
             )
             shared_delays.append(SharedDelays(source_name, tuple(delays), initial_value))
-    if sum(len(shared.delays) for shared in shared_delays) < len(forms):
+    if sum(len(delay_group.delays) for delay_group in shared_delays) < len(forms):
         raise Poisoned
     return tuple(shared_delays)
 

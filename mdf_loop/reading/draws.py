@@ -204,15 +204,15 @@ class _DrawRewriter:
         )
 
     def _rewrite_scope(
-        self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
+        self, b: Builder, ops: Iterable[Operation], turn_counts: _TurnCounts
     ) -> _TurnCounts:
         """Append the rewritten operations of a program or loop body, and return the turn counts after them."""
         ops = tuple(ops)
-        counts = dict(counts)
-        self._rewrite_operations(b, ops, counts)
+        turn_counts = dict(turn_counts)
+        self._rewrite_operations(b, ops, turn_counts)
         for graph, turn_count in _count_turns(ops).items():
-            counts[graph] = b.op("Add", counts[graph], scalar(b, turn_count, "int64"))
-        return counts
+            turn_counts[graph] = b.op("Add", turn_counts[graph], scalar(b, turn_count, "int64"))
+        return turn_counts
 
     def _rewrite_operations(
         self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
@@ -234,8 +234,8 @@ class _DrawRewriter:
         """Rewrite one operation. A `Draw` becomes an operation on a turn number and a key."""
         if op.op_type != "Draw":
             return op
-        attributes, label = op.attributes, op.outputs[0].name
-        with b.at(op.where, label):
+        attributes, output_name = op.attributes, op.outputs[0].name
+        with b.at(op.where, output_name):
             turn_number = counts[attributes["graph"]]
             if attributes["turn"]:
                 turn_number = b.op("Add", turn_number, scalar(b, attributes["turn"], "int64"))
@@ -256,15 +256,15 @@ class _DrawRewriter:
     def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
         """Append a loop that carries the turn counts of the draws inside it."""
         body_builder = b.body()
-        graphs = _find_drawing_graphs(loop.ops)
+        drawing_graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
             carried_inputs = {
                 graph: body_builder.new("int64", (), f"{_CARRIED_PREFIX}{graph}")
-                for graph in graphs
+                for graph in drawing_graphs
             }
             carried_outputs = self._rewrite_scope(body_builder, loop.ops, carried_inputs)
             final_counts = {
-                graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in graphs
+                graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in drawing_graphs
             }
         carried_values = tuple(
             Carried(
@@ -274,7 +274,7 @@ class _DrawRewriter:
                 final_counts[graph],
                 f"{_CARRIED_PREFIX}{graph}",
             )
-            for graph in graphs
+            for graph in drawing_graphs
         )
         b.append(
             replace(loop, carried=(*loop.carried, *carried_values), ops=tuple(body_builder.ops))

@@ -69,19 +69,19 @@ class InnerGraph:
     def _find_output(self, name: str) -> Term:
         """Return the term that an output name refers to."""
         output_ports = list_output_ports(self.graph)
-        matches = [
+        matching_ports = [
             output_port
             for output_port in output_ports
             if name in (output_port[1], ".".join(output_port))
         ]
-        if len(matches) > 1:
-            port_list = ", ".join(repr(".".join(output_port)) for output_port in matches)
+        if len(matching_ports) > 1:
+            port_list = ", ".join(repr(".".join(output_port)) for output_port in matching_ports)
             raise ScopeError(
                 f"the output '{name}' of {self.role.description} could be {port_list}",
                 hint="write node.port in metadata.outputs",
             )
-        if matches:
-            return self.reader.output(*matches[0])
+        if matching_ports:
+            return self.reader.output(*matching_ports[0])
         term = self.scope.find(name)
         if term is None:
             raise UnknownNameError(
@@ -104,16 +104,16 @@ class InnerGraph:
 
     def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""
-        subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.description}"
+        port_text = f"the input port '{port.id}' of node '{node.id}' in {self.role.description}"
         if self.is_strict:
             return ScopeError(
-                f"{subject} is not declared, and the body is strict",
+                f"{port_text} is not declared, and the body is strict",
                 where,
                 f"carry or slice it, or add {port.id}: {port.id} to the loop's args",
             )
         advice = "name it in metadata.inputs, " if self.role.noun == "body" else ""
         return ScopeError(
-            f"{subject} is bound to nothing",
+            f"{port_text} is bound to nothing",
             where,
             suggest(port.id, self.scope.names())
             or f"{advice}give the node that owns the {self.role.noun} a port of that name, or give "

@@ -44,8 +44,8 @@ def read_loop(
     """Return the results of the loop that a Function or Parameter of `node` describes."""
     loop_form = parse_loop(item, node, where, document)
     initial_arguments = (argument for argument in item.args or {} if argument.startswith("arg_"))
-    location = (f"the loop '{item.id}'", "its body does")
-    refuse_unread(item, node, where, (*LOOP_ARGUMENTS, *initial_arguments), document, location)
+    error_words = (f"the loop '{item.id}'", "its body does")
+    refuse_unread(item, node, where, (*LOOP_ARGUMENTS, *initial_arguments), document, error_words)
     return read_loop_form(
         b, loop_form, lambda count: find_signature(loop_form, node, count), scope, document
     )
@@ -60,17 +60,17 @@ def read_loop_form(
 ) -> Reading:
     """Read a loop, and return its results. `signature` returns the body's signature for a number of carried values."""
     captured_values = _lower_captured_values(b, form, scope)
-    arguments = _lower_arguments(b, form, scope)
-    loop_signature = signature(len(arguments.initial_values))
+    loop_arguments = _lower_arguments(b, form, scope)
+    loop_signature = signature(len(loop_arguments.initial_values))
     refuse_unrecorded(
         form.recordings, loop_signature.recorded_outputs, loop_signature.carried_outputs
     )
-    arguments = replace(
-        arguments,
-        initial_values=_cast_initial_values(b, form, loop_signature, arguments.initial_values),
+    loop_arguments = replace(
+        loop_arguments,
+        initial_values=_cast_initial_values(b, form, loop_signature, loop_arguments.initial_values),
     )
     writer = LoopWriter(
-        b, form, arguments, loop_signature, BodyScopes(scope, captured_values), document
+        b, form, loop_arguments, loop_signature, BodyScopes(scope, captured_values), document
     )
     unrolled_loop = unroll_loop(writer)
     return writer.write() if unrolled_loop is None else unrolled_loop

@@ -213,10 +213,10 @@ class LoopWriter:
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
         """Read the body for the dtypes of the initial values and the carried shapes."""
-        types = tuple(
+        row_types = tuple(
             RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
         )
-        body_inputs = BodyInputs(types, self.arguments.slices, self.rows_by_slice, histories)
+        body_inputs = BodyInputs(row_types, self.arguments.slices, self.rows_by_slice, histories)
         return read_body(
             self.b, self.loop_form, self.signature, body_inputs, self.scopes, self.document
         )

@@ -317,5 +317,7 @@ def create_placeholder(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
     """Return a placeholder for a value that does not exist yet and that no operation reads."""
     if not is_tensor(dtype):
         return lower_known_data(b, dtype, [] if is_sequence(dtype) else None)
-    extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())
-    return b.constant(np.full(extents, "" if dtype == "string" else 0, numpy_dtype(dtype)))
+    placeholder_extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())
+    return b.constant(
+        np.full(placeholder_extents, "" if dtype == "string" else 0, numpy_dtype(dtype))
+    )

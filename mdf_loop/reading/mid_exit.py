@@ -55,7 +55,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
     )
     late_values = {value for operation in late_operations for value in results(operation)}
     late_rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
-    changed_carried = [
+    changed_pairs = [
         (carried_input, carried_output)
         for carried_input, carried_output in zip(
             body.carried_inputs, body.carried_outputs, strict=True
@@ -67,8 +67,8 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
     known_extents = Extents(
         (*body.carried_inputs, *_list_results(early_operations), *_list_outer_operands(body.ops))
     )
-    then_outputs = [carried_output for _, carried_output in changed_carried] + late_rows
-    else_outputs = [carried_input for carried_input, _ in changed_carried]
+    then_outputs = [carried_output for _, carried_output in changed_pairs] + late_rows
+    else_outputs = [carried_input for carried_input, _ in changed_pairs]
     else_outputs += [
         _create_placeholder_row(else_builder, form, row, known_extents) for row in late_rows
     ]
@@ -84,8 +84,8 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         outputs=choice_outputs,
         where=form.where,
     )
-    outputs_by_carried = dict(zip(changed_carried, choice_outputs, strict=False))
-    outputs_by_row = dict(zip(late_rows, choice_outputs[len(changed_carried) :], strict=True))
+    outputs_by_carried = dict(zip(changed_pairs, choice_outputs, strict=False))
+    outputs_by_row = dict(zip(late_rows, choice_outputs[len(changed_pairs) :], strict=True))
     carried_pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,

@@ -162,8 +162,10 @@ def _list_parameters(graph: Any) -> list[tuple[str, str]]:
         for item in (*node.functions, *node.parameters)
         for name in parameters_with_bodies(item, node)
     }
-    parameters = [(node.id, parameter.id) for node in graph.nodes for parameter in node.parameters]
-    return [name for name in parameters if name not in graph_parameters]
+    parameter_keys = [
+        (node.id, parameter.id) for node in graph.nodes for parameter in node.parameters
+    ]
+    return [name for name in parameter_keys if name not in graph_parameters]
 
 
 ALL_OUTPUTS = Selection()

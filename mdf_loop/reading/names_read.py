@@ -108,7 +108,7 @@ def _find_outer_names_of_body(
         for port in node.output_ports:
             names_read |= _find_names(port.value)
         names |= names_read - {
-            part.id for part in (*node.input_ports, *node.functions, *node.parameters)
+            node_part.id for node_part in (*node.input_ports, *node.functions, *node.parameters)
         }
     return names - set(metadata.get("inputs") or ())
 

@@ -449,7 +449,10 @@ class NodeReader:
             if source is not None and graph_function(source.function):
                 ports_by_source.setdefault(port.value, []).append(port.id)
         return {
-            port: group for group in ports_by_source.values() if len(group) > 1 for port in group
+            port: grouped_ports
+            for grouped_ports in ports_by_source.values()
+            if len(grouped_ports) > 1
+            for port in grouped_ports
         }
 
     def _select_by_position(

@@ -62,18 +62,18 @@ class OpenBranch:
         """Read the branch into its own builder `b`, and return the outputs of the branch."""
         if b.constant_of(self.condition) is not None:
             return self.read_branch(b, self.scope)
-        attempt = self._try_to_read(b, self.scope)
-        if attempt.outputs is not None and not attempt.findings:
-            return attempt.outputs
+        read_attempt = self._try_to_read(b, self.scope)
+        if read_attempt.outputs is not None and not read_attempt.findings:
+            return read_attempt.outputs
         open_outputs = (
-            self._read_with_open_shapes(b, attempt.findings[0])
-            if self._may_fit_other_shapes(b, attempt.findings)
+            self._read_with_open_shapes(b, read_attempt.findings[0])
+            if self._may_fit_other_shapes(b, read_attempt.findings)
             else None
         )
         if open_outputs is not None:
             return open_outputs
-        b.findings.items += attempt.findings
-        b.findings.lasting.update(attempt.findings)
+        b.findings.items += read_attempt.findings
+        b.findings.lasting.update(read_attempt.findings)
         raise Poisoned
 
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
@@ -89,14 +89,14 @@ class OpenBranch:
             b.discard(b.ops)
             b.ops.clear()
             scope = _OpenScope(b, self.scope, self._compute_zero, keeps_ranks=keeps_ranks)
-            attempt = self._try_to_read(b, scope)
-            if attempt.outputs is not None and not attempt.findings:
+            read_attempt = self._try_to_read(b, scope)
+            if read_attempt.outputs is not None and not read_attempt.findings:
                 self.is_open = True
                 b.note(
                     f"{self.description} does not fit these shapes: a run that takes it fails ({finding.what})",
                     finding.where,
                 )
-                return attempt.outputs
+                return read_attempt.outputs
         return None
 
     def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _Attempt:

@@ -75,9 +75,9 @@ def read_over_time(
     Raises:
         LoopError: All errors in the model.
     """
-    arguments = (document, bound, options, specification)
-    first_reader = _FirstReader(*arguments)
-    while (later_reader := _LaterReader(*arguments, first_reader)).read():
+    reader_arguments = (document, bound, options, specification)
+    first_reader = _FirstReader(*reader_arguments)
+    while (later_reader := _LaterReader(*reader_arguments, first_reader)).read():
         continue  # the type of a state was widened, so the body is read again
     program = later_reader.finish()
     states = tuple(later_reader.state_memory.carried_inputs)

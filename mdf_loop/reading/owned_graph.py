@@ -133,7 +133,7 @@ def _read_stated_names(
     metadata: Mapping[str, Any], key: str, role: Role, where: str
 ) -> tuple[str, ...] | None:
     """Return the stated names of the graph's inputs or outputs, or None."""
-    stated_names, location = metadata.get(key), f"the {role.noun}'s metadata.{key}"
+    stated_names, names_text = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if stated_names is None:
         return None
     if isinstance(stated_names, Mapping):
@@ -147,7 +147,7 @@ def _read_stated_names(
             isinstance(name, bool) for name in stated_names
         )
         raise SignatureError(
-            f"{location} must be a list of names, not {stated_names!r}",
+            f"{names_text} must be a list of names, not {stated_names!r}",
             where,
             "YAML reads on, off, yes and no as truth values: put such a name in quotes"
             if has_truth_values
@@ -155,5 +155,5 @@ def _read_stated_names(
         )
     repeated_names = [name for k, name in enumerate(stated_names) if name in stated_names[:k]]
     if repeated_names and key == "inputs":
-        raise SignatureError(f"{location} name '{repeated_names[0]}' twice", where)
+        raise SignatureError(f"{names_text} name '{repeated_names[0]}' twice", where)
     return tuple(stated_names)

@@ -195,7 +195,7 @@ class PassesLoop:
         counters.begin_unit(PASS)
         is_visited: Truth = True
         has_any_run: Truth = False
-        visits: list[tuple[Truth, dict[str, Truth]]] = []
+        visit_flags: list[tuple[Truth, dict[str, Truth]]] = []
         for k, layer in enumerate(schedule.layers):
             is_visited = schedule.evaluate_visit(k, counters, is_visited)
             run_flags = schedule.decide_runs(layer, counters, is_visited)
@@ -205,7 +205,7 @@ class PassesLoop:
             has_any_run = logical_or(
                 b, has_any_run, schedule.end_visit(counters, run_flags, is_visited)
             )
-            visits.append((is_visited, run_flags))
+            visit_flags.append((is_visited, run_flags))
         schedule.end_pass(counters, has_any_run)
         has_next_pass = self._limit_passes(
             b, logical_not(b, schedule.evaluate_termination(counters)), has_any_run, iteration
@@ -213,7 +213,7 @@ class PassesLoop:
         for key, count in counters.counts.items():
             assert count is not None
             memory.put(create_count_state(key), to_value(b, count))
-        return _PassResults(iteration, has_next_pass, self._build_executed_row(b, visits))
+        return _PassResults(iteration, has_next_pass, self._build_executed_row(b, visit_flags))
 
     def _limit_passes(
         self, b: ModelBuilder, has_next_pass: Truth, any_ran: Truth, iteration: Value

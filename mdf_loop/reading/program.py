@@ -89,15 +89,15 @@ def read_once(
     document: Document, bound: BoundValues, options: Options, selection: Selection = ALL_OUTPUTS
 ) -> Reading:
     """Read one evaluation of a document as a program, specialized for the types of the bound inputs."""
-    reader = ProgramReader(document, options, bound.settings, selection)
-    reader.b.in_loop = bound.has_members
-    reader.declare(bound.inputs)
-    graph = reader.read_graph(reader.memory)
-    outputs = reader.collect_outputs(graph)
-    program = replace_draws(reader.build_program(outputs.values()))
-    reading = Reading(program, reader.b.values_by_path, reader.b.notes)
+    program_reader = ProgramReader(document, options, bound.settings, selection)
+    program_reader.b.in_loop = bound.has_members
+    program_reader.declare(bound.inputs)
+    graph = program_reader.read_graph(program_reader.memory)
+    outputs = program_reader.collect_outputs(graph)
+    program = replace_draws(program_reader.build_program(outputs.values()))
+    reading = Reading(program, program_reader.b.values_by_path, program_reader.b.notes)
     raise_findings(check(reading.program))
-    raise_findings(widened_findings(reading.program, reader.b))
+    raise_findings(widened_findings(reading.program, program_reader.b))
     return reading
 
 

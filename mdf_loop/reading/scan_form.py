@@ -43,8 +43,8 @@ def read_scan(
 ) -> Reading:
     """Return the results of the Scan that a Function or Parameter of `node` describes."""
     loop_form, signature = convert_scan(item, node, where, document)
-    location = (f"the scan '{item.id}'", "its body does")
-    refuse_unread(item, node, where, SCAN_ARGUMENTS, document, location)
+    error_words = (f"the scan '{item.id}'", "its body does")
+    refuse_unread(item, node, where, SCAN_ARGUMENTS, document, error_words)
     return read_loop_form(b, loop_form, lambda _: signature, scope, document)
 
 

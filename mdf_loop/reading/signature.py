@@ -127,7 +127,9 @@ def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the iteration number, condition and carried inputs of a body without stated inputs."""
-    bound_names = {part.id for part in (*node.input_ports, *node.parameters, *node.functions)}
+    bound_names = {
+        node_part.id for node_part in (*node.input_ports, *node.parameters, *node.functions)
+    }
     bound_names |= {
         *form.bindings,
         *(input_slice.name for input_slice in form.slices),
@@ -202,9 +204,11 @@ def _count_results_read(form: LoopForm, node: Any) -> int:
     """Return the number of results of the loop that the node's output ports read."""
     port_values = [port.value for port in node.output_ports if isinstance(port.value, str)]
     bare_use_count = sum(port_value == form.name for port_value in port_values)
-    pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
+    result_pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
     result_positions = [
-        int(position) for port_value in port_values for position in pattern.findall(port_value)
+        int(position)
+        for port_value in port_values
+        for position in result_pattern.findall(port_value)
     ]
     return max([bare_use_count, *(k + 1 for k in result_positions)])
 

@@ -33,12 +33,18 @@ def lower_trip_count(
     shortest_length = _find_shortest_length(b, form, slices)
     if form.trip_count is None:
         return shortest_length
-    term = lower_expression(b, form.trip_count, scope, "M")
+    trip_count_term = lower_expression(b, form.trip_count, scope, "M")
     trip_count = (
-        None if isinstance(term, tuple) and len(term) != 1 else one_element(b, tensor(b, term))
+        None
+        if isinstance(trip_count_term, tuple) and len(trip_count_term) != 1
+        else one_element(b, tensor(b, trip_count_term))
     )
     if trip_count is None or trip_count.dtype in ("string", "bool"):
-        argument_text = f"{len(term)} values" if isinstance(term, tuple) else f"{term.type}"
+        argument_text = (
+            f"{len(trip_count_term)} values"
+            if isinstance(trip_count_term, tuple)
+            else f"{trip_count_term.type}"
+        )
         raise TripCountError(
             f"the trip count of '{form.name}' must be one whole number, not {argument_text}",
             hint="give M as one integer",
@@ -117,18 +123,18 @@ def _check_at_run_time(
     b: ModelBuilder, form: LoopForm, value: Value, shortest_length: Value | None
 ) -> Value:
     """Return a trip count that is known only at run time. A count of -1 means no trip count."""
-    int_count = cast(b, value, "int64")
+    integer_count = cast(b, value, "int64")
     if value.dtype == "uint64":
         message = f"the trip count of '{form.name}' is too large"
-        int_count = guard_value(
-            b, int_count, greater_equal(b, int_count, b.constant(np.array(0))), message
+        integer_count = guard_value(
+            b, integer_count, greater_equal(b, integer_count, b.constant(np.array(0))), message
         )
     if np.dtype(value.dtype).kind == "f":
-        float_count = cast(b, int_count, value.dtype)
+        float_count = cast(b, integer_count, value.dtype)
         message = f"the trip count of '{form.name}' must be a whole number"
-        int_count = guard_value(b, int_count, equal(b, float_count, value), message)
+        integer_count = guard_value(b, integer_count, equal(b, float_count, value), message)
     if form.has_onnx_semantics:
-        return int_count
+        return integer_count
     minus_one = b.constant(np.array(-1))
     max_iterations = b.options.max_iterations
     if shortest_length is None and form.condition is None and max_iterations is None:
@@ -136,13 +142,13 @@ def _check_at_run_time(
             f"the loop '{form.name}' has a trip count of -1 (none) and no condition: "
             "it would never end"
         )
-        return guard_value(b, int_count, not_equal(b, int_count, minus_one), message)
+        return guard_value(b, integer_count, not_equal(b, integer_count, minus_one), message)
     iteration_limit = b.constant(
         np.array(np.iinfo(np.int64).max if max_iterations is None else max_iterations)
     )
     return b.op(
         "Where",
-        equal(b, int_count, minus_one),
+        equal(b, integer_count, minus_one),
         iteration_limit if shortest_length is None else shortest_length,
-        int_count,
+        integer_count,
     )

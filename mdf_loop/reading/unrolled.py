@@ -115,7 +115,7 @@ class _Unroller:
             self._build_named_results(bodies),
         )
 
-    def _read_iterations(self, entering: Sequence[Value]) -> list[ReadBody] | None:
+    def _read_iterations(self, carried_inputs: Sequence[Value]) -> list[ReadBody] | None:
         """Read the body once per iteration. Return None if the condition is not known."""
         bodies: list[ReadBody] = []
         has_next_iteration = True
@@ -127,12 +127,12 @@ class _Unroller:
                     else f"more than {self.iteration_limit}"
                 )
                 raise self._limit_error(iteration_text)
-            body = self._read_iteration(len(bodies), entering)
+            body = self._read_iteration(len(bodies), carried_inputs)
             condition = self.b.constant_of(body.condition_out)
             if self.has_condition and condition is None:
                 return None
             has_next_iteration = not self.has_condition or bool(condition)
-            entering = body.carried_outputs
+            carried_inputs = body.carried_outputs
             bodies.append(body)
         return bodies
 

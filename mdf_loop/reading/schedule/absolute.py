@@ -57,8 +57,12 @@ class TimePoints(Struct, frozen=True):
     @property
     def inclusive_times(self) -> list[Fraction]:
         """Inclusive start and end times."""
-        limits = ((self.start, self.includes_start), (self.end, self.includes_end))
-        return [time for time, is_inclusive in limits if is_inclusive and time is not None]
+        limits_with_inclusion = ((self.start, self.includes_start), (self.end, self.includes_end))
+        return [
+            time
+            for time, is_inclusive in limits_with_inclusion
+            if is_inclusive and time is not None
+        ]
 
 
 class AbsoluteTime(Struct, frozen=True):

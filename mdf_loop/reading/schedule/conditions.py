@@ -188,10 +188,10 @@ def find_counts(condition: Condition) -> tuple[Count, ...]:
 
 def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
     """Return the parts of one kind in several conditions, without duplicates."""
-    matches = (
+    matching_parts = (
         inner_condition
         for condition in conditions
         for inner_condition in iterate_parts(condition)
         if isinstance(inner_condition, kind)
     )
-    return tuple(dict.fromkeys(matches))
+    return tuple(dict.fromkeys(matching_parts))

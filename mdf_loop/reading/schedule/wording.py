@@ -83,8 +83,8 @@ def _join_names(names: Iterable[str], word: str = "and") -> str:
 
 def _format_count(n: Any, noun: str) -> str:
     """Return a number with a noun, such as `2 calls` or `1 pass`."""
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{n} {noun if str(n) == '1' else plural}"
+    plural_noun = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{n} {noun if str(n) == '1' else plural_noun}"
 
 
 def _format_period(n: Any, noun: str) -> str:
