@@ -122,7 +122,7 @@ def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
     }
     outputs = tuple(
         replace(output, name=f"gradient of {names[output.owner_name]}")
-        if output.role is OutputRole.CHANGE
+        if output.role is OutputRole.DERIVATIVE
         else output
         for output in substitute(program.outputs, renamed_values)
     )

@@ -268,7 +268,7 @@ class InputRole(Enum):
     CONTROL = "a run control, e.g. the number of steps"
     KEYS = "the keys of random numbers, one for each site"
     DATA = "targets or weights of a loss"
-    CHANGE = "a cotangent of an output, or a tangent of an input"
+    DERIVATIVE = "a cotangent of an output, or a tangent of an input"
 
 
 class Input(Struct, frozen=True, eq=False):
@@ -295,7 +295,7 @@ class OutputRole(Enum):
     ITERATIONS = "the number of iterations of a loop"
     CONDITION = "the last condition of a loop"
     LENGTH = "the number of rows of a result for each member"
-    CHANGE = "a cotangent of an input, or a tangent of an output"
+    DERIVATIVE = "a cotangent of an input, or a tangent of an output"
 
 
 class Output(Struct, frozen=True):

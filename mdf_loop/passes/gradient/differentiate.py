@@ -73,7 +73,7 @@ def differentiate(
     for name in of:
         value = outputs_by_name[name].value
         cotangent = b.new(value.dtype, value.shape, change_of(name))
-        cotangent_inputs.append(Input(cotangent, role=InputRole.CHANGE, owner_name=name))
+        cotangent_inputs.append(Input(cotangent, role=InputRole.DERIVATIVE, owner_name=name))
         sweep.add(value, cotangent)
     with report_all_underivable(program, active_values.copy()):
         reverse.propagate_backward(sweep, ops)
@@ -81,7 +81,7 @@ def differentiate(
         Output(
             change_of(name),
             sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
-            OutputRole.CHANGE,
+            OutputRole.DERIVATIVE,
             name,
         )
         for name in wrt

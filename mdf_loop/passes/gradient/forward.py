@@ -96,7 +96,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         Output(
             tangent_of(name),
             builder.tangent_or_zeros(b, outputs_by_name[name]),
-            OutputRole.CHANGE,
+            OutputRole.DERIVATIVE,
             name,
         )
         for name in of
@@ -106,7 +106,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         inputs=(
             *program.inputs,
             *(
-                Input(tangent, role=InputRole.CHANGE, owner_name=value.name)
+                Input(tangent, role=InputRole.DERIVATIVE, owner_name=value.name)
                 for value, tangent in input_tangents.items()
             ),
         ),

@@ -66,7 +66,7 @@ class Differentiation(Struct, frozen=True):
         derivative_outputs = [
             output
             for output in gradient_program.outputs
-            if output.name == OBJECTIVE_OUTPUT or output.role is OutputRole.CHANGE
+            if output.name == OBJECTIVE_OUTPUT or output.role is OutputRole.DERIVATIVE
         ]
         return replace(gradient_program, outputs=tuple(derivative_outputs))
 
