@@ -17,65 +17,71 @@ class ArrayWriter(ABC):
     """Base class that writes loads, stores and copies of arrays.
 
     Attributes:
-        scalar: Writer of scalar instructions.
+        scalar_code: Writer of scalar instructions.
         bounds: Writer of bounds checks, which records the array of each pointer.
     """
 
     def __init__(self, signature: KernelSignature, failures: list[Failure]) -> None:
         self.signature = signature
-        self.text = Text(failures=failures)
-        self.scalar = Code(self.text, 1, signature.vectorized)
-        self.bounds = bounds_of(self.scalar, signature.loop, self.extents)
+        self.function_text = Text(failures=failures)
+        self.scalar_code = Code(self.function_text, 1, signature.computes_arrays)
+        self.bounds = bounds_of(self.scalar_code, signature.loop, self.extents)
 
     @abstractmethod
     def extents(self, value: Value) -> Extents:
         """Return the extents of an array."""
 
-    def offset_pointer(self, pointer: str, number: Extent, kind: str = "i8") -> str:
-        """Write the address computation `pointer + number`, in elements of the LLVM type `kind`.
+    def offset_pointer(self, pointer: str, number: Extent, llvm_type: str = "i8") -> str:
+        """Write the address computation `pointer + number`, in elements of the LLVM type `llvm_type`.
 
         All derived pointers are computed here, so that the bounds checks know the array of each pointer.
         """
-        register = self.scalar.emit(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
+        register = self.scalar_code.emit(f"getelementptr {llvm_type}, ptr {pointer}, i64 {number}")
         return self.bounds.derive_pointer(register, pointer)
 
-    def element_address(self, dtype: str, pointer: str, place: str) -> str:
-        """Write the address computation for the array element at index `place`."""
-        return self.offset_pointer(pointer, place, MEMORY_TYPES[dtype])
+    def element_address(self, dtype: str, pointer: str, index: str) -> str:
+        """Write the address computation for the array element at index `index`."""
+        return self.offset_pointer(pointer, index, MEMORY_TYPES[dtype])
 
-    def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
+    def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
         """Write a load of consecutive array elements, one for each lane of `code`."""
-        at = self.element_address(dtype, pointer, place)
-        self.bounds.access(at, ITEM_BYTES[dtype] * code.width, ITEM_BYTES[dtype])
-        register = code.emit(f"load {code.memory_type(dtype)}, ptr {at}, align {ITEM_BYTES[dtype]}")
+        address = self.element_address(dtype, pointer, index)
+        self.bounds.access(address, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
+        register = code.emit(
+            f"load {code.memory_type(dtype)}, ptr {address}, align {ITEM_BYTES[dtype]}"
+        )
         if dtype != "bool":
             return register
         return code.emit(f"trunc {code.memory_type(dtype)} {register} to {code.type(dtype)}")
 
-    def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
+    def store(self, code: Code, dtype: str, register: str, pointer: str, index: str = "0") -> None:
         """Write a store of one element for each lane of `code` to consecutive array elements."""
-        kind = code.memory_type(dtype)
+        memory_type = code.memory_type(dtype)
         if dtype == "bool":
-            register = code.emit(f"zext {code.type(dtype)} {register} to {kind}")
-        at = self.element_address(dtype, pointer, place)
-        self.bounds.access(at, ITEM_BYTES[dtype] * code.width, ITEM_BYTES[dtype])
-        code.line(f"store {kind} {register}, ptr {at}, align {ITEM_BYTES[dtype]}")
+            register = code.emit(f"zext {code.type(dtype)} {register} to {memory_type}")
+        address = self.element_address(dtype, pointer, index)
+        self.bounds.access(address, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
+        code.line(f"store {memory_type} {register}, ptr {address}, align {ITEM_BYTES[dtype]}")
 
     def stream(self, code: Code, dtype: str, register: str, pointer: str, align: int) -> None:
         """Write a nontemporal store, which bypasses the cache. The address is a multiple of `align` bytes.
 
         The dtype must not be bool.
         """
-        self.text.declared["!nontemporal"] = "!0 = !{i32 1}"
-        self.bounds.access(pointer, ITEM_BYTES[dtype] * code.width, align)
-        kind = code.type(dtype)
-        code.line(f"store {kind} {register}, ptr {pointer}, align {align}, !nontemporal !0")
+        self.function_text.declarations["!nontemporal"] = "!0 = !{i32 1}"
+        self.bounds.access(pointer, ITEM_BYTES[dtype] * code.lane_count, align)
+        vector_type = code.type(dtype)
+        code.line(f"store {vector_type} {register}, ptr {pointer}, align {align}, !nontemporal !0")
 
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Write a copy of `size` bytes. The source and the target may overlap."""
-        name = "llvm.memmove.p0.p0.i64"
-        self.text.declared[name] = f"declare void @{name}(ptr, ptr, i64, i1)"
+        function_name = "llvm.memmove.p0.p0.i64"
+        self.function_text.declarations[function_name] = (
+            f"declare void @{function_name}(ptr, ptr, i64, i1)"
+        )
         if target != source and size:
             self.bounds.access(source, size)
             self.bounds.access(target, size)
-            self.scalar.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+            self.scalar_code.line(
+                f"call void @{function_name}(ptr {target}, ptr {source}, i64 {size}, i1 false)"
+            )

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
 from mdf_loop.native import machine
-from mdf_loop.native.loop_text import ITERATIONS, PARAMETERS, extent_code
+from mdf_loop.native.loop_text import ITERATION_COUNT_CODE, PARAMETERS, extent_code
 from mdf_loop.native.support import KernelSignature, extent_names
-from mdf_loop.native.writer import Cells, FunctionWriter, Place
+from mdf_loop.native.writer import Cells, FunctionWriter, LocalVariable
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import ITEM_BYTES, Cell, Code, Extents, Failure, is_single
 
@@ -17,31 +17,32 @@ CACHE_LINE_BYTES, MIN_STREAMED_LANES = 64, 256
 
 
 class LaneBlock(Struct, frozen=True):
-    """Size of a block of lanes that are computed at once: `copies` vectors of `width` lanes."""
+    """Size of a block of lanes that are computed at once: `vector_count` vectors of `vector_width` lanes."""
 
-    width: int = 1
-    copies: int = 1
+    vector_width: int = 1
+    vector_count: int = 1
 
     @property
     def lanes(self) -> int:
         """Number of lanes in a block."""
-        return self.width * self.copies
+        return self.vector_width * self.vector_count
 
 
-NO_LANES = LaneBlock(copies=0)
+NO_LANES = LaneBlock(vector_count=0)
 """Block without lanes, for functions that compute only scalars."""
 
 
 def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
-    """Return the encoded shape of each loop output (see `LoopText.shapes`)."""
-    names = extent_names(signature)
+    """Return the encoded shape of each loop output (see `LoopText.output_shapes`)."""
+    runtime_extents = extent_names(signature)
     shapes = []
-    for value, rows in signature.outputs:
+    for value, is_stack in signature.outputs:
         shape = value.shape or ()
         encoded_extents = [
-            e if isinstance(e, int) else extent_code(names.index(e)) for e in shape[rows:]
+            extent if isinstance(extent, int) else extent_code(runtime_extents.index(extent))
+            for extent in shape[is_stack:]
         ]
-        shapes.append((*[ITERATIONS] * rows, *encoded_extents))
+        shapes.append((*[ITERATION_COUNT_CODE] * is_stack, *encoded_extents))
     return tuple(shapes)
 
 
@@ -53,8 +54,13 @@ class LaneBlocks(FunctionWriter):
     ) -> None:
         super().__init__(signature, failures)
         self._block = block
-        quick = machine.divides_quickly(block.width)
-        self._vector = Code(self.text, block.width, signature.vectorized, quick_divider=quick)
+        has_quick_divider = machine.divides_quickly(block.vector_width)
+        self._vector = Code(
+            self.function_text,
+            block.vector_width,
+            signature.computes_arrays,
+            has_quick_divider=has_quick_divider,
+        )
         self._start = "0"
         self._count = "1"
         self._aligned: dict[str, str] = {}
@@ -62,8 +68,8 @@ class LaneBlocks(FunctionWriter):
     def begin(self, *, counts: bool = False) -> None:
         """Write the loads of all array pointers and the computation of the number of lanes."""
         super().begin(counts=counts)
-        for extent in map(self.extent, self.signature.lanes):
-            self._count = self.scalar.emit(f"mul i64 {self._count}, {extent}")
+        for extent in map(self.extent, self.signature.lane_shape):
+            self._count = self.scalar_code.emit(f"mul i64 {self._count}, {extent}")
         shapes = dict(
             zip(
                 (value for value, _ in self.signature.outputs),
@@ -73,9 +79,9 @@ class LaneBlocks(FunctionWriter):
         )
         for value, pointer in self.stacks.items():
             self.stacks[value] = self.bounds.array(pointer, value, shapes[value])
-        for recorded in self.signature.loop.recorded if self.stacks else ():
-            if not is_single(recorded.row):
-                self._write_stream_test(self.stacks[recorded.stack], recorded.row.dtype)
+        for recorded_value in self.signature.loop.recorded if self.stacks else ():
+            if not is_single(recorded_value.row):
+                self._write_stream_test(self.stacks[recorded_value.stack], recorded_value.row.dtype)
 
     # --- functions ----------------------------------------------------------------------------
 
@@ -83,15 +89,15 @@ class LaneBlocks(FunctionWriter):
         """Return an LLVM function that runs a loop of scalars, or computes only the scalars of a loop."""
         self.begin()
         self._write_iterations("0")
-        self.scalar.line("ret i64 0")
+        self.scalar_code.line("ret i64 0")
         return self.function(head)
 
     def write_count(self, head: str) -> str:
         """Return an LLVM function that counts the iterations. LLVM removes all other code."""
         self.begin(counts=True)
         self.loop(self.signature.loop, self._load_inputs("0"))
-        iteration_count = self.scalar.emit(f"load i64, ptr {self.iterations}")
-        self.scalar.line(f"ret i64 {iteration_count}")
+        iteration_count = self.scalar_code.emit(f"load i64, ptr {self.iterations}")
+        self.scalar_code.line(f"ret i64 {iteration_count}")
         return self.function(head)
 
     def write_blocks(self, name: str) -> str:
@@ -99,22 +105,24 @@ class LaneBlocks(FunctionWriter):
 
         The last block may overlap the block before, so that it ends with the last lane.
         """
-        code, lanes = self.scalar, self._block.lanes
+        code, lane_count = self.scalar_code, self._block.lanes
         self.begin()
-        last = code.emit(f"sub i64 {self._count}, {lanes}")
-        rounded_count = code.emit(f"add i64 {self._count}, {lanes - 1}")
-        count = code.emit(f"sdiv i64 {rounded_count}, {lanes}")
+        last_start = code.emit(f"sub i64 {self._count}, {lane_count}")
+        rounded_count = code.emit(f"add i64 {self._count}, {lane_count - 1}")
+        block_count = code.emit(f"sdiv i64 {rounded_count}, {lane_count}")
 
-        next_part = code.emit("add i64 %part, 1")
+        next_share = code.emit("add i64 %part, 1")
 
         def block(number: str) -> None:
-            start = code.emit(f"mul i64 {number}, {lanes}")
-            is_beyond = code.emit(f"icmp sgt i64 {start}, {last}")
-            self._write_iterations(code.emit(f"select i1 {is_beyond}, i64 {last}, i64 {start}"))
+            block_start = code.emit(f"mul i64 {number}, {lane_count}")
+            is_beyond = code.emit(f"icmp sgt i64 {block_start}, {last_start}")
+            self._write_iterations(
+                code.emit(f"select i1 {is_beyond}, i64 {last_start}, i64 {block_start}")
+            )
 
         self.repeat(
-            self._write_share_begin(count, "%part"),
-            self._write_share_begin(count, next_part),
+            self._write_share_begin(block_count, "%part"),
+            self._write_share_begin(block_count, next_share),
             1,
             block,
         )
@@ -123,17 +131,17 @@ class LaneBlocks(FunctionWriter):
 
     def _write_share_begin(self, count: str, part: str) -> str:
         """Write the computation of the index of the first block of a share."""
-        product = self.scalar.emit(f"mul i64 {count}, {part}")
-        return self.scalar.emit(f"sdiv i64 {product}, %parts")
+        scaled_share = self.scalar_code.emit(f"mul i64 {count}, {part}")
+        return self.scalar_code.emit(f"sdiv i64 {scaled_share}, %parts")
 
     def _write_iterations(self, start: str) -> None:
         """Write all iterations of the block that begins at lane `start`, and the stores of its final values."""
         self._start = start
         final_cells = self.loop(self.signature.loop, self._load_inputs(start))
-        for value, rows in self.signature.outputs:
-            if not rows:
-                place = "0" if is_single(value) else start
-                self._store_cell(value, final_cells[value], self.stacks[value], place)
+        for value, is_stack in self.signature.outputs:
+            if not is_stack:
+                start_index = "0" if is_single(value) else start
+                self._store_cell(value, final_cells[value], self.stacks[value], start_index)
 
     def _load_inputs(self, start: str) -> Cells:
         """Load the inputs of the loop for the block that begins at lane `start`."""
@@ -146,37 +154,39 @@ class LaneBlocks(FunctionWriter):
 
     def _load_value(self, value: Value, pointer: str, start: str) -> Cell:
         if is_single(value):
-            return Cell((self.load(self.scalar, value.dtype, pointer, start),), True)
+            return Cell((self.load(self.scalar_code, value.dtype, pointer, start),), True)
         return Cell(
             tuple(
-                self.load(self._vector, value.dtype, pointer, p) for p in self._vector_starts(start)
+                self.load(self._vector, value.dtype, pointer, vector_start)
+                for vector_start in self._vector_starts(start)
             )
         )
 
     def _store_cell(self, value: Value, cell: Cell, pointer: str, start: str) -> None:
         if is_single(value):
-            self.store(self.scalar, value.dtype, cell.registers[0], pointer, start)
+            self.store(self.scalar_code, value.dtype, cell.registers[0], pointer, start)
             return
-        for k, place in enumerate(self._vector_starts(start)):
+        for k, vector_start in enumerate(self._vector_starts(start)):
             self.store(
                 self._vector,
                 value.dtype,
                 self._vector_register(cell, k, value.dtype),
                 pointer,
-                place,
+                vector_start,
             )
 
     def _vector_starts(self, start: str) -> list[str]:
         """Write the index of the first lane of each vector of a block."""
-        width = self._block.width
-        copies = range(self._block.copies)
+        vector_width = self._block.vector_width
+        vector_indices = range(self._block.vector_count)
         return [
-            start if k == 0 else self.scalar.emit(f"add i64 {start}, {k * width}") for k in copies
+            start if k == 0 else self.scalar_code.emit(f"add i64 {start}, {k * vector_width}")
+            for k in vector_indices
         ]
 
     def _row_start(self, number: str) -> str:
-        row_offset = self.scalar.emit(f"mul i64 {number}, {self._count}")
-        return self.scalar.emit(f"add i64 {row_offset}, {self._start}")
+        row_offset = self.scalar_code.emit(f"mul i64 {number}, {self._count}")
+        return self.scalar_code.emit(f"add i64 {row_offset}, {self._start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
         """Load the lanes of the block from a row of a scanned array."""
@@ -187,60 +197,66 @@ class LaneBlocks(FunctionWriter):
 
         Large rows of aligned blocks are stored with nontemporal stores, since no iteration reads the rows again.
         """
-        row, stack = recorded.row, self.stacks[recorded.stack]
+        row, stack_pointer = recorded.row, self.stacks[recorded.stack]
         if is_single(row):
-            self._store_cell(row, cell, stack, number)
+            self._store_cell(row, cell, stack_pointer, number)
             return
         start = self._row_start(number)
-        size = ITEM_BYTES[row.dtype] * self._block.width
-        if size * self._block.copies % CACHE_LINE_BYTES or row.dtype == "bool":
-            self._store_cell(row, cell, stack, start)
+        vector_bytes = ITEM_BYTES[row.dtype] * self._block.vector_width
+        if vector_bytes * self._block.vector_count % CACHE_LINE_BYTES or row.dtype == "bool":
+            self._store_cell(row, cell, stack_pointer, start)
             return
-        text, code = self.text, self.scalar
+        function_text, code = self.function_text, self.scalar_code
         streamed_block, cached_block, end_block = (
-            text.name(stem) for stem in ("past", "through", "written")
+            function_text.name(stem) for stem in ("past", "through", "written")
         )
         code.line(
-            f"br i1 {self._write_stream_test(stack, row.dtype)}, label %{streamed_block}, label %{cached_block}"
+            f"br i1 {self._write_stream_test(stack_pointer, row.dtype)}, label %{streamed_block}, label %{cached_block}"
         )
         code.label(cached_block)
-        self._store_cell(row, cell, stack, start)
+        self._store_cell(row, cell, stack_pointer, start)
         code.line(f"br label %{end_block}")
         code.label(streamed_block)
-        for k, place in enumerate(self._vector_starts(start)):
-            at = self.element_address(row.dtype, stack, place)
+        for k, vector_start in enumerate(self._vector_starts(start)):
+            vector_pointer = self.element_address(row.dtype, stack_pointer, vector_start)
             register = self._vector_register(cell, k, row.dtype)
-            self.stream(self._vector, row.dtype, register, at, min(size, CACHE_LINE_BYTES))
+            self.stream(
+                self._vector,
+                row.dtype,
+                register,
+                vector_pointer,
+                min(vector_bytes, CACHE_LINE_BYTES),
+            )
         code.line(f"br label %{end_block}")
         code.label(end_block)
 
-    def _write_stream_test(self, stack: str, dtype: str) -> str:
+    def _write_stream_test(self, stack_pointer: str, dtype: str) -> str:
         """Write the test that rows have at least `MIN_STREAMED_LANES` lanes, and that all blocks are aligned to cache lines."""
-        if stack not in self._aligned:
-            code = self.scalar
-            begin = code.emit(f"ptrtoint ptr {stack} to i64")
-            size = code.emit(f"mul i64 {self._count}, {ITEM_BYTES[dtype]}")
-            address_and_size = code.emit(f"or i64 {begin}, {size}")
+        if stack_pointer not in self._aligned:
+            code = self.scalar_code
+            stack_address = code.emit(f"ptrtoint ptr {stack_pointer} to i64")
+            row_bytes = code.emit(f"mul i64 {self._count}, {ITEM_BYTES[dtype]}")
+            address_and_size = code.emit(f"or i64 {stack_address}, {row_bytes}")
             misalignment = code.emit(f"and i64 {address_and_size}, {CACHE_LINE_BYTES - 1}")
             is_aligned = code.emit(f"icmp eq i64 {misalignment}, 0")
             has_enough_lanes = code.emit(f"icmp sge i64 {self._count}, {MIN_STREAMED_LANES}")
-            self._aligned[stack] = code.emit(f"and i1 {is_aligned}, {has_enough_lanes}")
-        return self._aligned[stack]
+            self._aligned[stack_pointer] = code.emit(f"and i1 {is_aligned}, {has_enough_lanes}")
+        return self._aligned[stack_pointer]
 
     # --- operations ---------------------------------------------------------------------------
 
-    def _vector_register(self, cell: Cell, copy: int, dtype: str) -> str:
+    def _vector_register(self, cell: Cell, vector_index: int, dtype: str) -> str:
         """Return the register of one vector of a block. A scalar is broadcast to all lanes."""
-        if cell.single:
+        if cell.is_scalar:
             return self._vector.broadcast(cell.registers[0], dtype)
-        return cell.registers[copy]
+        return cell.registers[vector_index]
 
     def _broadcast_cell(self, value: Value, cell: Cell) -> Cell:
         """Return the cell of an operand. A scalar is broadcast to all lanes if `value` is an array."""
-        if is_single(value) or not cell.single:
+        if is_single(value) or not cell.is_scalar:
             return cell
-        copies = range(self._block.copies)
-        return Cell(tuple(self._vector_register(cell, k, value.dtype) for k in copies))
+        vector_indices = range(self._block.vector_count)
+        return Cell(tuple(self._vector_register(cell, k, value.dtype) for k in vector_indices))
 
     def op(self, op: Op, cells: Cells) -> None:
         """Write an operation: once for a scalar output, else once for each vector of the block."""
@@ -250,15 +266,18 @@ class LaneBlocks(FunctionWriter):
             cells[output] = self._broadcast_cell(output, self.cell(op.inputs[0], cells))
             return
         assert row.native_code is not None
-        operands = [value for value in op.inputs if value is not None]
+        operands = [operand for operand in op.inputs if operand is not None]
         if is_single(output):
             registers = [self.register(value, cells) for value in operands]
-            cells[output] = Cell((row.native_code(self.scalar, op, *registers),), True)
+            cells[output] = Cell((row.native_code(self.scalar_code, op, *registers),), True)
             return
-        copies = range(self._block.copies)
+        vector_indices = range(self._block.vector_count)
         lane_registers = [
-            [self._vector_register(self.cell(v, cells), k, v.dtype) for v in operands]
-            for k in copies
+            [
+                self._vector_register(self.cell(operand, cells), k, operand.dtype)
+                for operand in operands
+            ]
+            for k in vector_indices
         ]
         cells[output] = Cell(tuple(self.vectors(self._vector, op, lane_registers)))
 
@@ -282,23 +301,29 @@ class LaneBlocks(FunctionWriter):
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
         """Write a check that fails the run if the condition is false in any lane."""
         for register in cell.registers if self.stacks else ():
-            wrong = self._vector.binary(
+            is_false = self._vector.binary(
                 "xor", "bool", register, self._vector.constant(True, "bool")
             )
-            self._vector.fail_if(wrong, failure)
+            self._vector.fail_if(is_false, failure)
 
-    def allocate_array(self, value: Value) -> Place:
+    def allocate_array(self, value: Value) -> LocalVariable:
         """Allocate local memory for each vector of a block."""
-        kind = self._vector.type(value.dtype)
-        return tuple(self._vector.allocate_local(kind) for _ in range(self._block.copies))
+        vector_type = self._vector.type(value.dtype)
+        return tuple(
+            self._vector.allocate_local(vector_type) for _ in range(self._block.vector_count)
+        )
 
-    def store_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
+    def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
         """Store the lanes of an array to local memory."""
-        kind = self._vector.type(value.dtype)
-        for register, one in zip(self._broadcast_cell(value, cell).registers, place, strict=True):
-            self._vector.line(f"store {kind} {register}, ptr {one}")
+        vector_type = self._vector.type(value.dtype)
+        for register, pointer in zip(
+            self._broadcast_cell(value, cell).registers, variable, strict=True
+        ):
+            self._vector.line(f"store {vector_type} {register}, ptr {pointer}")
 
-    def load_array(self, value: Value, place: Place) -> Cell:
+    def load_array(self, value: Value, variable: LocalVariable) -> Cell:
         """Load the lanes of an array from local memory."""
-        kind = self._vector.type(value.dtype)
-        return Cell(tuple(self._vector.emit(f"load {kind}, ptr {one}") for one in place))
+        vector_type = self._vector.type(value.dtype)
+        return Cell(
+            tuple(self._vector.emit(f"load {vector_type}, ptr {pointer}") for pointer in variable)
+        )

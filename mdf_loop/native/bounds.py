@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from mdf_loop.ir import Loop, Value
-from mdf_loop.native.loop_text import ITERATIONS, extent_code
+from mdf_loop.native.loop_text import ITERATION_COUNT_CODE, extent_code
 from mdf_loop.ops.native.code import ITEM_BYTES, Code, Extent, Extents, Failure
 
 CHECK_VARIABLE = "MDF_LOOP_NATIVE_CHECK"
 """Environment variable that turns the bounds checks on."""
 
-FAULT = "this is a fault of mdf_loop, please report it"
+FAULT_SENTENCE = "this is a fault of mdf_loop, please report it"
 """Sentence that ends the message of a failed bounds check."""
 
 CHECK_BEGIN, CHECK_END = "; check", "; checked"
@@ -42,7 +42,7 @@ class Bounds:
         Args:
             register: Register of the pointer.
             value: The array.
-            shape: Extents as in `LoopText.shapes`, or registers. By default, the extents of the value.
+            shape: Extents as in `LoopText.output_shapes`, or registers. By default, the extents of the value.
             room: Number of the growable buffer that contains the array, if any.
         """
         return register
@@ -77,17 +77,17 @@ class _Memory(Struct, frozen=True):
 
     Attributes:
         value: The array.
-        begin: Register of the address of the first byte.
+        begin_address: Register of the address of the first byte.
         shape: Extents, or None for the extents of the value.
-        room: Number of the growable buffer that contains the array, or None.
-        whole: Memory of the array that this array is a part of, or None.
+        room_number: Number of the growable buffer that contains the array, or None.
+        enclosing_memory: Memory of the array that this array is a part of, or None.
     """
 
     value: Value
-    begin: str
+    begin_address: str
     shape: Extents | None = None
-    room: int | None = None
-    whole: _Memory | None = None
+    room_number: int | None = None
+    enclosing_memory: _Memory | None = None
 
 
 class _Pointer(str):
@@ -109,7 +109,7 @@ def _memories(pointer: str) -> Iterator[_Memory]:
     memory: _Memory | None = pointer.memory
     while memory is not None:
         yield memory
-        memory = memory.whole
+        memory = memory.enclosing_memory
 
 
 class _CheckedBounds(Bounds):
@@ -132,10 +132,10 @@ class _CheckedBounds(Bounds):
 
     def part(self, pointer: str, value: Value) -> str:
         """Return the pointer, associated with the memory of a part of its array."""
-        whole = next(_memories(pointer))
-        if whole.value == value:
+        memory = next(_memories(pointer))
+        if memory.value == value:
             return pointer
-        return _make_pointer(pointer, _Memory(value, pointer, whole=whole))
+        return _make_pointer(pointer, _Memory(value, pointer, enclosing_memory=memory))
 
     def derive_pointer(self, register: str, pointer: str) -> str:
         """Return the address, associated with the array that `pointer` points into."""
@@ -147,9 +147,9 @@ class _CheckedBounds(Bounds):
         code.line(f"{CHECK_BEGIN} {pointer}")
         address = code.emit(f"ptrtoint ptr {pointer} to i64")
         for memory in _memories(pointer):
-            self._check_range(address, size, memory, memory.begin, self._byte_count(memory))
-            if memory.room is not None:
-                self._check_range(address, size, memory, *self._load_room(memory.room))
+            self._check_range(address, size, memory, memory.begin_address, self._byte_count(memory))
+            if memory.room_number is not None:
+                self._check_range(address, size, memory, *self._load_room(memory.room_number))
         if align > 1:
             misalignment = code.emit(f"and i64 {address}, {align - 1}")
             is_misaligned = code.emit(f"icmp ne i64 {misalignment}, 0")
@@ -164,8 +164,8 @@ class _CheckedBounds(Bounds):
         code = self._code
         offset = code.emit(f"sub i64 {address}, {code.emit(f'ptrtoint ptr {begin} to i64')}")
         is_beyond = code.emit(f"icmp ugt i64 {offset}, {room}")
-        remaining = code.emit(f"sub i64 {room}, {offset}")
-        is_too_short = code.emit(f"icmp ult i64 {remaining}, {size}")
+        remaining_bytes = code.emit(f"sub i64 {room}, {offset}")
+        is_too_short = code.emit(f"icmp ult i64 {remaining_bytes}, {size}")
         is_outside = code.emit(f"or i1 {is_beyond}, {is_too_short}")
         code.fail_if(is_outside, self._failure("reach outside of", memory))
 
@@ -177,13 +177,15 @@ class _CheckedBounds(Bounds):
         return byte_count
 
     def _decode_extent(self, extent: Extent) -> Extent:
-        """Decode an extent as in `LoopText.shapes`, and return the number or the register of the extent."""
+        """Decode an extent as in `LoopText.output_shapes`, and return the number or the register of the extent."""
         if isinstance(extent, str) or extent >= 0:
             return extent
-        if extent == ITERATIONS:
+        if extent == ITERATION_COUNT_CODE:
             return "%trip"
-        at = self._code.emit(f"getelementptr i64, ptr %extents, i64 {extent_code(extent)}")
-        return self._code.emit(f"load i64, ptr {at}")
+        extent_pointer = self._code.emit(
+            f"getelementptr i64, ptr %extents, i64 {extent_code(extent)}"
+        )
+        return self._code.emit(f"load i64, ptr {extent_pointer}")
 
     def _load_room(self, number: int) -> tuple[str, str]:
         """Load the current address and size of a growable buffer.
@@ -191,16 +193,18 @@ class _CheckedBounds(Bounds):
         Pointers into the buffer are invalid after it has grown.
         """
         code = self._code
-        rooms = code.emit("getelementptr ptr, ptr %call, i64 2")
-        rooms = code.emit(f"load ptr, ptr {rooms}")
-        room = code.emit(f"getelementptr {{ptr, i64}}, ptr {rooms}, i64 {number}")
-        size = code.emit(f"getelementptr i64, ptr {room}, i64 1")
-        return code.emit(f"load ptr, ptr {room}"), code.emit(f"load i64, ptr {size}")
+        room_table = code.emit("getelementptr ptr, ptr %call, i64 2")
+        room_table = code.emit(f"load ptr, ptr {room_table}")
+        room_pointer = code.emit(f"getelementptr {{ptr, i64}}, ptr {room_table}, i64 {number}")
+        size_pointer = code.emit(f"getelementptr i64, ptr {room_pointer}, i64 1")
+        return code.emit(f"load ptr, ptr {room_pointer}"), code.emit(
+            f"load i64, ptr {size_pointer}"
+        )
 
     def _failure(self, action: str, memory: _Memory) -> Failure:
         return Failure(
             f"the native loop '{self._loop.name}' was about to {action} the memory of "
-            f"'{memory.value.name}': {FAULT}",
+            f"'{memory.value.name}': {FAULT_SENTENCE}",
             self._loop.where,
             "native='off' computes it without machine code",
         )

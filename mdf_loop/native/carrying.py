@@ -48,7 +48,7 @@ class ChangingArrays:
         for value, axis in axes:
             self._axes.setdefault(value, []).append(axis)
         self._rooms: dict[Value, int] = {}
-        self._places: dict[Value, dict[int, str]] = {}
+        self._extent_pointers: dict[Value, dict[int, str]] = {}
         self.finals: dict[Value, dict[int, int]] = {}
 
     def __contains__(self, value: Value) -> bool:
@@ -59,8 +59,8 @@ class ChangingArrays:
     def allocate(self, value: Value) -> None:
         """Allocate a growable buffer for a carried value, and local memory for its extents."""
         self._rooms[value] = self._writer.space.new_room()
-        self._places[value] = {
-            axis: self._writer.scalar.allocate_local("i64") for axis in self._axes[value]
+        self._extent_pointers[value] = {
+            axis: self._writer.scalar_code.allocate_local("i64") for axis in self._axes[value]
         }
 
     def assign(self, value: Value, other: Value, pointer: str) -> None:
@@ -69,22 +69,26 @@ class ChangingArrays:
         The array must not be in a buffer of a carried value.
         """
         writer, extents = self._writer, self._writer.shapes.of(other)
-        for axis, place in self._places[value].items():
-            writer.scalar.line(f"store i64 {extents[axis]}, ptr {place}")
-        room = self._rooms[value]
-        buffer = writer.space.grow(room, (*extents, ITEM_BYTES[value.dtype]))
-        buffer = writer.bounds.array(buffer, value, extents, room)
+        for axis, extent_pointer in self._extent_pointers[value].items():
+            writer.scalar_code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
+        room_number = self._rooms[value]
+        buffer = writer.space.grow(room_number, (*extents, ITEM_BYTES[value.dtype]))
+        buffer = writer.bounds.array(buffer, value, extents, room_number)
         writer.copy(buffer, pointer, writer.shapes.bytes(other))
 
     def load(self, value: Value) -> Cell:
         """Load the extents of a carried value, and return its cell."""
-        writer, code = self._writer, self._writer.scalar
+        writer, code = self._writer, self._writer.scalar_code
         extents = list(writer.shapes.of(value))
-        for axis, place in self._places[value].items():
-            extents[axis] = code.emit(f"load i64, ptr {place}")
+        for axis, extent_pointer in self._extent_pointers[value].items():
+            extents[axis] = code.emit(f"load i64, ptr {extent_pointer}")
         writer.shapes.replace_extents(value, tuple(extents))
-        room = self._rooms[value]
-        return Cell(pointer=writer.bounds.array(writer.space.load_address(room), value, room=room))
+        room_number = self._rooms[value]
+        return Cell(
+            pointer=writer.bounds.array(
+                writer.space.load_address(room_number), value, room=room_number
+            )
+        )
 
     # --- final values of the outer loop -----------------------------------------------------------
 
@@ -99,31 +103,34 @@ class ChangingArrays:
             The number of assigned indices.
         """
         first_index = index
-        for carried in loop.carried:
-            axes = self._axes.get(carried.enter, [])
-            if axes:
-                self.finals[carried.final] = dict(
-                    zip(axes, range(index, index + len(axes)), strict=True)
+        for carried_value in loop.carried:
+            changing_axes = self._axes.get(carried_value.enter, [])
+            if changing_axes:
+                self.finals[carried_value.final] = dict(
+                    zip(changing_axes, range(index, index + len(changing_axes)), strict=True)
                 )
-                index += len(axes)
+                index += len(changing_axes)
         return index - first_index
 
     def final_shape(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the encoded shape of a final value (see `LoopText.shapes`).
+        """Return the encoded shape of a final value (see `LoopText.output_shapes`).
 
         Args:
             value: The final value.
             known: Encoded shape of the initial value.
         """
-        places = self.finals[value]
-        return tuple(extent_code(places[k]) if k in places else e for k, e in enumerate(known))
+        index_by_axis = self.finals[value]
+        return tuple(
+            extent_code(index_by_axis[axis]) if axis in index_by_axis else extent
+            for axis, extent in enumerate(known)
+        )
 
     def store_extents(self, value: Value, extents: Extents) -> None:
         """Write stores of the changing extents of a final value to `%extents`."""
-        code = self._writer.scalar
-        for axis, place in self.finals.get(value, {}).items():
-            at = code.emit(f"getelementptr i64, ptr %extents, i64 {place}")
-            code.line(f"store i64 {extents[axis]}, ptr {at}")
+        code = self._writer.scalar_code
+        for axis, index in self.finals.get(value, {}).items():
+            extent_pointer = code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
+            code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
 
     def allocate_output(self, value: Value, known: str) -> str:
         """Write the allocation of the output for a final value, with its current extents.
@@ -132,15 +139,15 @@ class ChangingArrays:
             value: The final value.
             known: Pointer to the output that is used if the loop has no iterations.
         """
-        code = self._writer.scalar
-        place = code.allocate_local("ptr")
-        code.line(f"store ptr {known}, ptr {place}")
+        code = self._writer.scalar_code
+        output_pointer = code.allocate_local("ptr")
+        code.line(f"store ptr {known}, ptr {output_pointer}")
 
         def ask() -> None:
-            code.line(f"store ptr {allocate_output(self._writer, value)}, ptr {place}")
+            code.line(f"store ptr {allocate_output(self._writer, value)}, ptr {output_pointer}")
 
         code.branch(code.emit("icmp sgt i64 %trip, 0"), ask)
-        return code.emit(f"load ptr, ptr {place}")
+        return code.emit(f"load ptr, ptr {output_pointer}")
 
 
 def find_changed_axes(
@@ -155,5 +162,9 @@ def find_changed_axes(
         return ()
     if len(enter) != len(leave) or is_single(carried.enter) or is_single(carried.final):
         raise NotNative("what it carries may change its shape")
-    pairs = zip(enter, leave, strict=True)
-    return [(carried.enter, k) for k, (before, after) in enumerate(pairs) if before != after]
+    extent_pairs = zip(enter, leave, strict=True)
+    return [
+        (carried.enter, k)
+        for k, (enter_extent, leave_extent) in enumerate(extent_pairs)
+        if enter_extent != leave_extent
+    ]

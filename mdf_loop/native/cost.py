@@ -29,7 +29,7 @@ CALL_NANOSECONDS, ITERATION_NANOSECONDS = 400.0, 500.0
 INNER_ITERATIONS = 1000
 """Assumed number of iterations of an inner loop whose trip count is unknown."""
 
-MARGIN = 1.05
+NATIVE_COST_MARGIN = 1.05
 """Factor by which the estimate of machine code may exceed that of ONNX Runtime for the loop to be native."""
 
 
@@ -47,21 +47,21 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
     if not all(is_fixed(value.shape) for value in values):
         return False
     native_cost = _estimate_ops(native.ops, known).native_nanoseconds
-    return native_cost > MARGIN * (
+    return native_cost > NATIVE_COST_MARGIN * (
         ITERATION_NANOSECONDS + _estimate_ops(standard.ops, known).standard_nanoseconds
     )
 
 
 def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
     """Return the cost of operations. The standard cost includes the overhead of kernel calls."""
-    costs = [
+    operation_costs = [
         _estimate_operation(operation, known)
         for operation in ops
         if not isinstance(operation, Constant)
     ]
     return OperationCost(
-        sum(n.native_nanoseconds for n in costs),
-        sum(CALL_NANOSECONDS + n.standard_nanoseconds for n in costs),
+        sum(cost.native_nanoseconds for cost in operation_costs),
+        sum(CALL_NANOSECONDS + cost.standard_nanoseconds for cost in operation_costs),
     )
 
 
@@ -69,18 +69,22 @@ def _estimate_operation(operation: Operation, known: Mapping[Value, Array]) -> O
     if isinstance(operation, Op):
         return speed_of(operation)(operation)
     if isinstance(operation, If):
-        branches = [_estimate_ops(b.ops, known) for b in (operation.then, operation.otherwise)]
-        return OperationCost(*(max(costs) for costs in zip(*branches, strict=True)))
+        branch_costs = [
+            _estimate_ops(branch.ops, known) for branch in (operation.then, operation.otherwise)
+        ]
+        return OperationCost(*(max(costs) for costs in zip(*branch_costs, strict=True)))
     if isinstance(operation, Loop):
-        iterations = _iteration_count(operation, known)
-        native, standard = _estimate_ops(operation.ops, known)
-        return OperationCost(iterations * native, iterations * (ITERATION_NANOSECONDS + standard))
+        iteration_count = _iteration_count(operation, known)
+        native_cost, standard_cost = _estimate_ops(operation.ops, known)
+        return OperationCost(
+            iteration_count * native_cost, iteration_count * (ITERATION_NANOSECONDS + standard_cost)
+        )
     return OperationCost(0.0, 0.0)
 
 
 def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> int:
-    trip = None if loop.trip_count is None else known.get(loop.trip_count)
-    return INNER_ITERATIONS if trip is None else max(int(trip.item()), 0)
+    trip_count = None if loop.trip_count is None else known.get(loop.trip_count)
+    return INNER_ITERATIONS if trip_count is None else max(int(trip_count.item()), 0)
 
 
 def speed_of(op: Op) -> LoopCostRule:

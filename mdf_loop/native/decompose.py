@@ -27,21 +27,23 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
 
     Attributes:
         loop: The loop with decomposed operations.
-        known: All constants, including those of decompositions.
-        origins: The original operation of each value that a decomposition computes.
+        constants: All constants, including those of decompositions.
+        original_ops: The original operation of each value that a decomposition computes.
     """
 
     loop: Loop
-    known: Mapping[Value, Array]
-    origins: Mapping[Value, Op]
+    constants: Mapping[Value, Array]
+    original_ops: Mapping[Value, Op]
 
     def restate_reason(self, reason: NotNative) -> NotNative:
         """Return `reason`, with the original operation named instead of an operation of its decomposition."""
-        origin = None if reason.op is None else self.origins.get(reason.op.outputs[0])
-        if reason.op is None or origin is None:
+        original_op = None if reason.op is None else self.original_ops.get(reason.op.outputs[0])
+        if reason.op is None or original_op is None:
             return reason
         return NotNative(
-            str(reason).replace(qualified_name(reason.op.op_type), qualified_name(origin.op_type))
+            str(reason).replace(
+                qualified_name(reason.op.op_type), qualified_name(original_op.op_type)
+            )
         )
 
 
@@ -56,37 +58,46 @@ def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
         return DecomposedLoop(loop, known, {})
     constants = tuple(Constant(value, array) for value, array in known.items())
     program = Program("loop", (), (*constants, loop), ())
-    origins: dict[Value, Op] = {}
-    while (next_program := rewrite(program, partial(_decompose_op, origins))) is not program:
+    original_ops: dict[Value, Op] = {}
+    while (next_program := rewrite(program, partial(_decompose_op, original_ops))) is not program:
         program = next_program
     *outer_ops, decomposed_loop = guard_integer_division(program).ops
     assert isinstance(decomposed_loop, Loop)
     all_constants = {op.value: op.array for op in outer_ops if isinstance(op, Constant)}
-    return DecomposedLoop(decomposed_loop, all_constants, origins)
+    return DecomposedLoop(decomposed_loop, all_constants, original_ops)
 
 
 def _lacks_code(op: Op) -> bool:
     row = row_of(op.op_type)
-    moves = row.moved_operands is not None and len(op.outputs) == 1
-    has_form = moves or row.native_code is not None or row.native_array_code is not None
-    return row.decomposition is not None and not has_form
+    is_move = row.moved_operands is not None and len(op.outputs) == 1
+    has_code = is_move or row.native_code is not None or row.native_array_code is not None
+    return row.decomposition is not None and not has_code
 
 
-def _decompose_op(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+def _decompose_op(
+    original_ops: dict[Value, Op], b: Builder, op: Op
+) -> tuple[Value | None, ...] | None:
     decompose = row_of(op.op_type).decomposition
     if decompose is None or not _lacks_code(op):
         return None
-    begin = len(b.ops)
+    old_op_count = len(b.ops)
     try:
-        operations = decompose(b, op)
+        outputs = decompose(b, op)
     except LoopError:  # no decomposition for these operands
-        operations = ()
-    is_recursive = any(isinstance(new, Op) and new.op_type == op.op_type for new in b.ops[begin:])
-    if is_recursive or operations == ():
-        b.discard(b.ops[begin:])
-        del b.ops[begin:]
+        outputs = ()
+    is_recursive = any(
+        isinstance(new_op, Op) and new_op.op_type == op.op_type for new_op in b.ops[old_op_count:]
+    )
+    if is_recursive or outputs == ():
+        b.discard(b.ops[old_op_count:])
+        del b.ops[old_op_count:]
         return None
-    origin = origins.get(op.outputs[0], op)
-    new_values = (value for new in b.ops[begin:] if isinstance(new, Op) for value in new.outputs)
-    origins.update(dict.fromkeys((*new_values, *op.outputs), origin))
-    return operations if isinstance(operations, tuple) else (operations,)
+    original_op = original_ops.get(op.outputs[0], op)
+    new_values = (
+        value
+        for new_op in b.ops[old_op_count:]
+        if isinstance(new_op, Op)
+        for value in new_op.outputs
+    )
+    original_ops.update(dict.fromkeys((*new_values, *op.outputs), original_op))
+    return outputs if isinstance(outputs, tuple) else (outputs,)

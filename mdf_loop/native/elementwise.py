@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from mdf_loop.ir import Array, Op, Operation, Shape, Value, is_fixed, reads
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative, is_float
-from mdf_loop.ops.native.moves import ZERO, positions_of
+from mdf_loop.ops.native.moves import ZERO_POSITION, positions_of
 from mdf_loop.ops.native.products import reduce_in_pairs
-from mdf_loop.ops.native.reductions import JOINS, stated_axes
+from mdf_loop.ops.native.reductions import BINARY_OP_BY_REDUCTION, stated_axes
 from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS, is_summed_in_parts
 from mdf_loop.ops.registry import qualified_name
 
@@ -43,25 +43,25 @@ def elements_read(operation: Operation) -> tuple[Value, ...]:
 
 
 class Element(Struct, frozen=True):
-    """Position of an element among the `count` elements that an array has for each member."""
+    """Position of an element among the `element_count` elements that an array has for each member."""
 
     array: Value
-    number: int = 0
-    count: int = 1
+    index: int = 0
+    element_count: int = 1
 
 
 class ElementwiseValues:
     """Values of the body of a loop, split into their elements.
 
     Attributes:
-        known: Constants, including the elements of constant arrays.
-        places: For each element of an input or output array of the loop, its position in the array.
+        constants: Constants, including the elements of constant arrays.
+        element_positions: For each element of an input or output array of the loop, its position in the array.
         ops: Operations that compute the elements.
     """
 
     def __init__(self, members: str, known: Mapping[Value, Array]) -> None:
-        self.known = dict(known)
-        self.places: dict[Value, Element] = {}
+        self.constants = dict(known)
+        self.element_positions: dict[Value, Element] = {}
         self.ops: list[Op] = []
         self._members = members
         self._elements: dict[Value, Elements] = {}
@@ -87,9 +87,9 @@ class ElementwiseValues:
     def create_outer_elements(self, value: Value) -> list[Value]:
         """Create the elements of a value outside of the loop, and record the position of each in the array."""
         element_values = self._new_elements(value, self._element_shape(value))
-        for number, element in enumerate(element_values):
+        for index, element in enumerate(element_values):
             if element is not value:
-                self.places[element] = Element(value, number, len(element_values))
+                self.element_positions[element] = Element(value, index, len(element_values))
         return element_values
 
     def matching_elements(self, value: Value, enter: Value) -> list[Value]:
@@ -107,14 +107,14 @@ class ElementwiseValues:
 
     def _elements_of(self, value: Value) -> Elements:
         if value not in self._elements:
-            array = self.known.get(value)
+            array = self.constants.get(value)
             if array is None or array.size == 1:
                 self.set_elements(
                     value, self.create_outer_elements(value) if array is None else [value]
                 )
             else:
                 element_values = self._new_elements(value, ())
-                self.known.update(zip(element_values, np.ravel(array), strict=True))
+                self.constants.update(zip(element_values, np.ravel(array), strict=True))
                 self.set_elements(value, element_values)
         return self._elements[value]
 
@@ -123,7 +123,7 @@ class ElementwiseValues:
         member_shape = self._member_shape(value)
         if member_shape == () and value.shape == shape:
             return [value]
-        names = (f"{value.name} {number}" for number in range(math.prod(member_shape)))
+        names = (f"{value.name} {index}" for index in range(math.prod(member_shape)))
         return [Value(name, value.dtype, shape) for name in names]
 
     def _element_shape(self, value: Value) -> Shape:
@@ -160,7 +160,7 @@ class ElementwiseValues:
                 self._reshape_elements(op)
             elif row.is_elementwise and row.native_code is not None:
                 self._split_elementwise(op)
-            elif op.op_type in JOINS:
+            elif op.op_type in BINARY_OP_BY_REDUCTION:
                 self._split_reduction(op)
             elif row.moved_operands is not None:
                 self._move_elements(op)
@@ -175,26 +175,36 @@ class ElementwiseValues:
     def _split_elementwise(self, op: Op) -> None:
         (output,) = op.outputs
         shape = self._member_shape(output)
-        inputs = [None if v is None else self._align_elements(v, output) for v in op.inputs]
-        broadcast_inputs = [
-            None if v is None else np.broadcast_to(v, shape).reshape(-1) for v in inputs
+        operand_elements = [
+            None if operand is None else self._align_elements(operand, output)
+            for operand in op.inputs
         ]
-        elements = [
+        broadcast_elements = [
+            None if elements is None else np.broadcast_to(elements, shape).reshape(-1)
+            for elements in operand_elements
+        ]
+        output_elements = [
             self._append(
-                op.op_type, [None if v is None else v[k] for v in broadcast_inputs], output, k, op
+                op.op_type,
+                [None if elements is None else elements[k] for elements in broadcast_elements],
+                output,
+                k,
+                op,
             )
             for k in range(math.prod(shape))
         ]
-        self.set_elements(output, elements)
+        self.set_elements(output, output_elements)
 
     def _append(
         self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
     ) -> Value:
         """Append an operation on scalars, and return its output as an element of `like`."""
-        has_batch_axis = any(v is not None and self._has_batch_axis(v) for v in operands)
+        has_batch_axis = any(
+            operand is not None and self._has_batch_axis(operand) for operand in operands
+        )
         shape: Shape = (self._members,) if has_batch_axis else ()
-        is_element = like.shape == shape
-        element = like if is_element else Value(f"{like.name} {number}", like.dtype, shape)
+        has_same_shape = like.shape == shape
+        element = like if has_same_shape else Value(f"{like.name} {number}", like.dtype, shape)
         attributes = op.attributes if op_type == op.op_type else {}
         self.ops.append(Op(op_type, tuple(operands), (element,), attributes, where=op.where))
         return element
@@ -208,23 +218,26 @@ class ElementwiseValues:
 
     def _reshape_elements(self, op: Op) -> None:
         """Set the elements of the output of an operation that only reshapes or broadcasts its operand."""
-        data, output = op.inputs[0], op.outputs[0]
-        assert data is not None
-        elements, shape = self._elements_of(data), self._member_shape(output)
+        operand, output = op.inputs[0], op.outputs[0]
+        assert operand is not None
+        elements, shape = self._elements_of(operand), self._member_shape(output)
         if elements.size != math.prod(shape):
-            elements = np.broadcast_to(self._align_elements(data, output), shape)
+            elements = np.broadcast_to(self._align_elements(operand, output), shape)
         self.set_elements(output, list(elements.flat))
 
     def _move_elements(self, op: Op) -> None:
         """Set the elements of the outputs of an operation that only moves elements."""
-        values, results = positions_of(op, self._single_member_shape, self.known.get)
+        operands, output_positions = positions_of(op, self._single_member_shape, self.constants.get)
         operand_elements = [
-            element for value in values for element in self._elements_of(value).flat
+            element for operand in operands for element in self._elements_of(operand).flat
         ]
-        for value, places in zip(op.outputs, results, strict=True):
-            if places.shape != self._single_member_shape(value) or (places == ZERO).any():
+        for output, positions in zip(op.outputs, output_positions, strict=True):
+            if (
+                positions.shape != self._single_member_shape(output)
+                or (positions == ZERO_POSITION).any()
+            ):
                 raise NotNative(_unsupported_on_arrays(op))
-            self.set_elements(value, [operand_elements[place] for place in places.flat])
+            self.set_elements(output, [operand_elements[position] for position in positions.flat])
 
     def _single_member_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of a value for a batch of one member."""
@@ -233,29 +246,32 @@ class ElementwiseValues:
     # --- reductions -------------------------------------------------------------------------------
 
     def _split_reduction(self, op: Op) -> None:
-        data, output = op.inputs[0], op.outputs[0]
-        assert data is not None
-        if data.dtype == "bool" or (op.op_type == "ReduceMean" and not is_float(data.dtype)):
-            raise NotNative(f"it has {qualified_name(op.op_type)} of {data.dtype}")
-        elements = self._elements_of(data)
-        reduced_axes = self._reduced_axes(op, data)
-        in_parts = is_summed_in_parts(reduced_axes, elements.ndim) if reduced_axes else False
+        operand, output = op.inputs[0], op.outputs[0]
+        assert operand is not None
+        if operand.dtype == "bool" or (op.op_type == "ReduceMean" and not is_float(operand.dtype)):
+            raise NotNative(f"it has {qualified_name(op.op_type)} of {operand.dtype}")
+        elements = self._elements_of(operand)
+        reduced_axes = self._reduced_axes(op, operand)
+        is_in_parts = is_summed_in_parts(reduced_axes, elements.ndim) if reduced_axes else False
         kept_axes = [axis for axis in range(elements.ndim) if axis not in reduced_axes]
-        rows = elements.transpose(*kept_axes, *reduced_axes)
-        rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept_axes), -1)
-        if not rows.shape[1]:
+        reduced_rows = elements.transpose(*kept_axes, *reduced_axes)
+        reduced_rows = reduced_rows.reshape(
+            math.prod(elements.shape[axis] for axis in kept_axes), -1
+        )
+        if not reduced_rows.shape[1]:
             raise NotNative(f"it has {qualified_name(op.op_type)} of nothing")
         row_results = []
-        for number, row in enumerate(rows):
-            total = self._reduce_row(op, list(row), output, number, in_parts=in_parts)
-            row_results.append(self._divide_by_count(op, total, len(row), number))
+        for index, row in enumerate(reduced_rows):
+            row_total = self._reduce_row(op, list(row), output, index, in_parts=is_in_parts)
+            row_results.append(self._divide_by_count(op, row_total, len(row), index))
         self.set_elements(output, row_results)
 
     def _reduced_axes(self, op: Op, data: Value) -> list[int]:
         """Return the axes of a member along which an operation reduces."""
-        leading_axes = int(self._has_batch_axis(data))
+        batch_axis_count = int(self._has_batch_axis(data))
         axes = [
-            axis - leading_axes for axis in stated_axes(op, len(data.shape or ()), self.known.get)
+            axis - batch_axis_count
+            for axis in stated_axes(op, len(data.shape or ()), self.constants.get)
         ]
         if min(axes, default=-1) < 0:
             raise NotNative(f"it has {qualified_name(op.op_type)} over members")
@@ -267,26 +283,28 @@ class ElementwiseValues:
         """Append the operations that reduce a row of elements, in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
-            element_like = replace(output, name=f"{output.name} of {number}")
-            return self._append(JOINS[op.op_type], (a, b), element_like, len(self.ops), op)
+            template = replace(output, name=f"{output.name} of {number}")
+            return self._append(
+                BINARY_OP_BY_REDUCTION[op.op_type], (a, b), template, len(self.ops), op
+            )
 
         if in_parts and len(row) >= MIN_TERMS_IN_PARTS:
-            parts = row[:N_PARTS]
+            partial_results = row[:N_PARTS]
             for k in range(N_PARTS, len(row)):
-                parts[k % N_PARTS] = join(parts[k % N_PARTS], row[k])
-            return reduce_in_pairs(parts, join)
-        total = row[0]
-        for value in row[1:]:
-            total = join(total, value)
-        return total
+                partial_results[k % N_PARTS] = join(partial_results[k % N_PARTS], row[k])
+            return reduce_in_pairs(partial_results, join)
+        partial_result = row[0]
+        for element in row[1:]:
+            partial_result = join(partial_result, element)
+        return partial_result
 
     def _divide_by_count(self, op: Op, total: Value, count: int, number: int) -> Value:
         if op.op_type != "ReduceMean":
             return total
         divisor = Value(f"{count} of {op.outputs[0].name}", total.dtype, ())
-        self.known[divisor] = np.array(count, total.dtype)
-        element_like = replace(op.outputs[0], name=f"{op.outputs[0].name} mean")
-        return self._append("Div", (total, divisor), element_like, number, op)
+        self.constants[divisor] = np.array(count, total.dtype)
+        mean_template = replace(op.outputs[0], name=f"{op.outputs[0].name} mean")
+        return self._append("Div", (total, divisor), mean_template, number, op)
 
 
 def _unsupported_on_arrays(op: Op) -> str:

@@ -46,34 +46,34 @@ def _make_page_executable() -> None:
 
 
 def _make_posix_page_executable() -> None:
-    system: Any = ctypes.CDLL(None, use_errno=True)
+    libc: Any = ctypes.CDLL(None, use_errno=True)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     with mmap.mmap(-1, mmap.PAGESIZE, flags, mmap.PROT_READ | mmap.PROT_WRITE) as page:
         page[0] = 1
-        view = ctypes.c_char.from_buffer(page)
-        address = ctypes.c_void_p(ctypes.addressof(view))
-        del view  # a page with a view cannot be closed
-        size = ctypes.c_size_t(mmap.PAGESIZE)
-        if system.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        page_view = ctypes.c_char.from_buffer(page)
+        address = ctypes.c_void_p(ctypes.addressof(page_view))
+        del page_view  # a page with a view cannot be closed
+        page_size = ctypes.c_size_t(mmap.PAGESIZE)
+        if libc.mprotect(address, page_size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+            error_number = ctypes.get_errno()
+            raise OSError(error_number, os.strerror(error_number))
 
 
 def _make_windows_page_executable() -> None:
     if sys.platform != "win32":
         return
-    system = ctypes.WinDLL("kernel32", use_last_error=True)
-    system.VirtualAlloc.restype = ctypes.c_void_p
-    size = ctypes.c_size_t(mmap.PAGESIZE)
-    page = system.VirtualAlloc(None, size, MEM_COMMIT_AND_RESERVE, PAGE_READWRITE)
+    kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+    kernel32.VirtualAlloc.restype = ctypes.c_void_p
+    page_size = ctypes.c_size_t(mmap.PAGESIZE)
+    page = kernel32.VirtualAlloc(None, page_size, MEM_COMMIT_AND_RESERVE, PAGE_READWRITE)
     if not page:
         raise ctypes.WinError(ctypes.get_last_error())
     try:
         ctypes.memset(page, 1, 1)
-        former = ctypes.c_uint32()
-        if not system.VirtualProtect(
-            ctypes.c_void_p(page), size, PAGE_EXECUTE_READ, ctypes.byref(former)
+        former_protection = ctypes.c_uint32()
+        if not kernel32.VirtualProtect(
+            ctypes.c_void_p(page), page_size, PAGE_EXECUTE_READ, ctypes.byref(former_protection)
         ):
             raise ctypes.WinError(ctypes.get_last_error())
     finally:
-        system.VirtualFree(ctypes.c_void_p(page), ctypes.c_size_t(0), MEM_RELEASE)
+        kernel32.VirtualFree(ctypes.c_void_p(page), ctypes.c_size_t(0), MEM_RELEASE)

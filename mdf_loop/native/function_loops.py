@@ -45,7 +45,7 @@ class _FunctionReplacer:
 
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
         self._program = program
-        self._chosen = {id(op) for op in functions}
+        self._chosen_ids = {id(op) for op in functions}
         self._b = Builder.resume(program)
         self._trip, self._axis = self._b.constant(np.array(1)), ints(self._b, 0)
         self._known = {**constants_in(program), self._trip: np.array(1)}
@@ -59,18 +59,20 @@ class _FunctionReplacer:
         return LoopedFunctions(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
 
     def _replace_in(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
-        operations: list[Operation] = []
+        new_operations: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Op):
-                operations += (
-                    self._make_loop(operation) if id(operation) in self._chosen else (operation,)
+                new_operations += (
+                    self._make_loop(operation)
+                    if id(operation) in self._chosen_ids
+                    else (operation,)
                 )
             elif isinstance(operation, If):
-                inner = [self._replace_in(body.ops) for body in bodies(operation)]
-                operations.append(with_bodies(operation, inner))
+                inner_ops = [self._replace_in(body.ops) for body in bodies(operation)]
+                new_operations.append(with_bodies(operation, inner_ops))
             else:
-                operations.append(operation)
-        return tuple(operations)
+                new_operations.append(operation)
+        return tuple(new_operations)
 
     def _make_loop(self, op: Op) -> tuple[Operation, ...]:
         """Return the loop for an operation, and the Squeeze that removes the axis of iterations."""
@@ -97,5 +99,9 @@ class _FunctionReplacer:
 
     def _compile_kernel(self, loop: Loop) -> Kernel:
         """Compile the kernel of a loop. The kernel uses the vectorized functions also for scalars."""
-        program = decompose_loop(loop, self._known)
-        return compile_kernel(replace(signature_of(program.loop, program.known), vectorized=True))
+        decomposed_loop = decompose_loop(loop, self._known)
+        return compile_kernel(
+            replace(
+                signature_of(decomposed_loop.loop, decomposed_loop.constants), computes_arrays=True
+            )
+        )

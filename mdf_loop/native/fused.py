@@ -52,33 +52,43 @@ class FusedOperations:
     def flush(self, cells: dict[Value, Cell]) -> None:
         """Write one loop over elements for all deferred operations."""
         writer = self._writer
-        group, self._group = self._group, []
-        if not group:
+        op_group, self._group = self._group, []
+        if not op_group:
             return
         group_outputs = dict.fromkeys(
-            op.outputs[0] for op in group
+            op.outputs[0] for op in op_group
         )  # ordered, for deterministic code
-        group_ids = {id(op) for op in group}
-        values_read = [
-            v for op in group for v in op.inputs if v is not None and v not in group_outputs
+        group_ids = {id(op) for op in op_group}
+        read_values = [
+            operand
+            for op in op_group
+            for operand in op.inputs
+            if operand is not None and operand not in group_outputs
         ]
-        first = group[0].outputs[0]
-        sources = {value: self._broadcast_operand(value, first, cells) for value in values_read}
-        buffers = {
-            v: writer.buffer(v) for v in group_outputs if self._readers.get(v, set()) - group_ids
+        first_output = op_group[0].outputs[0]
+        sources = {
+            value: self._broadcast_operand(value, first_output, cells) for value in read_values
+        }
+        output_buffers = {
+            output: writer.buffer(output)
+            for output in group_outputs
+            if self._readers.get(output, set()) - group_ids
         }
 
         def write(code: Code, k: str) -> None:
-            registers = {v: self._load_element(code, v, source, k) for v, source in sources.items()}
-            for op in group:
+            registers = {
+                value: self._load_element(code, value, source, k)
+                for value, source in sources.items()
+            }
+            for op in op_group:
                 output = op.outputs[0]
                 operands = [registers[value] for value in op.inputs if value is not None]
                 (registers[output],) = writer.vectors(code, op, [operands])
-                if output in buffers:
-                    writer.store(code, output.dtype, registers[output], buffers[output], k)
+                if output in output_buffers:
+                    writer.store(code, output.dtype, registers[output], output_buffers[output], k)
 
-        writer.for_each_element(product(writer.scalar, writer.extents(first)), write)
-        cells.update((value, Cell(pointer=pointer)) for value, pointer in buffers.items())
+        writer.for_each_element(product(writer.scalar_code, writer.extents(first_output)), write)
+        cells.update((value, Cell(pointer=pointer)) for value, pointer in output_buffers.items())
 
     def _broadcast_operand(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
         """Return the cell of an operand: a scalar, or an array that is broadcast to the shape of `like`."""
@@ -88,20 +98,22 @@ class FusedOperations:
             writer.extents(value),
             writer.extents(like),
         )
-        if not cell.single:
+        if not cell.is_scalar:
             cell = Cell(pointer=writer.pointer_of(value, cell))
-        if cell.single or strip_leading_ones(extents) == strip_leading_ones(target_extents):
+        if cell.is_scalar or strip_leading_ones(extents) == strip_leading_ones(target_extents):
             return cell
         if not (is_fixed(extents) and is_fixed(target_extents)):
             return views.broadcast(writer, value, cell, target_extents)
         try:
-            places = np.broadcast_to(np.arange(math.prod(extents)).reshape(extents), target_extents)
+            positions = np.broadcast_to(
+                np.arange(math.prod(extents)).reshape(extents), target_extents
+            )
         except ValueError:
             raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
         broadcast_value = Value(value.name, value.dtype, target_extents)
-        return moves.gather_known(writer, broadcast_value, [(value, cell)], places.reshape(-1))
+        return moves.gather_known(writer, broadcast_value, [(value, cell)], positions.reshape(-1))
 
-    def _load_element(self, code: Code, value: Value, cell: Cell, place: str) -> str:
-        if cell.single:
+    def _load_element(self, code: Code, value: Value, cell: Cell, index: str) -> str:
+        if cell.is_scalar:
             return code.broadcast(cell.registers[0], value.dtype)
-        return self._writer.load(code, value.dtype, cell.pointer, place)
+        return self._writer.load(code, value.dtype, cell.pointer, index)

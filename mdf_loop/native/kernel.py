@@ -17,7 +17,7 @@ from mdf_loop.native.support import KernelSignature, extent_names
 MAX_CACHED_KERNELS = 256
 """Maximum number of entries in the cache of machine code."""
 
-_COMPILED: LRUCache[machine.MachineCode] = LRUCache(MAX_CACHED_KERNELS)
+_COMPILED_CODE: LRUCache[machine.MachineCode] = LRUCache(MAX_CACHED_KERNELS)
 _LOCK = ForkSafeLock()
 
 
@@ -27,29 +27,29 @@ class Kernel(Struct, frozen=True, eq=False):
     Attributes:
         signature: Inputs, outputs and constants of the loop.
         loop_text: LLVM code of the loop.
-        code: Machine code.
-        extents: Names of the extents that are known only at run time, in order.
+        machine_code: Machine code.
+        runtime_extents: Names of the extents that are known only at run time, in order.
     """
 
     signature: KernelSignature
     loop_text: LoopText
-    code: machine.MachineCode
-    extents: Sequence[str]
+    machine_code: machine.MachineCode
+    runtime_extents: Sequence[str]
 
     @property
     def address(self) -> int:
         """Address of the function that runs the loop."""
-        return self.code.addresses[0]
+        return self.machine_code.addresses[0]
 
     @property
     def count(self) -> int | None:
         """Address of the function that counts the iterations in advance, or None."""
-        return self.code.addresses[1] if self.loop_text.counts else None
+        return self.machine_code.addresses[1] if self.loop_text.has_count_function else None
 
     @property
     def shares(self) -> int | None:
         """Address of the function that returns the number of shares of the lanes, or None."""
-        return self.code.addresses[-1] if self.loop_text.shares else None
+        return self.machine_code.addresses[-1] if self.loop_text.has_share_function else None
 
 
 def write_kernel(signature: KernelSignature, width: int) -> LoopText:
@@ -58,7 +58,7 @@ def write_kernel(signature: KernelSignature, width: int) -> LoopText:
     Raises:
         NotNative: An operation of the loop has no machine code.
     """
-    return write_steps(signature, width) if signature.steps else write_lanes(signature, width)
+    return write_steps(signature, width) if signature.is_in_steps else write_lanes(signature, width)
 
 
 def compile_kernel(signature: KernelSignature) -> Kernel:
@@ -71,13 +71,13 @@ def compile_kernel(signature: KernelSignature) -> Kernel:
     """
     loop_text = write_kernel(signature, machine.vector_width())
     with _LOCK:
-        code = _COMPILED.get(loop_text.text)
-        if code is None:
-            names = (
+        machine_code = _COMPILED_CODE.get(loop_text.llvm_code)
+        if machine_code is None:
+            function_names = (
                 LOOP_FUNCTION,
-                *[COUNT_FUNCTION] * loop_text.counts,
-                *[SHARE_COUNT_FUNCTION] * loop_text.shares,
+                *[COUNT_FUNCTION] * loop_text.has_count_function,
+                *[SHARE_COUNT_FUNCTION] * loop_text.has_share_function,
             )
-            code = machine.compile_llvm(loop_text.text, names)
-            _COMPILED.put(loop_text.text, code)
-    return Kernel(signature, loop_text, code, extent_names(signature))
+            machine_code = machine.compile_llvm(loop_text.llvm_code, function_names)
+            _COMPILED_CODE.put(loop_text.llvm_code, machine_code)
+    return Kernel(signature, loop_text, machine_code, extent_names(signature))

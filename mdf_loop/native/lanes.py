@@ -57,61 +57,75 @@ At the end of a share, lanes are idle while the last members finish.
 def write_lanes(signature: KernelSignature, width: int) -> LoopText:
     """Return the LLVM code of a loop with lanes, or of a loop of scalars."""
     failures: list[Failure] = []
-    if not signature.lanes:
+    if not signature.lane_shape:
         block_writers = [LaneBlocks(signature, LaneBlock(), failures)]
         functions = [block_writers[0].write_loop(f"define i64 @{LOOP_FUNCTION}{PARAMETERS}")]
     else:
-        count = _known_count(signature)
-        block = _choose_block(signature, width, count)
+        lane_count = _known_count(signature)
+        lane_block = _choose_block(signature, width, lane_count)
         writer_class = LaneBlocks if signature.loop.member_axis is None else MemberBlocks
-        block_writers = [writer_class(signature, block, failures)]
+        block_writers = [writer_class(signature, lane_block, failures)]
         functions = [block_writers[0].write_blocks("wide")]
-        if count is None or count < block.lanes:
+        if lane_count is None or lane_count < lane_block.lanes:
             block_writers.append(writer_class(signature, LaneBlock(), failures))
             functions.append(block_writers[1].write_blocks("narrow"))
-        if not count:
+        if not lane_count:
             block_writers.append(writer_class(signature, NO_LANES, failures))
             functions.append(block_writers[-1].write_loop(f"define internal i64 @none{PARAMETERS}"))
-        small_function = "wide" if count is not None and count >= block.lanes else "narrow"
+        small_function_name = (
+            "wide" if lane_count is not None and lane_count >= lane_block.lanes else "narrow"
+        )
         functions.append(
             _write_dispatch(
-                signature, "wide", small_function, block.lanes, "wide" if count else "none"
+                signature,
+                "wide",
+                small_function_name,
+                lane_block.lanes,
+                "wide" if lane_count else "none",
             )
         )
-        functions.append(_write_share_count(signature, block.lanes))
+        functions.append(_write_share_count(signature, lane_block.lanes))
     if signature.counts:
         block_writers.append(LaneBlocks(signature, NO_LANES, failures))
         functions.append(block_writers[-1].write_count(f"define i64 @{COUNT_FUNCTION}{PARAMETERS}"))
-    declared = {name: line for each in block_writers for name, line in each.text.declared.items()}
-    for name in ("smin", "smax") if signature.lanes else ():
-        declared[f"llvm.{name}.i64"] = f"declare i64 @llvm.{name}.i64(i64, i64)"
-    text = "\n".join((*declared.values(), *functions))
+    declarations = {
+        name: declaration
+        for block_writer in block_writers
+        for name, declaration in block_writer.function_text.declarations.items()
+    }
+    for name in ("smin", "smax") if signature.lane_shape else ():
+        declarations[f"llvm.{name}.i64"] = f"declare i64 @llvm.{name}.i64(i64, i64)"
+    llvm_code = "\n".join((*declarations.values(), *functions))
     return LoopText(
-        text, tuple(failures), output_shapes(signature), signature.counts, bool(signature.lanes)
+        llvm_code,
+        tuple(failures),
+        output_shapes(signature),
+        signature.counts,
+        bool(signature.lane_shape),
     )
 
 
 def _known_count(signature: KernelSignature) -> int | None:
     """Return the number of lanes, or None if it is known only at run time."""
-    extents = [extent for extent in signature.lanes if isinstance(extent, int)]
-    return math.prod(extents) if len(extents) == len(signature.lanes) else None
+    extents = [extent for extent in signature.lane_shape if isinstance(extent, int)]
+    return math.prod(extents) if len(extents) == len(signature.lane_shape) else None
 
 
 def _choose_block(signature: KernelSignature, width: int, count: int | None) -> LaneBlock:
     """Return the block size for a loop: enough vectors to hide latency, few enough for registers and lanes."""
-    vector_counts = VECTOR_COUNTS_OF_FOUR_LANES if width == 4 else VECTOR_COUNTS
-    copies = next(
+    counts_by_length = VECTOR_COUNTS_OF_FOUR_LANES if width == 4 else VECTOR_COUNTS
+    max_vector_count = next(
         (
-            copies
-            for max_operations, copies in vector_counts
-            if len(signature.loop.ops) <= max_operations
+            vector_count
+            for max_length, vector_count in counts_by_length
+            if len(signature.loop.ops) <= max_length
         ),
         MIN_VECTOR_COUNT,
     )
     if count is None:
-        return LaneBlock(width, copies)
+        return LaneBlock(width, max_vector_count)
     width = min(width, 1 << max(count, 1).bit_length() - 1)
-    return LaneBlock(width, max(1, min(copies, count // width)))
+    return LaneBlock(width, max(1, min(max_vector_count, count // width)))
 
 
 def _write_dispatch(
@@ -126,52 +140,57 @@ def _write_dispatch(
         block_size: Number of lanes of a block.
         none: Name of the function for no lanes.
     """
-    counting, total = _write_lane_count(signature)
-    parameters = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
+    count_lines, lane_count = _write_lane_count(signature)
+    arguments = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
     lines = [
         f"define i64 @{LOOP_FUNCTION}{PARAMETERS} {{",
-        *counting,
-        f"  %none = icmp eq i64 {total}, 0",
+        *count_lines,
+        f"  %none = icmp eq i64 {lane_count}, 0",
         "  br i1 %none, label %n, label %some",
-        f"n:\n  %c = call i64 @{none}{parameters}\n  ret i64 %c",
-        f"some:\n  %large = icmp sge i64 {total}, {block_size}",
+        f"n:\n  %c = call i64 @{none}{arguments}\n  ret i64 %c",
+        f"some:\n  %large = icmp sge i64 {lane_count}, {block_size}",
         "  br i1 %large, label %l, label %s",
-        f"l:\n  %a = call i64 @{large}{parameters}\n  ret i64 %a",
-        f"s:\n  %b = call i64 @{small}{parameters}\n  ret i64 %b\n}}",
+        f"l:\n  %a = call i64 @{large}{arguments}\n  ret i64 %a",
+        f"s:\n  %b = call i64 @{small}{arguments}\n  ret i64 %b\n}}",
     ]
     return "\n".join(lines)
 
 
 def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
     """Return the LLVM instructions that compute the number of lanes, and the register of the number."""
-    lines, total = [], str(math.prod(e for e in signature.lanes if isinstance(e, int)))
-    for k, name in enumerate(e for e in signature.lanes if isinstance(e, str)):
-        place = extent_names(signature).index(name)
-        lines.append(f"  %p{k} = getelementptr i64, ptr %extents, i64 {place}")
+    lines, lane_count = (
+        [],
+        str(math.prod(extent for extent in signature.lane_shape if isinstance(extent, int))),
+    )
+    for k, name in enumerate(extent for extent in signature.lane_shape if isinstance(extent, str)):
+        extent_index = extent_names(signature).index(name)
+        lines.append(f"  %p{k} = getelementptr i64, ptr %extents, i64 {extent_index}")
         lines.append(f"  %e{k} = load i64, ptr %p{k}")
-        lines.append(f"  %n{k} = mul i64 {total}, %e{k}")
-        total = f"%n{k}"
-    return lines, total
+        lines.append(f"  %n{k} = mul i64 {lane_count}, %e{k}")
+        lane_count = f"%n{k}"
+    return lines, lane_count
 
 
 def _write_share_count(signature: KernelSignature, lanes: int) -> str:
     """Return an LLVM function that computes the number of shares, each with enough work for a thread."""
-    counting, total = _write_lane_count(signature)
-    operation_count = max(1, sum(isinstance(each, Op) for each in walk(signature.loop.ops)))
+    count_lines, lane_count = _write_lane_count(signature)
+    operation_count = max(
+        1, sum(isinstance(operation, Op) for operation in walk(signature.loop.ops))
+    )
     min_lanes = lanes if signature.loop.member_axis is None else lanes * MIN_MEMBERS_PER_LANE
-    minimum, maximum = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
+    min_call, max_call = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
     lines = [
         f"define i64 @{SHARE_COUNT_FUNCTION}(i64 %trip, ptr %extents) {{",
-        *counting,
-        f"  %some = {minimum}(i64 %trip, i64 {MIN_SHARE_OPERATIONS})",
+        *count_lines,
+        f"  %some = {min_call}(i64 %trip, i64 {MIN_SHARE_OPERATIONS})",
         f"  %work = mul i64 %some, {operation_count}",
-        f"  %lanes = {minimum}(i64 {total}, i64 {1 << 27})",
+        f"  %lanes = {min_call}(i64 {lane_count}, i64 {1 << 27})",
         "  %all = mul i64 %work, %lanes",
         f"  %parts = sdiv i64 %all, {MIN_SHARE_OPERATIONS}",
-        f"  %blocks = sdiv i64 {total}, {min_lanes}",
-        f"  %few = {minimum}(i64 %parts, i64 %blocks)",
-        f"  %fewer = {minimum}(i64 %few, i64 {MAX_SHARES})",
-        f"  %shares = {maximum}(i64 %fewer, i64 1)",
+        f"  %blocks = sdiv i64 {lane_count}, {min_lanes}",
+        f"  %few = {min_call}(i64 %parts, i64 %blocks)",
+        f"  %fewer = {min_call}(i64 %few, i64 {MAX_SHARES})",
+        f"  %shares = {max_call}(i64 %fewer, i64 1)",
         "  ret i64 %shares\n}",
     ]
     return "\n".join(lines)

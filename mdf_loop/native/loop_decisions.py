@@ -84,9 +84,11 @@ class LoopDecisions(Struct, frozen=True, eq=False):
 
         The loops must have many elements, and the number of threads must not affect the bits of other operations.
         """
-        inside = {id(op) for loop in self.loops for op in walk(loop.ops)}
-        others = (op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in inside)
-        return any(map(_has_large_arrays, self.loops)) and not any(map(_has_open_bits, others))
+        loop_op_ids = {id(op) for loop in self.loops for op in walk(loop.ops)}
+        other_ops = (
+            op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in loop_op_ids
+        )
+        return any(map(_has_large_arrays, self.loops)) and not any(map(_has_open_bits, other_ops))
 
 
 def decide_loops(
@@ -111,33 +113,33 @@ def decide_loops(
         UnsupportedError: The mode is `require` and some loops cannot be native. The error lists each with its
             reason.
     """
-    outside = find_outside_functions(whole or program)
-    decisions = _DecisionMaker(constants_in(program), mode, brief, outside)
-    decisions.visit(program.ops)
+    outside_functions = find_outside_functions(whole or program)
+    decision_maker = _DecisionMaker(constants_in(program), mode, brief, outside_functions)
+    decision_maker.visit(program.ops)
     if mode == "require":
-        decisions.refuse_standard()
+        decision_maker.refuse_standard()
     own_functions = find_outside_functions(program, whole=whole)
     if mode == "off" or not own_functions.functions or reason_unavailable() is not None:
-        return LoopDecisions(program, decisions.loops, decisions.form_by_name)
-    arrays = (
-        decisions.arrays
+        return LoopDecisions(program, decision_maker.loops, decision_maker.form_by_name)
+    array_loops = (
+        decision_maker.arrays
         if whole is None
         else _decide_without_compiling(whole, mode, brief=brief).arrays
     )
-    functions = own_functions.of_loops(arrays)
+    functions = own_functions.of_loops(array_loops)
     if iteration_of is not None and _last_loop_computes_arrays(iteration_of(), mode):
         functions = list(own_functions.functions)
     return (
-        _add_function_loops(program, functions, decisions)
+        _add_function_loops(program, functions, decision_maker)
         if functions
-        else LoopDecisions(program, decisions.loops, decisions.form_by_name)
+        else LoopDecisions(program, decision_maker.loops, decision_maker.form_by_name)
     )
 
 
 def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
     """Return True if the last loop of a program computes arrays and is native in a long run."""
     loops = [operation for operation in program.ops if isinstance(operation, Loop)]
-    return any(each is loops[-1] for each in _decide_without_compiling(program, mode).arrays)
+    return any(loop is loops[-1] for loop in _decide_without_compiling(program, mode).arrays)
 
 
 def _add_function_loops(
@@ -147,12 +149,14 @@ def _add_function_loops(
     from mdf_loop.native.function_loops import replace_functions_by_loops
     from mdf_loop.native.operator import make_operator
 
-    replaced = replace_functions_by_loops(program, functions)
+    looped_functions = replace_functions_by_loops(program, functions)
     operators = {
         loop: make_operator(kernel, f"function_{k}")
-        for k, (loop, kernel) in enumerate(replaced.kernels.items())
+        for k, (loop, kernel) in enumerate(looped_functions.kernels.items())
     }
-    return LoopDecisions(replaced.program, {**decisions.loops, **operators}, decisions.form_by_name)
+    return LoopDecisions(
+        looped_functions.program, {**decisions.loops, **operators}, decisions.form_by_name
+    )
 
 
 def refuse_standard_loops(program: Program) -> None:
@@ -161,11 +165,13 @@ def refuse_standard_loops(program: Program) -> None:
     Raises:
         UnsupportedError: Some loops cannot be native. The error lists each with its reason.
     """
-    decisions = _decide_without_compiling(program, "require")
-    problem = reason_unavailable() if decisions.form_by_name else None
+    decision_maker = _decide_without_compiling(program, "require")
+    problem = reason_unavailable() if decision_maker.form_by_name else None
     if problem is not None:
-        decisions.standard = [(loop, problem) for loop in program.ops if isinstance(loop, Loop)]
-    decisions.refuse_standard()
+        decision_maker.standard = [
+            (loop, problem) for loop in program.ops if isinstance(loop, Loop)
+        ]
+    decision_maker.refuse_standard()
 
 
 def predict_forms(program: Program) -> Mapping[str, str]:
@@ -177,11 +183,11 @@ def _decide_without_compiling(
     program: Program, mode: str, *, brief: bool = False
 ) -> _DecisionMaker:
     """Return the decisions for a program without compiling any loop."""
-    decisions = _DecisionMaker(
+    decision_maker = _DecisionMaker(
         constants_in(program), mode, brief, find_outside_functions(program), makes=False
     )
-    decisions.visit(program.ops)
-    return decisions
+    decision_maker.visit(program.ops)
+    return decision_maker
 
 
 class _DecisionMaker:
@@ -218,11 +224,11 @@ class _DecisionMaker:
         raise_findings(
             Finding(
                 "UnsupportedError",
-                f"the loop '{loop.name}' cannot be native: {why}",
+                f"the loop '{loop.name}' cannot be native: {reason}",
                 loop.where,
                 "change what is named, or run it with native='auto'",
             )
-            for loop, why in self.standard
+            for loop, reason in self.standard
         )
 
     def visit(self, ops: Iterable[Operation]) -> None:
@@ -242,9 +248,9 @@ class _DecisionMaker:
             self.standard.append((loop, str(reason)))
             self.visit(loop.ops)
             return
-        for each in walk((loop,)):
-            if isinstance(each, Loop):
-                self.form_by_name[each.name] = NATIVE
+        for operation in walk((loop,)):
+            if isinstance(operation, Loop):
+                self.form_by_name[operation.name] = NATIVE
 
     def _decide_native(self, loop: Loop) -> None:
         """Choose machine code for a loop, and compile the kernel.
@@ -254,14 +260,16 @@ class _DecisionMaker:
         """
         if self._mode == "off":
             raise NotNative("native loops are off")
-        if any(isinstance(each, Loop) and each.member_axis for each in walk(loop.ops)):
+        if any(
+            isinstance(operation, Loop) and operation.member_axis for operation in walk(loop.ops)
+        ):
             raise NotNative("members stop each for itself in a loop inside")
-        decomposed = decompose_loop(loop, self._known)
+        decomposed_loop = decompose_loop(loop, self._known)
         try:
-            signature = signature_of(decomposed.loop, decomposed.known)
-            self._compile_if_faster(loop, signature, decomposed.loop)
+            signature = signature_of(decomposed_loop.loop, decomposed_loop.constants)
+            self._compile_if_faster(loop, signature, decomposed_loop.loop)
         except NotNative as reason:
-            raise decomposed.restate_reason(reason) from None
+            raise decomposed_loop.restate_reason(reason) from None
 
     def _compile_if_faster(
         self, loop: Loop, signature: KernelSignature, composed_loop: Loop
@@ -286,19 +294,21 @@ class _DecisionMaker:
             self.loops[loop] = make_operator(compile_kernel(signature), f"loop_{len(self.loops)}")
         else:
             write_kernel(signature, 1)
-        if signature.vectorized:
+        if signature.computes_arrays:
             self.arrays.append(loop)
 
     def _has_same_bits(self, loop: Loop, signature: KernelSignature) -> bool:
         """Return True if a loop and its hoisted functions give the same bits natively and in ONNX Runtime."""
-        hoisted = self._outside.of_loop(loop) if signature.vectorized else []
-        return not hoisted and has_same_bits(loop, many=signature.vectorized)
+        hoisted_functions = self._outside.of_loop(loop) if signature.computes_arrays else []
+        return not hoisted_functions and has_same_bits(loop, many=signature.computes_arrays)
 
     def _has_little_work(self, loop: Loop) -> bool:
-        trip = None if loop.trip_count is None else self._known.get(loop.trip_count)
-        if trip is None:
+        trip_count = None if loop.trip_count is None else self._known.get(loop.trip_count)
+        if trip_count is None:
             return self._brief
-        return int(trip.item()) * estimate_work(loop.ops, self._known) < MIN_NATIVE_MICROSECONDS
+        return (
+            int(trip_count.item()) * estimate_work(loop.ops, self._known) < MIN_NATIVE_MICROSECONDS
+        )
 
 
 def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
@@ -322,13 +332,17 @@ def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> flo
 
 def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
     """Return the number of iterations of a loop, or infinity if the number is unknown."""
-    trip = None if loop.trip_count is None else known.get(loop.trip_count)
-    return math.inf if trip is None or loop.condition is not None else max(int(trip.item()), 0)
+    trip_count = None if loop.trip_count is None else known.get(loop.trip_count)
+    return (
+        math.inf
+        if trip_count is None or loop.condition is not None
+        else max(int(trip_count.item()), 0)
+    )
 
 
 def _has_large_arrays(loop: Loop) -> bool:
     """Return True if a loop carries an array of many elements or of unknown size."""
-    shapes = (carried.enter.shape or () for carried in loop.carried)
+    shapes = (carried_value.enter.shape or () for carried_value in loop.carried)
     return any(
         math.prod(_extent_or_minimum(extent) for extent in shape) >= MIN_SHARED_ELEMENTS
         for shape in shapes

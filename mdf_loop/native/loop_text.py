@@ -29,41 +29,41 @@ SHARE_COUNT_FUNCTION = "shares"
 MAX_SHARES = 64
 """Maximum number of shares into which the lanes of a loop are divided."""
 
-STOPPED = 99999
+STOPPED_CODE = 99999
 """Negated return code of a loop that stopped on request."""
 
-NO_MEMORY = 99998
+NO_MEMORY_CODE = 99998
 """Negated return code of a loop whose memory allocation failed. `Call.status` has the reason."""
 
-ITERATIONS = -1
+ITERATION_COUNT_CODE = -1
 """Encoding of an extent that equals the number of iterations, in the shape of an output."""
 
 
-def extent_code(place: int) -> int:
-    """Return the encoding of the extent at index `place` of `%extents`, for the shape of an output."""
-    return -2 - place
+def extent_code(index: int) -> int:
+    """Return the encoding of the extent at index `index` of `%extents`, for the shape of an output."""
+    return -2 - index
 
 
 class LoopText(Struct, frozen=True):
     """LLVM code of a loop, and its possible failures.
 
     Attributes:
-        text: LLVM code of all functions.
+        llvm_code: LLVM code of all functions.
         failures: Failures, in the order of their return codes.
-        shapes: Shape of each output. Negative numbers encode extents that are known only at run time.
-        counts: True if a function counts the iterations in advance.
-        shares: True if a function computes the number of shares.
-        scratch: Bytes of memory for arrays of known size.
-        rooms: Number of growable buffers.
-        late: Number of extents of outputs that the loop computes. They follow the input extents in
+        output_shapes: Shape of each output. Negative numbers encode extents that are known only at run time.
+        has_count_function: True if a function counts the iterations in advance.
+        has_share_function: True if a function computes the number of shares.
+        scratch_bytes: Bytes of memory for arrays of known size.
+        room_count: Number of growable buffers.
+        late_extent_count: Number of extents of outputs that the loop computes. They follow the input extents in
             `%extents`.
     """
 
-    text: str
+    llvm_code: str
     failures: tuple[Failure, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    counts: bool = False
-    shares: bool = False
-    scratch: int = 0
-    rooms: int = 0
-    late: int = 0
+    output_shapes: tuple[tuple[int, ...], ...]
+    has_count_function: bool = False
+    has_share_function: bool = False
+    scratch_bytes: int = 0
+    room_count: int = 0
+    late_extent_count: int = 0

@@ -17,7 +17,7 @@ from mdf_loop.ops.native.code import NotNative
 _LOCK = LockHeldOverForks()
 """Lock for all calls of llvmlite, which also prevents a fork during a compilation."""
 
-_RETIRED: list[Any] = []
+_RETIRED_ENGINES: list[Any] = []
 """Engines whose machine code is no longer used. The next compilation closes them."""
 
 
@@ -97,14 +97,20 @@ def compilation_problem() -> str | None:
     import ctypes
 
     try:
-        library = compile_llvm(SAMPLE, ("sample",))
+        machine_code = compile_llvm(SAMPLE, ("sample",))
     except NotNative as reason:
         return str(reason)
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"no machine code can be made here: {first}"
-    answer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(library.addresses[0])(2.5)
-    return None if answer == 2.5 * 2.5 - 1.5 else f"a sample gives {answer} instead of 4.75"
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"no machine code can be made here: {first_line}"
+    sample_output = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(machine_code.addresses[0])(
+        2.5
+    )
+    return (
+        None
+        if sample_output == 2.5 * 2.5 - 1.5
+        else f"a sample gives {sample_output} instead of 4.75"
+    )
 
 
 class MachineCode(Struct, frozen=True, eq=False, weakref=True):
@@ -119,7 +125,7 @@ class MachineCode(Struct, frozen=True, eq=False, weakref=True):
     addresses: tuple[int, ...]
 
 
-def compile_llvm(text: str, names: Sequence[str]) -> MachineCode:
+def compile_llvm(llvm_code: str, names: Sequence[str]) -> MachineCode:
     """Compile LLVM code, and return the addresses of the functions with these names.
 
     The function is thread-safe.
@@ -127,34 +133,34 @@ def compile_llvm(text: str, names: Sequence[str]) -> MachineCode:
     Raises:
         NotNative: The system does not let this process execute memory that the process has written.
     """
-    forbidden = executable_memory_problem()
-    if forbidden is not None:  # not cached, since a process may lose the right at any time
-        raise NotNative(forbidden)
+    problem = executable_memory_problem()
+    if problem is not None:  # not cached, since a process may lose the right at any time
+        raise NotNative(problem)
     with _LOCK:
-        while _RETIRED:
-            _RETIRED.pop().close()
-        engine = _load_engine(_compile_object(text))
-        machine = MachineCode(engine, tuple(map(engine.get_function_address, names)))
-    weakref.finalize(machine, _RETIRED.append, engine).atexit = False
-    return machine
+        while _RETIRED_ENGINES:
+            _RETIRED_ENGINES.pop().close()
+        engine = _load_engine(_compile_object(llvm_code))
+        machine_code = MachineCode(engine, tuple(map(engine.get_function_address, names)))
+    weakref.finalize(machine_code, _RETIRED_ENGINES.append, engine).atexit = False
+    return machine_code
 
 
-def _compile_object(text: str) -> bytes:
+def _compile_object(llvm_code: str) -> bytes:
     """Compile LLVM code to an object file.
 
     The caller holds `_LOCK` until llvmlite has freed all temporary objects.
     """
     llvm = _llvm()
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(llvm_code)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(_shared_target_machine(), options)
-    passes = builder.getModulePassManager()
-    passes.run(module, builder)
-    _free_passes(passes)
-    code: bytes = _shared_target_machine().emit_object(module)
-    return code
+    pass_manager = builder.getModulePassManager()
+    pass_manager.run(module, builder)
+    _free_passes(pass_manager)
+    object_file: bytes = _shared_target_machine().emit_object(module)
+    return object_file
 
 
 def _free_passes(passes: Any) -> None:
@@ -173,9 +179,9 @@ def _free_passes(passes: Any) -> None:
 def _load_engine(code: bytes) -> Any:
     """Load an object file into an execution engine of llvmlite. The caller holds `_LOCK`."""
     llvm = _llvm()
-    empty = llvm.parse_assembly("")
-    engine = llvm.create_mcjit_compiler(empty, _new_target_machine())
-    engine.remove_module(empty)
+    empty_module = llvm.parse_assembly("")
+    engine = llvm.create_mcjit_compiler(empty_module, _new_target_machine())
+    engine.remove_module(empty_module)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine

@@ -27,13 +27,13 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
     Attributes:
         loop: The loop.
-        known: All constants, including the elements of constant arrays.
-        places: For each element of an input or output array of the loop, its position in the array.
+        constants: All constants, including the elements of constant arrays.
+        element_positions: For each element of an input or output array of the loop, its position in the array.
     """
 
     loop: Loop
-    known: Mapping[Value, Array]
-    places: Mapping[Value, Element]
+    constants: Mapping[Value, Array]
+    element_positions: Mapping[Value, Element]
 
 
 def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
@@ -45,35 +45,40 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     _refuse_rows_and_bodies(loop)
     assert loop.member_axis is not None
     assert loop.condition_out is not None
-    split = ElementwiseValues(loop.member_axis, known)
-    iteration = replace(loop.iteration, shape=(loop.member_axis,))
-    split.set_elements(loop.iteration, [iteration])
-    enters = [split.create_input_elements(carried.enter) for carried in loop.carried]
+    elementwise_values = ElementwiseValues(loop.member_axis, known)
+    member_iteration = replace(loop.iteration, shape=(loop.member_axis,))
+    elementwise_values.set_elements(loop.iteration, [member_iteration])
+    enter_elements = [
+        elementwise_values.create_input_elements(carried_value.enter)
+        for carried_value in loop.carried
+    ]
     used_ops = _select_used_ops(loop)
     for op in used_ops:
-        split.split_op(op)
+        elementwise_values.split_op(op)
     unused_ops = (op for op in loop.ops if op not in used_ops and _computes(op))
-    _refuse_failing((*split.ops, *unused_ops), split.known)
-    carried = tuple(
-        Carried(*parts, name=each.name)
-        for each, enter_elements in zip(loop.carried, enters, strict=True)
-        for parts in zip(
-            split.matching_elements(each.initial, each.enter),
-            enter_elements,
-            split.matching_elements(each.leave, each.enter),
-            split.create_outer_elements(each.final),
+    _refuse_failing((*elementwise_values.ops, *unused_ops), elementwise_values.constants)
+    carried_elements = tuple(
+        Carried(*element_values, name=carried_value.name)
+        for carried_value, elements in zip(loop.carried, enter_elements, strict=True)
+        for element_values in zip(
+            elementwise_values.matching_elements(carried_value.initial, carried_value.enter),
+            elements,
+            elementwise_values.matching_elements(carried_value.leave, carried_value.enter),
+            elementwise_values.create_outer_elements(carried_value.final),
             strict=True,
         )
     )
-    (condition_element,) = split.of(loop.condition_out)
+    (condition_element,) = elementwise_values.of(loop.condition_out)
     member_loop = replace(
         loop,
-        iteration=iteration,
-        carried=carried,
+        iteration=member_iteration,
+        carried=carried_elements,
         condition_out=condition_element,
-        ops=tuple(split.ops),
+        ops=tuple(elementwise_values.ops),
     )
-    return MemberLoop(member_loop, split.known, split.places)
+    return MemberLoop(
+        member_loop, elementwise_values.constants, elementwise_values.element_positions
+    )
 
 
 def _refuse_rows_and_bodies(loop: Loop) -> None:
@@ -91,9 +96,9 @@ def _refuse_rows_and_bodies(loop: Loop) -> None:
 
 def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
     """Raise NotNative if an operation may fail."""
-    failing = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
-    if failing is not None:
-        raise NotNative(f"members stop each for itself, and {operation_name(failing)} may fail")
+    failing_op = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
+    if failing_op is not None:
+        raise NotNative(f"members stop each for itself, and {operation_name(failing_op)} may fail")
 
 
 def _computes(operation: Operation) -> bool:

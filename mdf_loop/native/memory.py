@@ -19,16 +19,16 @@ class MemoryWriter(FunctionWriter):
     """Base class of writers for a loop whose arrays are in memory.
 
     Attributes:
-        vector: Writer of vector instructions.
+        vector_code: Writer of vector instructions.
         space: Memory of computed arrays.
         shapes: Extents of arrays.
     """
 
     def __init__(self, signature: KernelSignature, width: int, failures: list[Failure]) -> None:
         super().__init__(signature, failures)
-        self.vector = Code(self.text, width, True)
-        self.space = StackSpace(self.scalar)
-        self.shapes = ValueExtents(self.scalar)
+        self.vector_code = Code(self.function_text, width, True)
+        self.space = StackSpace(self.scalar_code)
+        self.shapes = ValueExtents(self.scalar_code)
 
     # --- shapes -------------------------------------------------------------------------------
 
@@ -66,52 +66,54 @@ class MemoryWriter(FunctionWriter):
 
     def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for a value that is computed at run time."""
-        return None if value is None else self.signature.known.get(value)
+        return None if value is None else self.signature.constants.get(value)
 
     # --- memory -------------------------------------------------------------------------------
 
     def buffer(self, value: Value) -> str:
         """Allocate memory for an array, and return its address."""
-        extents = (*self.extents(value), ITEM_BYTES[value.dtype])
-        known_extents = [extent for extent in extents if isinstance(extent, int)]
-        if len(known_extents) == len(extents):
-            return self.bounds.array(self.space.allocate(math.prod(known_extents)), value)
-        room = self.space.new_room()
-        return self.bounds.array(self.space.grow(room, extents), value, room=room)
+        factors = (*self.extents(value), ITEM_BYTES[value.dtype])
+        known_factors = [factor for factor in factors if isinstance(factor, int)]
+        if len(known_factors) == len(factors):
+            return self.bounds.array(self.space.allocate(math.prod(known_factors)), value)
+        room_number = self.space.new_room()
+        return self.bounds.array(self.space.grow(room_number, factors), value, room=room_number)
 
     def table(self, numbers: Sequence[int]) -> str:
         """Return the address of a table of constant integers. The name is a hash, so equal tables share memory."""
-        text = ", ".join(f"i64 {number}" for number in numbers)
-        name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-        self.text.declared[name] = f"{name} = private constant [{len(numbers)} x i64] [{text}]"
-        return self.bounds.array(name, Value("a table of places", "int64", (len(numbers),)))
+        numbers_text = ", ".join(f"i64 {number}" for number in numbers)
+        table_name = f"@table_{hashlib.sha256(numbers_text.encode()).hexdigest()[:32]}"
+        self.function_text.declarations[table_name] = (
+            f"{table_name} = private constant [{len(numbers)} x i64] [{numbers_text}]"
+        )
+        return self.bounds.array(table_name, Value("a table of places", "int64", (len(numbers),)))
 
-    def store_value(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Write the store of a scalar or array to consecutive memory for values of this size, at index `place`."""
+    def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
+        """Write the store of a scalar or array to consecutive memory for values of this size, at index `index`."""
         if is_single(value):
-            self.store(self.scalar, value.dtype, cell.registers[0], pointer, place)
+            self.store(self.scalar_code, value.dtype, cell.registers[0], pointer, index)
             return
-        size = self.shapes.bytes(value)
-        if place != "0":
-            pointer = self.offset_pointer(pointer, self.multiply(place, size))
-        self.copy(pointer, self.pointer_of(value, cell), size)
+        value_bytes = self.shapes.bytes(value)
+        if index != "0":
+            pointer = self.offset_pointer(pointer, self.multiply(index, value_bytes))
+        self.copy(pointer, self.pointer_of(value, cell), value_bytes)
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
         """Return the address of an array. An array in registers is stored first."""
         if cell.pointer:
             return cell.pointer
         pointer = self.buffer(value)
-        if not cell.single:
-            for place, register in enumerate(cell.registers):
-                self.store(self.scalar, value.dtype, register, pointer, str(place))
+        if not cell.is_scalar:
+            for index, register in enumerate(cell.registers):
+                self.store(self.scalar_code, value.dtype, register, pointer, str(index))
             return pointer
         self.for_each_element(
             self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, pointer, k)
         )
         return pointer
 
-    def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, place: str) -> None:
-        self.store(code, dtype, code.broadcast(cell.registers[0], dtype), pointer, place)
+    def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, index: str) -> None:
+        self.store(code, dtype, code.broadcast(cell.registers[0], dtype), pointer, index)
 
     # --- loops over elements ------------------------------------------------------------------
 
@@ -122,22 +124,24 @@ class MemoryWriter(FunctionWriter):
             count: Number of elements.
             write: Writes the code for the elements from an index on, one for each lane of a writer.
         """
-        width = self.vector.width
+        vector_width = self.vector_code.lane_count
         if isinstance(count, int):
-            vectorized_count: Extent = count // width * width
+            vectorized_count: Extent = count // vector_width * vector_width
         else:
-            vectorized_count = self.scalar.emit(f"and i64 {count}, -{width}")
+            vectorized_count = self.scalar_code.emit(f"and i64 {count}, -{vector_width}")
         if vectorized_count:
-            self.repeat("0", str(vectorized_count), width, lambda k: write(self.vector, k))
+            self.repeat(
+                "0", str(vectorized_count), vector_width, lambda k: write(self.vector_code, k)
+            )
         if count != vectorized_count:
-            self.repeat(str(vectorized_count), str(count), 1, lambda k: write(self.scalar, k))
+            self.repeat(str(vectorized_count), str(count), 1, lambda k: write(self.scalar_code, k))
 
     def multiply(self, number: str, factor: Extent) -> str:
         """Write the product of two numbers of elements or bytes."""
-        return self.scalar.emit(f"mul i64 {number}, {factor}")
+        return self.scalar_code.emit(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
         """Return the cell of a value in memory. A scalar is loaded into a register."""
         if is_single(value):
-            return Cell((self.load(self.scalar, value.dtype, pointer),), True)
+            return Cell((self.load(self.scalar_code, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.part(pointer, value))

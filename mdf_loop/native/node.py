@@ -23,11 +23,11 @@ def make_loop_writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) 
     """Return a writer that writes native loops as custom nodes, and all other loops with `otherwise`."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-        native = natives.get(loop)
-        if native is None:
+        native_loop = natives.get(loop)
+        if native_loop is None:
             otherwise(outer, loop, write)
         else:
-            _write_node(outer, native)
+            _write_node(outer, native_loop)
 
     return write_loop
 
@@ -36,19 +36,21 @@ def _write_node(outer: OnnxScope, native: NativeLoop) -> None:
     signature, scope = native.kernel.signature, outer.writer
     loop = signature.loop
     if loop.trip_count is not None:
-        trip = scope.values[loop.trip_count]
+        trip_count = scope.values[loop.trip_count]
     else:
-        trip = scope.constant(
+        trip_count = scope.constant(
             np.array(MAX_TRIP_COUNT if loop.max_iterations is None else loop.max_iterations)
         )
-    inputs = [_limit_trip_count(outer, native, trip)]
+    inputs = [_limit_trip_count(outer, native, trip_count)]
     for value in signature.inputs:  # constants may be defined in the body
-        inside = value not in scope.values
-        inputs.append(scope.constant(signature.known[value]) if inside else scope.values[value])
+        is_in_body = value not in scope.values
+        inputs.append(
+            scope.constant(signature.constants[value]) if is_in_body else scope.values[value]
+        )
     outputs = [outer.define(value) for value, _ in signature.outputs]
     memory = oir.Value(name=scope.new_name("memory"), type=value_type("uint8"))
-    name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
-    scope.nodes.failures[name] = tuple(native.failures)
+    node_name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
+    scope.nodes.failures[node_name] = tuple(native.failures)
 
 
 MAX_ROW_BYTES = 1 << 57
@@ -68,12 +70,18 @@ def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> 
     loop, scope = native.kernel.signature.loop, outer.writer
     if not loop.recorded or loop.condition is not None or trip.producer() is None:
         return trip
-    sizes = (
-        math.prod(e for e in recorded.row.shape or () if isinstance(e, int) and e > 0)
-        * numpy_dtype(recorded.row.dtype).itemsize
-        for recorded in loop.recorded
+    row_bytes = (
+        math.prod(
+            extent
+            for extent in recorded_value.row.shape or ()
+            if isinstance(extent, int) and extent > 0
+        )
+        * numpy_dtype(recorded_value.row.dtype).itemsize
+        for recorded_value in loop.recorded
     )
-    limit = scope.constant(np.array(-(-MAX_ROW_BYTES // max(sizes))))
-    limited = oir.Value(name=scope.new_name("trip"), type=value_type("int64"), shape=oir.Shape(()))
-    outer.node("Min", [trip, limit], [limited], {}, loop.where)
-    return limited
+    limit = scope.constant(np.array(-(-MAX_ROW_BYTES // max(row_bytes))))
+    limited_trip_count = oir.Value(
+        name=scope.new_name("trip"), type=value_type("int64"), shape=oir.Shape(())
+    )
+    outer.node("Min", [trip, limit], [limited_trip_count], {}, loop.where)
+    return limited_trip_count

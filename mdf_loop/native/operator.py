@@ -27,12 +27,12 @@ from mdf_loop.ops.native.code import Failure
 DOMAIN = "mdf_loop"
 """Name of the domain of all operators of native loops."""
 
-_NAME = ctypes.create_string_buffer(DOMAIN.encode())
+_DOMAIN_NAME = ctypes.create_string_buffer(DOMAIN.encode())
 """Domain name as a C string, which ONNX Runtime refers to."""
 
 _LOCK = LockHeldOverForks()
 """Lock for all calls of the shared library."""
-_RELEASED: list[Any] = []
+_RELEASED_DOMAINS: list[Any] = []
 """Domains and operators of sessions that were deleted. The next registration frees them."""
 
 
@@ -84,10 +84,12 @@ class NativeLoop(Struct, frozen=True, eq=False):
 
 def make_operator(kernel: Kernel, name: str) -> NativeLoop:
     """Return the custom operator of a kernel."""
-    signature, loop_text, names = kernel.signature, kernel.loop_text, kernel.extents
+    signature, loop_text, extent_names = kernel.signature, kernel.loop_text, kernel.runtime_extents
     inputs = signature.inputs
     outputs = signature.outputs
-    extent_positions = [place for name in names for place in _find_extent(name, inputs)]
+    extent_positions = [
+        position for name in extent_names for position in _find_extent(name, inputs)
+    ]
     input_types = [element_type(dtype) for dtype in ("int64", *(value.dtype for value in inputs))]
     element_types = [element_type(value.dtype) for value, _ in outputs]
     memory_types = [element_type("uint8")]  # memory
@@ -95,8 +97,22 @@ def make_operator(kernel: Kernel, name: str) -> NativeLoop:
         _c_array(ctypes.c_int32, input_types),
         _c_array(ctypes.c_int32, element_types + memory_types),
         _c_array(ctypes.c_int64, extent_positions),
-        _c_array(ctypes.c_int64, [e for v in inputs for e in _encode_shape(v.shape, names)]),
-        _c_array(ctypes.c_int64, [e for shape in loop_text.shapes for e in (len(shape), *shape)]),
+        _c_array(
+            ctypes.c_int64,
+            [
+                encoded_extent
+                for value in inputs
+                for encoded_extent in _encode_shape(value.shape, extent_names)
+            ],
+        ),
+        _c_array(
+            ctypes.c_int64,
+            [
+                encoded_extent
+                for shape in loop_text.output_shapes
+                for encoded_extent in (len(shape), *shape)
+            ],
+        ),
     )
     structure = _Operator(
         name=name.encode(),
@@ -105,15 +121,15 @@ def make_operator(kernel: Kernel, name: str) -> NativeLoop:
         shares=kernel.shares,
         inputs=len(input_types),
         outputs=len(element_types) + len(memory_types),
-        extents=len(names),
-        late=loop_text.late,
-        rooms=loop_text.rooms,
+        extents=len(extent_names),
+        late=loop_text.late_extent_count,
+        rooms=loop_text.room_count,
         input_types=references[0],
         output_types=references[1],
         where=references[2],
         given=references[3],
         shapes=references[4],
-        scratch=loop_text.scratch,
+        scratch=loop_text.scratch_bytes,
     )
     return NativeLoop(name, kernel, structure, references)
 
@@ -124,16 +140,18 @@ def _c_array(kind: Any, numbers: Sequence[int]) -> Any:
 
 def _find_extent(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
     """Return the first input and the axis with this name of an extent, as positions. Input 0 is the trip count."""
-    for number, value in enumerate(inputs, start=1):
+    for input_number, value in enumerate(inputs, start=1):
         if value.shape is not None and name in value.shape:
-            return number, value.shape.index(name)
+            return input_number, value.shape.index(name)
     raise AssertionError(name)
 
 
 def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
-    """Return the number of axes of a shape, followed by its extents, encoded as in `LoopText.shapes`."""
+    """Return the number of axes of a shape, followed by its extents, encoded as in `LoopText.output_shapes`."""
     assert shape is not None
-    encoded_extents = (e if isinstance(e, int) else extent_code(names.index(e)) for e in shape)
+    encoded_extents = (
+        extent if isinstance(extent, int) else extent_code(names.index(extent)) for extent in shape
+    )
     return [len(shape), *encoded_extents]
 
 
@@ -146,8 +164,8 @@ def trampoline_path() -> Path | None:
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
     suffix = {"linux": "so", "macos": "dylib", "windows": "dll"}.get(system or "", "")
-    path = Path(__file__).parent / "trampolines" / f"{system}-{processor}.{suffix}"
-    return path if path.exists() else None
+    library_path = Path(__file__).parent / "trampolines" / f"{system}-{processor}.{suffix}"
+    return library_path if library_path.exists() else None
 
 
 @functools.cache
@@ -167,14 +185,16 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
         return None
     path, library = _load_library()
     with _LOCK:
-        while _RELEASED:
-            library.mdf_loop_release(ctypes.c_void_p(_RELEASED.pop()[0]))
-        pointers = (ctypes.c_void_p * len(operators))(
-            *(ctypes.addressof(each.structure) for each in operators)
+        while _RELEASED_DOMAINS:
+            library.mdf_loop_release(ctypes.c_void_p(_RELEASED_DOMAINS.pop()[0]))
+        operator_pointers = (ctypes.c_void_p * len(operators))(
+            *(ctypes.addressof(operator.structure) for operator in operators)
         )
-        ctypes.c_void_p.in_dll(library, "mdf_loop_operators").value = ctypes.addressof(pointers)
+        ctypes.c_void_p.in_dll(library, "mdf_loop_operators").value = ctypes.addressof(
+            operator_pointers
+        )
         ctypes.c_int64.in_dll(library, "mdf_loop_count").value = len(operators)
-        ctypes.c_void_p.in_dll(library, "mdf_loop_name").value = ctypes.addressof(_NAME)
+        ctypes.c_void_p.in_dll(library, "mdf_loop_name").value = ctypes.addressof(_DOMAIN_NAME)
         options.register_custom_ops_library(path)
         domain: int = ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value or 0
         return domain
@@ -183,4 +203,6 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
 def keep_alive(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
     """Keep custom operators and their domain alive until the session options are deleted."""
     if domain is not None:
-        weakref.finalize(options, _RELEASED.append, (domain, tuple(operators))).atexit = False
+        weakref.finalize(
+            options, _RELEASED_DOMAINS.append, (domain, tuple(operators))
+        ).atexit = False

@@ -37,8 +37,8 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
 
     def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
         """Return the functions that were hoisted out of any of the loops, in program order."""
-        chosen = {id(op) for loop in loops for op in self.of_loop(loop)}
-        return [op for op in self.functions if id(op) in chosen]
+        chosen_ids = {id(op) for loop in loops for op in self.of_loop(loop)}
+        return [op for op in self.functions if id(op) in chosen_ids]
 
 
 def find_outside_functions(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
@@ -67,8 +67,8 @@ def _has_open_bits(op: Op) -> bool:
     """Return True if the last bits of an operation depend on the library, and the operation may have machine code."""
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
     has_code = all(value.dtype in REGISTER_TYPES and value.shape is not None for value in values)
-    is_open = (
+    has_open_bits = (
         row_of(op.op_type).reproducibility is Reproducibility.OPEN
         and not row_of(op.op_type).is_random
     )
-    return has_code and is_open and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)
+    return has_code and has_open_bits and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)

@@ -21,7 +21,7 @@ class ValueExtents:
     def __init__(self, code: Code) -> None:
         self._code = code
         self._names: Mapping[str, str] = {}
-        self._places: Mapping[Extent, int] = {}
+        self._index_by_extent: Mapping[Extent, int] = {}
         self._known: dict[Value, Extents] = {}
 
     def set_inputs(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
@@ -32,7 +32,7 @@ class ValueExtents:
             captured: Input values.
         """
         self._names = names
-        self._places = {register: place for place, register in enumerate(names.values())}
+        self._index_by_extent = {register: index for index, register in enumerate(names.values())}
         for value in captured:
             self._known[value] = tuple(
                 extent if isinstance(extent, int) else names[extent] for extent in value.shape or ()
@@ -41,7 +41,7 @@ class ValueExtents:
     @property
     def input_extent_count(self) -> int:
         """Number of input extents in `%extents`."""
-        return len(self._places)
+        return len(self._index_by_extent)
 
     def of(self, value: Value) -> Extents:
         """Return the recorded extents of a value, or the extents that the program states.
@@ -89,7 +89,10 @@ class ValueExtents:
         shape = value.shape
         if shape is None or len(shape) != len(extents):
             raise unknown_shape(value)
-        if any(isinstance(s, int) and s != e for s, e in zip(shape, extents, strict=True)):
+        if any(
+            isinstance(stated_extent, int) and stated_extent != extent
+            for stated_extent, extent in zip(shape, extents, strict=True)
+        ):
             raise unknown_shape(value)
         if self._known.setdefault(value, extents) != extents:
             raise unknown_shape(value)
@@ -107,8 +110,10 @@ class ValueExtents:
         shapes = [self.of(value) for value in op.inputs if value is not None]
         rank = max(map(len, shapes))
         joined_extents: list[Extent] = []
-        for axis in zip(*((*[1] * (rank - len(s)), *s) for s in shapes), strict=True):
-            extents = {extent for extent in axis if extent != 1}
+        for axis_extents in zip(
+            *((*[1] * (rank - len(shape)), *shape) for shape in shapes), strict=True
+        ):
+            extents = {extent for extent in axis_extents if extent != 1}
             if len(extents) > 1:
                 raise NotNative(
                     f"it has {qualified_name(op.op_type)} of arrays that may differ in shape"
@@ -117,11 +122,16 @@ class ValueExtents:
         return tuple(joined_extents)
 
     def encoded_shape(self, value: Value) -> tuple[int, ...] | None:
-        """Return the encoded shape of a value (see `LoopText.shapes`), or None if it is unknown before the loop."""
+        """Return the encoded shape of a value (see `LoopText.output_shapes`), or None if it is unknown before the loop."""
         extents = self.of(value)
-        if not all(isinstance(extent, int) or extent in self._places for extent in extents):
+        if not all(
+            isinstance(extent, int) or extent in self._index_by_extent for extent in extents
+        ):
             return None
-        return tuple(e if isinstance(e, int) else extent_code(self._places[e]) for e in extents)
+        return tuple(
+            extent if isinstance(extent, int) else extent_code(self._index_by_extent[extent])
+            for extent in extents
+        )
 
     def size(self, value: Value) -> Extent:
         """Return the number of elements of a value."""

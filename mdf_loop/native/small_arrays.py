@@ -13,47 +13,52 @@ import numpy as np
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import Arrays, Cell, Extent, Extents, literal
-from mdf_loop.ops.native.moves import ZERO, element_positions, has_known_positions
+from mdf_loop.ops.native.moves import ZERO_POSITION, element_positions, has_known_positions
 
-MAX_ELEMENTS = 16
+MAX_SMALL_ARRAY_ELEMENTS = 16
 """Maximum number of elements of a small array."""
 
 
 def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
     """Return the cell of a small array of integers."""
-    return Cell(tuple(map(str, numbers)), single=len(numbers) == 1)
+    return Cell(tuple(map(str, numbers)), is_scalar=len(numbers) == 1)
 
 
 def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
     """Write an operation on small arrays of integers in registers. Return None for other operations."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
-    by_number = row.is_elementwise and row.native_code is not None
-    moves = (row.moved_operands is not None or row.keeps_order) and has_known_positions(
+    is_elementwise = row.is_elementwise and row.native_code is not None
+    is_move = (row.moved_operands is not None or row.keeps_order) and has_known_positions(
         op, writer.constant_of
     )
-    if output.dtype != "int64" or not is_fixed(output.shape) or not (by_number or moves):
+    if output.dtype != "int64" or not is_fixed(output.shape) or not (is_elementwise or is_move):
         return None
-    arrays = {}
+    register_arrays = {}
     for value in operands:
         registers = _registers(writer, value, cells)
         if registers is None:
             return None
-        arrays[value] = np.array(registers, object).reshape(writer.shape(value))
-    if by_number:
+        register_arrays[value] = np.array(registers, object).reshape(writer.shape(value))
+    if is_elementwise:
         assert row.native_code is not None
-        broadcast_arrays = np.broadcast_arrays(*(arrays[value] for value in operands))
+        broadcast_arrays = np.broadcast_arrays(*(register_arrays[value] for value in operands))
         operand_tuples = zip(*(np.ravel(array) for array in broadcast_arrays), strict=True)
         return cell_of(
             output,
             [
-                row.native_code(writer.scalar, op, *operand_registers)
+                row.native_code(writer.scalar_code, op, *operand_registers)
                 for operand_registers in operand_tuples
             ],
         )
-    values, places = element_positions(writer, op)
-    flat_registers = [register for value in values for register in arrays[value].reshape(-1)]
-    return cell_of(output, ["0" if place == ZERO else flat_registers[place] for place in places])
+    moved_operands, positions = element_positions(writer, op)
+    flat_registers = [
+        register for operand in moved_operands for register in register_arrays[operand].reshape(-1)
+    ]
+    return cell_of(
+        output,
+        ["0" if position == ZERO_POSITION else flat_registers[position] for position in positions],
+    )
 
 
 def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
@@ -61,12 +66,18 @@ def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> 
     registers = _registers(writer, value, cells)
     if registers is None:
         extents = writer.extents(value)
-        if value.dtype != "int64" or not is_fixed(extents) or math.prod(extents) > MAX_ELEMENTS:
+        if (
+            value.dtype != "int64"
+            or not is_fixed(extents)
+            or math.prod(extents) > MAX_SMALL_ARRAY_ELEMENTS
+        ):
             return None
         pointer = writer.cell(value, cells).pointer
-        places = map(str, range(math.prod(extents)))
-        registers = tuple(writer.load(writer.scalar, "int64", pointer, place) for place in places)
-    return tuple(r if r.startswith("%") else int(r) for r in registers)
+        indices = map(str, range(math.prod(extents)))
+        registers = tuple(
+            writer.load(writer.scalar_code, "int64", pointer, index) for index in indices
+        )
+    return tuple(register if register.startswith("%") else int(register) for register in registers)
 
 
 def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
@@ -74,14 +85,14 @@ def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tup
     array = writer.constant_of(value)
     if (
         array is not None
-        and array.size <= MAX_ELEMENTS
+        and array.size <= MAX_SMALL_ARRAY_ELEMENTS
         and value.dtype in ("int64", "int32", "bool")
     ):
         return tuple(literal(number, value.dtype) for number in np.ravel(array))
     cell = cells.get(value)
     if cell is None or not cell.registers or not is_fixed(writer.extents(value)):
         return None
-    size = math.prod(writer.shape(value))
-    if size > MAX_ELEMENTS:
+    element_count = math.prod(writer.shape(value))
+    if element_count > MAX_SMALL_ARRAY_ELEMENTS:
         return None
-    return cell.registers * size if cell.single else cell.registers
+    return cell.registers * element_count if cell.is_scalar else cell.registers

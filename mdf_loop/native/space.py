@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdf_loop.native.loop_text import NO_MEMORY
+from mdf_loop.native.loop_text import NO_MEMORY_CODE
 from mdf_loop.ops.native.code import Code, Extent
 
 ALIGNMENT = 64
@@ -54,14 +54,14 @@ class StackSpace:
     """Fixed places and growable buffers of one LLVM function.
 
     Attributes:
-        scratch: Bytes of all fixed places.
-        rooms: Number of growable buffers.
+        scratch_bytes: Bytes of all fixed places.
+        room_count: Number of growable buffers.
         own: Registers of pointers to memory that contains one array only.
     """
 
     def __init__(self, code: Code) -> None:
-        self.scratch = 0
-        self.rooms = 0
+        self.scratch_bytes = 0
+        self.room_count = 0
         self.own: set[str] = set()
         self._code = code
         self._places: list[str] = []
@@ -72,39 +72,39 @@ class StackSpace:
         """Write the alignment of the pointer to fixed places. `end` inserts the addresses after this line."""
         code = self._code
         address = code.emit(f"ptrtoint ptr {pointer} to i64")
-        rounded_up = code.emit(f"add i64 {address}, {ALIGNMENT - 1}")
-        aligned = code.emit(f"and i64 {rounded_up}, -{ALIGNMENT}")
-        self._pointer = code.emit(f"inttoptr i64 {aligned} to ptr")
-        self._begin = len(code.text.lines)
+        padded_address = code.emit(f"add i64 {address}, {ALIGNMENT - 1}")
+        aligned_address = code.emit(f"and i64 {padded_address}, -{ALIGNMENT}")
+        self._pointer = code.emit(f"inttoptr i64 {aligned_address} to ptr")
+        self._begin = len(code.function_text.lines)
 
     def end(self) -> None:
         """Insert the instructions that compute the addresses of all fixed places."""
-        self._code.text.lines[self._begin : self._begin] = self._places
+        self._code.function_text.lines[self._begin : self._begin] = self._places
 
     def allocate(self, size: int) -> str:
         """Allocate a fixed place of `size` bytes, and return the register of its address."""
-        register = self._code.text.name("%buffer")
-        address = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
-        self._places.append(f"  {register} = {address}")
-        self.scratch += -(-size // ALIGNMENT) * ALIGNMENT
-        self.own.add(register)
-        return register
+        address_register = self._code.function_text.name("%buffer")
+        address_instruction = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch_bytes}"
+        self._places.append(f"  {address_register} = {address_instruction}")
+        self.scratch_bytes += -(-size // ALIGNMENT) * ALIGNMENT
+        self.own.add(address_register)
+        return address_register
 
     def new_room(self) -> int:
         """Add a growable buffer, and return its number."""
-        self.rooms += 1
-        return self.rooms - 1
+        self.room_count += 1
+        return self.room_count - 1
 
     def grow(self, room: int, factors: Sequence[Extent]) -> str:
         """Write the growth of a buffer to the product of `factors` in bytes, and return its address."""
-        code, text = self._code, self._code.text
-        text.declared["@room"] = _ROOM_FUNCTION
-        register = code.emit(
+        code, function_text = self._code, self._code.function_text
+        function_text.declarations["@room"] = _ROOM_FUNCTION
+        buffer_pointer = code.emit(
             f"call ptr @room(ptr %call, i64 {room}, i64 {self._multiply(factors)})"
         )
-        self.fail_if_null(register)
-        self.own.add(register)
-        return register
+        self.fail_if_null(buffer_pointer)
+        self.own.add(buffer_pointer)
+        return buffer_pointer
 
     def load_address(self, room: int) -> str:
         """Write the load of the current address of a growable buffer, and return the register."""
@@ -112,18 +112,18 @@ class StackSpace:
 
     def fail_if_null(self, pointer: str) -> None:
         """Write an early return for a null pointer, which means that a memory allocation failed."""
-        code, text = self._code, self._code.text
-        null_block, valid_block = text.name("none"), text.name("some")
+        code, function_text = self._code, self._code.function_text
+        null_block, valid_block = function_text.name("none"), function_text.name("some")
         code.line(
             f"br i1 {code.emit(f'icmp eq ptr {pointer}, null')}, label %{null_block}, label %{valid_block}"
         )
         code.label(null_block)
-        code.line(f"ret i64 -{NO_MEMORY}")
+        code.line(f"ret i64 -{NO_MEMORY_CODE}")
         code.label(valid_block)
 
     def _multiply(self, factors: Sequence[Extent]) -> Extent:
         """Write a saturating product of extents and bytes. Known factors are multiplied at compile time."""
-        self._code.text.declared["@product"] = _PRODUCT_FUNCTION
+        self._code.function_text.declarations["@product"] = _PRODUCT_FUNCTION
         factor_product: Extent = 1
         for factor in factors:
             if isinstance(factor_product, int) and isinstance(factor, int):

@@ -16,7 +16,7 @@ from typing import Protocol
 from mdf_loop.emit.row_shapes import build_row_shape_error
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.native.bounds import Bounds
-from mdf_loop.native.loop_text import ITERATIONS, extent_code
+from mdf_loop.native.loop_text import ITERATION_COUNT_CODE, extent_code
 from mdf_loop.native.shapes import ValueExtents, unknown_shape
 from mdf_loop.native.space import StackSpace
 from mdf_loop.native.support import KernelSignature
@@ -37,8 +37,8 @@ class RowsWriter(Protocol):
     """Interface of the writer of a loop in steps."""
 
     signature: KernelSignature
-    text: Text
-    scalar: Code
+    function_text: Text
+    scalar_code: Code
     bounds: Bounds
     space: StackSpace
     shapes: ValueExtents
@@ -46,8 +46,8 @@ class RowsWriter(Protocol):
     def pointer(self, array: str, position: int) -> str:
         """Load the pointer at an index of an array of pointers."""
 
-    def store_value(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Write the store of a scalar or array to consecutive memory for values of this size, at index `place`."""
+    def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
+        """Write the store of a scalar or array to consecutive memory for values of this size, at index `index`."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Write a copy of `size` bytes."""
@@ -55,9 +55,9 @@ class RowsWriter(Protocol):
 
 def allocate_output(writer: RowsWriter, value: Value) -> str:
     """Write the allocation of a loop output whose extents are known, and return its address."""
-    output = [each for each, _ in writer.signature.outputs].index(value)
-    allocate = writer.pointer("%call", 1)
-    pointer = writer.scalar.emit(f"call ptr {allocate}(ptr %call, i64 {output})")
+    output_index = [value for value, _ in writer.signature.outputs].index(value)
+    allocate_pointer = writer.pointer("%call", 1)
+    pointer = writer.scalar_code.emit(f"call ptr {allocate_pointer}(ptr %call, i64 {output_index})")
     writer.space.fail_if_null(pointer)
     return pointer
 
@@ -116,26 +116,26 @@ class _FirstRowShape:
             recorded_extents: Pointers to the extents that are not known in advance.
             first: Writes further code for the first row.
         """
-        code, text = self._writer.scalar, self._writer.text
-        extents = [extent for extent, known in self._extents() if not known]
+        code, function_text = self._writer.scalar_code, self._writer.function_text
+        unknown_extents = [extent for extent, is_stated in self._extents() if not is_stated]
         first_block, later_block, end_block = (
-            text.name(stem) for stem in ("first", "later", "compared")
+            function_text.name(stem) for stem in ("first", "later", "compared")
         )
         is_first = code.emit(f"icmp eq i64 {number}, 0")
         code.line(f"br i1 {is_first}, label %{first_block}, label %{later_block}")
         code.label(first_block)
-        for extent, place in zip(extents, recorded_extents, strict=True):
-            code.line(f"store i64 {extent}, ptr {place}")
+        for extent, pointer in zip(unknown_extents, recorded_extents, strict=True):
+            code.line(f"store i64 {extent}, ptr {pointer}")
         first()
         code.line(f"br label %{end_block}")
         code.label(later_block)
-        first_extents = [code.emit(f"load i64, ptr {place}") for place in recorded_extents]
-        differs = "false"
-        for first_extent, extent_register in zip(first_extents, extents, strict=True):
-            differs = code.emit(
-                f"or i1 {differs}, {code.compare('ne', 'int64', first_extent, str(extent_register))}"
+        first_extents = [code.emit(f"load i64, ptr {pointer}") for pointer in recorded_extents]
+        has_other_extent = "false"
+        for first_extent, later_extent in zip(first_extents, unknown_extents, strict=True):
+            has_other_extent = code.emit(
+                f"or i1 {has_other_extent}, {code.compare('ne', 'int64', first_extent, str(later_extent))}"
             )
-        code.fail_if(differs, self._failure(), (*first_extents, *extents))
+        code.fail_if(has_other_extent, self._failure(), (*first_extents, *unknown_extents))
         code.line(f"br label %{end_block}")
         code.label(end_block)
 
@@ -148,10 +148,13 @@ class _FirstRowShape:
             yield extent, isinstance(stated_extent, int)
 
     def _failure(self) -> Failure:
-        recorded = self._recorded
-        shape_text = f"[{', '.join(str(e) if known else NUMBER_PLACEHOLDER for e, known in self._extents())}]"
+        recorded_value = self._recorded
+        shape_text = f"[{', '.join(str(extent) if is_stated else NUMBER_PLACEHOLDER for extent, is_stated in self._extents())}]"
         error = build_row_shape_error(
-            [recorded.name or recorded.row.name], shape_text, shape_text, self._loop.where
+            [recorded_value.name or recorded_value.row.name],
+            shape_text,
+            shape_text,
+            self._loop.where,
         )
         finding = error.findings[0]
         return Failure(finding.what, finding.where, finding.hint, type(error))
@@ -163,29 +166,29 @@ class GrowingRows(_FirstRowShape):
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         super().__init__(writer, loop, recorded)
         self._room = writer.space.new_room()
-        self._extent_places: dict[int, str] = {}
+        self._extent_pointers: dict[int, str] = {}
         for axis, extent in enumerate(recorded.row.shape or ()):
             if not isinstance(extent, int):
-                self._extent_places[axis] = writer.scalar.allocate_local("i64")
-                writer.scalar.line(f"store i64 0, ptr {self._extent_places[axis]}")
+                self._extent_pointers[axis] = writer.scalar_code.allocate_local("i64")
+                writer.scalar_code.line(f"store i64 0, ptr {self._extent_pointers[axis]}")
 
     def record(self, cell: Cell, number: str) -> None:
         """Grow the buffer, and write a row at index `number`."""
         writer, row = self._writer, self._recorded.row
-        if self._extent_places:
-            self._check_shape(number, [*self._extent_places.values()], lambda: None)
-        count = writer.scalar.emit(f"add i64 {number}, 1")
-        shape = (count, *(extent for extent, _ in self._extents()))
+        if self._extent_pointers:
+            self._check_shape(number, [*self._extent_pointers.values()], lambda: None)
+        row_count = writer.scalar_code.emit(f"add i64 {number}, 1")
+        shape = (row_count, *(extent for extent, _ in self._extents()))
         pointer = writer.space.grow(self._room, (*shape, ITEM_BYTES[row.dtype]))
         pointer = writer.bounds.array(pointer, self._recorded.stack, shape, self._room)
         writer.store_value(row, cell, pointer, number)
 
     def rows_pointer(self, count: str) -> str:
         """Return the address of the recorded rows in the buffer."""
-        writer, extent_places, stack = self._writer, self._extent_places, self._recorded.stack
+        writer, extent_pointers, stack = self._writer, self._extent_pointers, self._recorded.stack
         row_extents = (
-            self._first_row_extent(extent, extent_places[axis], count)
-            if axis in extent_places
+            self._first_row_extent(extent, extent_pointers[axis], count)
+            if axis in extent_pointers
             else extent
             for axis, extent in enumerate(self._recorded.row.shape or ())
         )
@@ -194,7 +197,7 @@ class GrowingRows(_FirstRowShape):
 
     def _first_row_extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
         """Write the load of an extent of the first row. Without rows, it is the extent in the program, or 0."""
-        code = self._writer.scalar
+        code = self._writer.scalar_code
         extent = code.emit(f"load i64, ptr {extent_place}")
         program_extent = self._writer.shapes.resolve_extent(stated_extent)
         if program_extent is None:
@@ -215,34 +218,40 @@ class LateRows(_FirstRowShape):
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded, late: int) -> None:
         super().__init__(writer, loop, recorded)
-        is_known = [known for _, known in self._extents()]
-        self._places = range(late, late + is_known.count(False))
-        self._pointer = writer.scalar.allocate_local("ptr")
+        stated_flags = [is_stated for _, is_stated in self._extents()]
+        self._extent_indices = range(late, late + stated_flags.count(False))
+        self._pointer = writer.scalar_code.allocate_local("ptr")
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Encoded shape of a row (see `LoopText.shapes`)."""
-        places = iter(self._places)
-        row = self._recorded.row.shape or ()
-        return tuple(e if isinstance(e, int) else extent_code(next(places)) for e in row)
+        """Encoded shape of a row (see `LoopText.output_shapes`)."""
+        extent_indices = iter(self._extent_indices)
+        row_extents = self._recorded.row.shape or ()
+        return tuple(
+            extent if isinstance(extent, int) else extent_code(next(extent_indices))
+            for extent in row_extents
+        )
 
     @property
     def count(self) -> int:
         """Number of extents that the first row determines."""
-        return len(self._places)
+        return len(self._extent_indices)
 
     def record(self, cell: Cell, number: str) -> None:
         """Write a row at index `number`, after the allocation of the output for the first row."""
-        writer, code = self._writer, self._writer.scalar
-        extent_places = [
-            code.emit(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places
+        writer, code = self._writer, self._writer.scalar_code
+        extent_pointers = [
+            code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
+            for index in self._extent_indices
         ]
-        self._check_shape(number, extent_places, self._allocate_output)
+        self._check_shape(number, extent_pointers, self._allocate_output)
         pointer = code.emit(f"load ptr, ptr {self._pointer}")
-        pointer = writer.bounds.array(pointer, self._recorded.stack, (ITERATIONS, *self.row_shape))
+        pointer = writer.bounds.array(
+            pointer, self._recorded.stack, (ITERATION_COUNT_CODE, *self.row_shape)
+        )
         writer.store_value(self._recorded.row, cell, pointer, number)
 
     def _allocate_output(self) -> None:
         """Write the allocation of the output, whose extents the first row has determined."""
         pointer = allocate_output(self._writer, self._recorded.stack)
-        self._writer.scalar.line(f"store ptr {pointer}, ptr {self._pointer}")
+        self._writer.scalar_code.line(f"store ptr {pointer}, ptr {self._pointer}")

@@ -26,7 +26,7 @@ from mdf_loop.native.carrying import Axes, ChangingArrays, MoreExtentsChangeErro
 from mdf_loop.native.fused import FusedOperations
 from mdf_loop.native.loop_text import (
     COUNT_FUNCTION,
-    ITERATIONS,
+    ITERATION_COUNT_CODE,
     LOOP_FUNCTION,
     PARAMETERS,
     LoopText,
@@ -35,7 +35,7 @@ from mdf_loop.native.memory import MemoryWriter
 from mdf_loop.native.space import ALIGNMENT
 from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, RowStack
 from mdf_loop.native.support import KernelSignature, extent_names
-from mdf_loop.native.writer import Cells, Place
+from mdf_loop.native.writer import Cells, LocalVariable
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
 from mdf_loop.ops.native.code import (
@@ -75,26 +75,30 @@ def _write_functions(signature: KernelSignature, width: int, changing_axes: Axes
     failures: list[Failure] = []
     writers = [KernelWriter(signature, width, failures, changing_axes)]
     functions = [writers[0].write_loop(f"define i64 @{LOOP_FUNCTION}{PARAMETERS}")]
-    counts = signature.counts or bool(writers[0].changing.finals)
-    if counts:
+    has_count_function = signature.counts or bool(writers[0].changing.finals)
+    if has_count_function:
         writers.append(KernelWriter(signature, width, failures, changing_axes))
         write_count = writers[1].write_count if signature.counts else writers[1].write_trip_count
         functions.append(write_count(f"define i64 @{COUNT_FUNCTION}{PARAMETERS}"))
-    scratch = max(writer.space.scratch for writer in writers)
-    if scratch > MAX_SCRATCH_BYTES:
+    scratch_bytes = max(writer.space.scratch_bytes for writer in writers)
+    if scratch_bytes > MAX_SCRATCH_BYTES:
         raise NotNative("its arrays are large")
-    declared = {name: line for each in writers for name, line in each.text.declared.items()}
-    text = "\n".join((*declared.values(), *functions))
-    rooms = max(writer.space.rooms for writer in writers)
-    shapes, late = writers[0].output_shapes(), writers[0].late
+    declarations = {
+        name: declaration
+        for writer in writers
+        for name, declaration in writer.function_text.declarations.items()
+    }
+    llvm_code = "\n".join((*declarations.values(), *functions))
+    room_count = max(writer.space.room_count for writer in writers)
+    output_shapes, late_extent_count = writers[0].output_shapes(), writers[0].late_extent_count
     return LoopText(
-        text,
+        llvm_code,
         tuple(failures),
-        shapes,
-        counts,
-        scratch=scratch + ALIGNMENT,
-        rooms=rooms,
-        late=late,
+        output_shapes,
+        has_count_function,
+        scratch_bytes=scratch_bytes + ALIGNMENT,
+        room_count=room_count,
+        late_extent_count=late_extent_count,
     )
 
 
@@ -103,14 +107,14 @@ class KernelWriter(MemoryWriter):
 
     Attributes:
         changing: Carried arrays whose shape changes.
-        late: Number of extents of outputs that the loop computes.
+        late_extent_count: Number of extents of outputs that the loop computes.
     """
 
     def __init__(
         self, signature: KernelSignature, width: int, failures: list[Failure], changing: Axes
     ) -> None:
         super().__init__(signature, width, failures)
-        self.late = 0
+        self.late_extent_count = 0
         self.changing = ChangingArrays(self, changing)
         self._stacks: dict[Value, InnerStack] = {}
         self._outputs: dict[Value, tuple[int, ...]] = {}
@@ -120,8 +124,8 @@ class KernelWriter(MemoryWriter):
         """Return an LLVM function that runs the loop."""
         self._begin_function()
         final_cells = self._write_iterations()
-        for value, rows in self.signature.outputs:
-            if not rows:
+        for value, is_stack in self.signature.outputs:
+            if not is_stack:
                 self._outputs[value] = shape = self._final_shape(value)
                 pointer = self.stacks[value]
                 if value in self.changing.finals:
@@ -129,26 +133,26 @@ class KernelWriter(MemoryWriter):
                 self.store_value(
                     value, final_cells[value], self.bounds.array(pointer, value, shape)
                 )
-        return self._end_function(head, self.scalar.emit(f"load i64, ptr {self.iterations}"))
+        return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
 
     def write_count(self, head: str) -> str:
         """Return an LLVM function that counts the iterations, and writes no outputs."""
         self._begin_function(counts=True)
         self._write_iterations()
-        return self._end_function(head, self.scalar.emit(f"load i64, ptr {self.iterations}"))
+        return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
 
     def write_trip_count(self, head: str) -> str:
         """Return an LLVM function that returns the trip count, and stores the initial extents of carried values."""
         self._begin_function(counts=True)
-        for carried in self.signature.loop.carried:
-            self.changing.store_extents(carried.final, self.extents(carried.initial))
-        return self._end_function(head, self.scalar.intrinsic("smax", "int64", "%trip", "0"))
+        for carried_value in self.signature.loop.carried:
+            self.changing.store_extents(carried_value.final, self.extents(carried_value.initial))
+        return self._end_function(head, self.scalar_code.intrinsic("smax", "int64", "%trip", "0"))
 
     def _begin_function(self, *, counts: bool = False) -> None:
         self.begin(counts=counts)
-        names = {name: self.extent(name) for name in extent_names(self.signature)}
-        self.shapes.set_inputs(names, self.signature.inputs)
-        self.late = self.changing.assign_extent_indices(
+        register_by_name = {name: self.extent(name) for name in extent_names(self.signature)}
+        self.shapes.set_inputs(register_by_name, self.signature.inputs)
+        self.late_extent_count = self.changing.assign_extent_indices(
             self.signature.loop, self.shapes.input_extent_count
         )
         self.space.begin(self.pointer("%out", len(self.signature.outputs)))
@@ -157,14 +161,15 @@ class KernelWriter(MemoryWriter):
         """Write all iterations, and return the cells of the final values."""
         signature = self.signature
         final_cells = self.loop(
-            signature.loop, {v: self.as_cell(v, self.memory[v]) for v in signature.arrays}
+            signature.loop,
+            {array: self.as_cell(array, self.memory[array]) for array in signature.arrays},
         )
         for value in self.changing.finals:
             self.changing.store_extents(value, self.extents(value))
         return final_cells
 
     def _end_function(self, head: str, end: str) -> str:
-        self.scalar.line(f"ret i64 {end}")
+        self.scalar_code.line(f"ret i64 {end}")
         self.space.end()
         return self.function(head)
 
@@ -174,11 +179,11 @@ class KernelWriter(MemoryWriter):
 
     def _final_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of a final value: the shape of the initial value, or a computed shape."""
-        for carried in self.signature.loop.carried:
-            if carried.final is value and value in self.changing.finals:
-                known = self.shapes.encoded_shape(carried.initial)
-                assert known is not None
-                return self.changing.final_shape(value, known)
+        for carried_value in self.signature.loop.carried:
+            if carried_value.final is value and value in self.changing.finals:
+                initial_shape = self.shapes.encoded_shape(carried_value.initial)
+                assert initial_shape is not None
+                return self.changing.final_shape(value, initial_shape)
         extents = self.shapes.encoded_shape(value)
         assert extents is not None
         return extents
@@ -188,12 +193,12 @@ class KernelWriter(MemoryWriter):
     def op(self, op: Op, cells: Cells) -> None:
         """Write an operation. Elementwise operations on arrays are deferred, so that they can be fused."""
         row, output = row_of(op.op_type), op.outputs[0]
-        operands = [value for value in op.inputs if value is not None]
+        operands = [operand for operand in op.inputs if operand is not None]
         if row.is_elementwise and row.native_code is not None and is_single(output):
-            if any(not is_single(value) for value in operands):  # an operand may be deferred
+            if any(not is_single(operand) for operand in operands):  # an operand may be deferred
                 self.flush(cells)
-            registers = [self.register(value, cells) for value in operands]
-            cells[output] = Cell((row.native_code(self.scalar, op, *registers),), True)
+            registers = [self.register(operand, cells) for operand in operands]
+            cells[output] = Cell((row.native_code(self.scalar_code, op, *registers),), True)
         elif (small_array := small_arrays.compute_in_registers(self, op, cells)) is not None:
             cells[output] = small_array
         elif row.is_elementwise and row.native_code is not None:
@@ -227,41 +232,43 @@ class KernelWriter(MemoryWriter):
 
     # --- places -------------------------------------------------------------------------------
 
-    def allocate_array(self, value: Value) -> Place:
+    def allocate_array(self, value: Value) -> LocalVariable:
         """Allocate memory for an array."""
         if value not in self.changing:
             return (self.buffer(value),)
         self.changing.allocate(value)
         return ("",)
 
-    def store_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
+    def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
         """Write the assignment of the array `other` to `value`, by a copy to the memory of `value`."""
         if value in self.changing:
             self.changing.assign(value, other, self.pointer_of(other, cell))
         else:
             self.assign_extents(value, other)
-            self.store_value(value, cell, place[0])
+            self.store_value(value, cell, variable[0])
 
-    def load_array(self, value: Value, place: Place) -> Cell:
+    def load_array(self, value: Value, variable: LocalVariable) -> Cell:
         """Return the cell of an array in memory."""
-        return self.changing.load(value) if value in self.changing else Cell(pointer=place[0])
+        return self.changing.load(value) if value in self.changing else Cell(pointer=variable[0])
 
-    def assign_carried(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
+    def assign_carried(
+        self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
+    ) -> None:
         """Write the simultaneous assignment of all carried values for the next iteration.
 
         An array that may be in the memory of another carried value is copied before this memory is
         overwritten.
         """
         self._check_extents(loop)
-        owned_pointers = self.space.own - {place[0] for place in places.values()}
+        owned_pointers = self.space.own - {variable[0] for variable in variables.values()}
         assigned_cells = dict(cells)
-        for carried in loop.carried:
-            cell = self.cell(carried.leave, cells)
-            if cell.pointer and cell.pointer not in {*owned_pointers, places[carried][0]}:
-                copy_pointer = self.buffer(carried.leave)
-                self.copy(copy_pointer, cell.pointer, self.shapes.bytes(carried.leave))
-                assigned_cells[carried.leave] = Cell(pointer=copy_pointer)
-        super().assign_carried(loop, assigned_cells, places)
+        for carried_value in loop.carried:
+            cell = self.cell(carried_value.leave, cells)
+            if cell.pointer and cell.pointer not in {*owned_pointers, variables[carried_value][0]}:
+                copy_pointer = self.buffer(carried_value.leave)
+                self.copy(copy_pointer, cell.pointer, self.shapes.bytes(carried_value.leave))
+                assigned_cells[carried_value.leave] = Cell(pointer=copy_pointer)
+        super().assign_carried(loop, assigned_cells, variables)
 
     def _check_extents(self, loop: Loop) -> None:
         """Raise an error if a carried array may change an extent that was assumed constant.
@@ -269,8 +276,13 @@ class KernelWriter(MemoryWriter):
         Raises:
             MoreExtentsChangeError: More extents change.
         """
-        pairs = ((c, self.extents(c.enter), self.extents(c.leave)) for c in loop.carried)
-        changed_axes = frozenset(axis for pair in pairs for axis in find_changed_axes(*pair))
+        carried_extents = (
+            (carried_value, self.extents(carried_value.enter), self.extents(carried_value.leave))
+            for carried_value in loop.carried
+        )
+        changed_axes = frozenset(
+            axis for value_extents in carried_extents for axis in find_changed_axes(*value_extents)
+        )
         if not changed_axes <= self.changing.axes:
             raise MoreExtentsChangeError(changed_axes)
 
@@ -287,8 +299,8 @@ class KernelWriter(MemoryWriter):
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """Write all iterations, and return the cells of the final values."""
-        for scanned in loop.scanned:
-            self.shapes.record_extents(scanned.row, self.extents(scanned.rows)[1:])
+        for scanned_input in loop.scanned:
+            self.shapes.record_extents(scanned_input.row, self.extents(scanned_input.rows)[1:])
         return super().loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
@@ -301,16 +313,16 @@ class KernelWriter(MemoryWriter):
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Prepare the memory of the scanned and recorded rows of an inner loop."""
-        for scanned in loop.scanned:
-            rows = self.cell(scanned.rows, cells)
-            self.memory[scanned.rows] = self.pointer_of(scanned.rows, rows)
-        for recorded in loop.recorded:
-            if self._has_known_rows(loop, recorded):
-                pointer = self.buffer(recorded.stack)
-                shape = self.extents(recorded.stack)[1:]
-                self._stacks[recorded.stack] = KnownRows(self, recorded, pointer, shape)
+        for scanned_input in loop.scanned:
+            rows = self.cell(scanned_input.rows, cells)
+            self.memory[scanned_input.rows] = self.pointer_of(scanned_input.rows, rows)
+        for recorded_value in loop.recorded:
+            if self._has_known_rows(loop, recorded_value):
+                pointer = self.buffer(recorded_value.stack)
+                shape = self.extents(recorded_value.stack)[1:]
+                self._stacks[recorded_value.stack] = KnownRows(self, recorded_value, pointer, shape)
             else:
-                self._stacks[recorded.stack] = GrowingRows(self, loop, recorded)
+                self._stacks[recorded_value.stack] = GrowingRows(self, loop, recorded_value)
 
     def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
         """Return True if the program states the number of rows of an inner loop, equal to the trip count.
@@ -320,23 +332,27 @@ class KernelWriter(MemoryWriter):
         """
         if not is_fixed(recorded.stack.shape):
             return False
-        trip = None if loop.trip_count is None else self.constant_of(loop.trip_count)
-        extent = recorded.stack.shape[0]
-        if loop.condition is not None or trip is None or max(int(trip.item()), 0) != extent:
+        trip_count = None if loop.trip_count is None else self.constant_of(loop.trip_count)
+        row_count = recorded.stack.shape[0]
+        if (
+            loop.condition is not None
+            or trip_count is None
+            or max(int(trip_count.item()), 0) != row_count
+        ):
             raise NotNative("a loop in it has rows, and how many is known only when it runs")
         return True
 
     def stack_cells(self, loop: Loop, count: str) -> Cells:
         """Return the cells of the recorded rows of an inner loop."""
-        stacks = [recorded.stack for recorded in loop.recorded]
+        stacks = [recorded_value.stack for recorded_value in loop.recorded]
         pointers = {stack: self._stacks[stack].rows_pointer(count) for stack in stacks}
         return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
         """Write the store of a row of a recorded value."""
-        inside = loop is not self.signature.loop
-        stack = self._stacks[recorded.stack] if inside else self._output_rows(recorded)
-        stack.record(cell, number)
+        is_inner_loop = loop is not self.signature.loop
+        row_stack = self._stacks[recorded.stack] if is_inner_loop else self._output_rows(recorded)
+        row_stack.record(cell, number)
 
     def _output_rows(self, recorded: Recorded) -> RowStack:
         """Return the memory for the recorded rows of the outer loop.
@@ -346,13 +362,16 @@ class KernelWriter(MemoryWriter):
         """
         extents = self.shapes.encoded_shape(recorded.row)
         if extents is not None and is_fixed(recorded.row.shape):
-            self._outputs[recorded.stack] = shape = (ITERATIONS, *extents)
+            self._outputs[recorded.stack] = shape = (ITERATION_COUNT_CODE, *extents)
             pointer = self.stacks[recorded.stack]
             pointer = self.bounds.array(pointer, recorded.stack, shape)
             return KnownRows(self, recorded, pointer, self.extents(recorded.row))
-        stack = LateRows(
-            self, self.signature.loop, recorded, self.shapes.input_extent_count + self.late
+        late_rows = LateRows(
+            self,
+            self.signature.loop,
+            recorded,
+            self.shapes.input_extent_count + self.late_extent_count,
         )
-        self._outputs[recorded.stack] = (ITERATIONS, *stack.row_shape)
-        self.late += stack.count
-        return stack
+        self._outputs[recorded.stack] = (ITERATION_COUNT_CODE, *late_rows.row_shape)
+        self.late_extent_count += late_rows.count
+        return late_rows

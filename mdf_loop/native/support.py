@@ -37,7 +37,7 @@ Extents = tuple[int | str, ...]
 MAX_AXES = 15
 """Maximum number of axes of an array. Rows add one axis, and trampoline.c has memory for 16 axes."""
 
-STOP = Value("told to stop", "int64", ())
+STOP_FLAG = Value("told to stop", "int64", ())
 """Input that holds the address of a flag. A number other than 0 in the flag stops the loop."""
 
 
@@ -46,28 +46,28 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     Attributes:
         loop: The loop.
-        lanes: Shape of the arrays without leading axes of one element. Empty for loops of scalars and
+        lane_shape: Shape of the arrays without leading axes of one element. Empty for loops of scalars and
             for loops in steps.
-        known: Constants.
-        numbers: Constants that are scalars.
-        captured: Values that the body reads from outside, and arrays that are constants inside.
-        vectorized: True if the loop computes arrays. Rows of scalars are not arrays.
-        steps: True if the loop is executed in steps, since its arrays read each other.
-        places: Positions of scalars that are elements of arrays outside of the loop.
+        constants: Constants.
+        scalar_constants: Constants that are scalars.
+        captured_values: Values that the body reads from outside, and arrays that are constants inside.
+        computes_arrays: True if the loop computes arrays. Rows of scalars are not arrays.
+        is_in_steps: True if the loop is executed in steps, since its arrays read each other.
+        element_positions: Positions of scalars that are elements of arrays outside of the loop.
     """
 
     loop: Loop
-    lanes: Extents
-    known: Mapping[Value, Array]
-    numbers: Mapping[Value, Array]
-    captured: tuple[Value, ...]
-    vectorized: bool
-    steps: bool = False
-    places: Mapping[Value, Element] = field(default_factory=dict)
+    lane_shape: Extents
+    constants: Mapping[Value, Array]
+    scalar_constants: Mapping[Value, Array]
+    captured_values: tuple[Value, ...]
+    computes_arrays: bool
+    is_in_steps: bool = False
+    element_positions: Mapping[Value, Element] = field(default_factory=dict)
 
-    def place(self, value: Value) -> Element:
+    def element_position(self, value: Value) -> Element:
         """Return the array outside of the loop that contains a value, with the position of the value in the array."""
-        return self.places.get(value) or Element(value)
+        return self.element_positions.get(value) or Element(value)
 
     @property
     def counts(self) -> bool:
@@ -78,33 +78,39 @@ class KernelSignature(Struct, frozen=True, eq=False):
     def unscanned_inputs(self) -> tuple[Value, ...]:
         """Inputs other than scanned rows: captured values, and initial values of carried values."""
         loop = self.loop
-        control = (value for value in (loop.condition, loop.first_iteration) if value is not None)
-        initials = (carried.initial for carried in loop.carried)
-        inputs = (*control, *self.captured, *initials)
-        return tuple(dict.fromkeys(value for value in inputs if value not in self.numbers))
+        control_values = (
+            value for value in (loop.condition, loop.first_iteration) if value is not None
+        )
+        initials = (carried_value.initial for carried_value in loop.carried)
+        inputs = (*control_values, *self.captured_values, *initials)
+        return tuple(dict.fromkeys(value for value in inputs if value not in self.scalar_constants))
 
     @property
     def arrays(self) -> tuple[Value, ...]:
         """Arrays outside of the loop that contain the inputs other than scanned rows."""
-        return tuple(dict.fromkeys(self.place(value).array for value in self.unscanned_inputs))
+        return tuple(
+            dict.fromkeys(self.element_position(value).array for value in self.unscanned_inputs)
+        )
 
     @property
     def inputs(self) -> tuple[Value, ...]:
         """All inputs except the trip count. The address of the stop flag is the last input."""
-        rows = (scanned.rows for scanned in self.loop.scanned)
-        return (*dict.fromkeys((*self.arrays, *rows)), STOP)
+        scanned_arrays = (scanned_input.rows for scanned_input in self.loop.scanned)
+        return (*dict.fromkeys((*self.arrays, *scanned_arrays)), STOP_FLAG)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
         """Outputs, each with a flag that is True for recorded rows."""
         loop = self.loop
-        arrays = dict.fromkeys(self.place(carried.final).array for carried in loop.carried)
-        finals = tuple((array, False) for array in arrays)
-        stacks = tuple((recorded.stack, True) for recorded in loop.recorded)
+        final_arrays = dict.fromkeys(
+            self.element_position(carried_value.final).array for carried_value in loop.carried
+        )
+        final_outputs = tuple((array, False) for array in final_arrays)
+        stack_outputs = tuple((recorded_value.stack, True) for recorded_value in loop.recorded)
         control_outputs = (loop.iteration_count, loop.last_condition)
         return (
-            *finals,
-            *stacks,
+            *final_outputs,
+            *stack_outputs,
             *((value, False) for value in control_outputs if value is not None),
         )
 
@@ -114,12 +120,12 @@ def constants_in(program: Program) -> Mapping[Value, Array]:
     return {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
 
 
-def signature_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
+def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignature:
     """Return the signature of the kernel of a loop.
 
     Args:
         loop: The loop.
-        known: Constants of the program of the loop.
+        constants: Constants of the program of the loop.
 
     Raises:
         NotNative: The loop has no machine code. The message states the reason.
@@ -127,54 +133,80 @@ def signature_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
     for operation in walk((loop,)):
         if isinstance(operation, Loop):
             _check_loop(operation)
-    places: Mapping[Value, Element] = {}
+    element_positions: Mapping[Value, Element] = {}
     if loop.member_axis is not None:
-        member_loop = split_members(loop, known)
-        loop, known, places = member_loop.loop, member_loop.known, member_loop.places
-    numbers = {value: array for value, array in known.items() if array.size == 1}
+        member_loop = split_members(loop, constants)
+        loop, constants, element_positions = (
+            member_loop.loop,
+            member_loop.constants,
+            member_loop.element_positions,
+        )
+    scalar_constants = {value: array for value, array in constants.items() if array.size == 1}
     inner_values = dict.fromkeys(_inner_values(loop))
-    rows = {scanned.rows for scanned in loop.scanned}
-    captured = tuple(
-        v for v in _collect_reads(loop, elements_read) if v not in inner_values and v not in numbers
+    scanned_arrays = {scanned_input.rows for scanned_input in loop.scanned}
+    captured_values = tuple(
+        value
+        for value in _collect_reads(loop, elements_read)
+        if value not in inner_values and value not in scalar_constants
     )
-    if any(v.shape is None for v in rows):
+    if any(array.shape is None for array in scanned_arrays):
         raise NotNative("the shape of what it scans is known only when it runs")
     shapes = {
-        strip_leading_ones(value) for value in (*inner_values, *captured, *_outer_values(loop))
+        strip_leading_ones(value)
+        for value in (*inner_values, *captured_values, *_outer_values(loop))
     } - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     is_elementwise = all(map(_is_elementwise, operations))
     has_rows = any(map(_has_rows, walk(loop.ops)))
     if len(shapes) < 2 and is_elementwise and not has_rows and _keeps_shapes(loop):
-        lanes = next(iter(shapes), ())
+        lane_shape = next(iter(shapes), ())
         signature = KernelSignature(
-            loop, lanes, known, numbers, captured, bool(shapes), places=places
+            loop,
+            lane_shape,
+            constants,
+            scalar_constants,
+            captured_values,
+            bool(shapes),
+            element_positions=element_positions,
         )
-        if {extent for extent in signature.lanes if isinstance(extent, str)} <= {
+        if {extent for extent in signature.lane_shape if isinstance(extent, str)} <= {
             *extent_names(signature)
         }:
             return signature
     if loop.member_axis is not None:
         raise NotNative("members stop each for itself, and have arrays")
-    captured = tuple(
-        v for v in _collect_reads(loop, reads) if v not in inner_values and v not in numbers
+    captured_values = tuple(
+        value
+        for value in _collect_reads(loop, reads)
+        if value not in inner_values and value not in scalar_constants
     )
-    stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
+    stacks = {
+        recorded_value.stack
+        for operation in walk(loop.ops)
+        if isinstance(operation, Loop)
+        for recorded_value in operation.recorded
+    }
     computes_arrays = any(
-        strip_leading_ones(value) for value in (*inner_values, *captured) if value not in stacks
+        strip_leading_ones(value)
+        for value in (*inner_values, *captured_values)
+        if value not in stacks
     )
-    return KernelSignature(loop, (), known, numbers, captured, computes_arrays, steps=True)
+    return KernelSignature(
+        loop, (), constants, scalar_constants, captured_values, computes_arrays, is_in_steps=True
+    )
 
 
 def _keeps_shapes(loop: Loop) -> bool:
     """Return True if carried values, also of inner loops, keep their shapes in all iterations."""
     dynamic_loops = (
-        loop_inside
-        for loop_inside in walk((loop,))
-        if isinstance(loop_inside, Loop) and loop_inside.has_dynamic_shapes
+        inner_loop
+        for inner_loop in walk((loop,))
+        if isinstance(inner_loop, Loop) and inner_loop.has_dynamic_shapes
     )
     return all(
-        carried.keeps_shape for loop_inside in dynamic_loops for carried in loop_inside.carried
+        carried_value.keeps_shape
+        for inner_loop in dynamic_loops
+        for carried_value in inner_loop.carried
     )
 
 
@@ -196,10 +228,14 @@ def _check_loop(loop: Loop) -> None:
     """Raise NotNative for an endless loop, an array as condition, or a scan along an axis other than 0."""
     if loop.kind == "endless" and loop.max_iterations is None:
         raise NotNative("nothing ends it")
-    end_values = (loop.trip_count, loop.condition, loop.condition_out)
-    if loop.member_axis is None and any(v is not None and not is_single(v) for v in end_values):
+    end_conditions = (loop.trip_count, loop.condition, loop.condition_out)
+    if loop.member_axis is None and any(
+        value is not None and not is_single(value) for value in end_conditions
+    ):
         raise NotNative("what ends it is an array")
-    if any(scanned.axis != 0 for scanned in loop.scanned):  # `scan_axis_first` could not change it
+    if any(
+        scanned_input.axis != 0 for scanned_input in loop.scanned
+    ):  # `scan_axis_first` could not change it
         raise NotNative("it scans an axis that is not the first")
 
 
@@ -219,10 +255,10 @@ def _inner_values(loop: Loop) -> Iterator[Value]:
 
 def _outer_values(loop: Loop) -> Iterator[Value]:
     """Yield the values that enter and leave the loop. Arrays of rows are represented by one row."""
-    for carried in loop.carried:
-        yield from (carried.initial, carried.final)
-    stacks = (recorded.stack for recorded in loop.recorded)
-    for rows in (*(scanned.rows for scanned in loop.scanned), *stacks):
+    for carried_value in loop.carried:
+        yield from (carried_value.initial, carried_value.final)
+    stacks = (recorded_value.stack for recorded_value in loop.recorded)
+    for rows in (*(scanned_input.rows for scanned_input in loop.scanned), *stacks):
         yield replace(rows, shape=None if rows.shape is None else rows.shape[1:])
 
 
@@ -233,14 +269,14 @@ def _collect_reads(loop: Loop, operands: Callable[[Operation], Iterable[Value]])
         loop: The loop.
         operands: Function that returns the operands of an operation.
     """
-    values_read: dict[Value, None] = {}
+    read_values: dict[Value, None] = {}
     for operation in walk(loop.ops):
-        values_read.update(dict.fromkeys(operands(operation)))
+        read_values.update(dict.fromkeys(operands(operation)))
         for body in bodies(operation):
-            values_read.update(dict.fromkeys(body.outputs))
+            read_values.update(dict.fromkeys(body.outputs))
     for body in bodies(loop):
-        values_read.update(dict.fromkeys(body.outputs))
-    return values_read
+        read_values.update(dict.fromkeys(body.outputs))
+    return read_values
 
 
 def strip_leading_ones(value: Value) -> Extents:
@@ -256,14 +292,16 @@ def strip_leading_ones(value: Value) -> Extents:
     if len(value.shape) > MAX_AXES:
         raise NotNative(f"it has an array of more than {MAX_AXES} axes")
     kept_axes = (k for k, extent in enumerate(value.shape) if extent != 1)
-    first = next(kept_axes, None)
-    return () if first is None else value.shape[first:]
+    first_axis = next(kept_axes, None)
+    return () if first_axis is None else value.shape[first_axis:]
 
 
 def extent_names(signature: KernelSignature) -> list[str]:
     """Return the names of the extents that are known only at run time, in order."""
     shapes = (value.shape or () for value in signature.inputs)
-    return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))
+    return list(
+        dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str))
+    )
 
 
 def reader_ids(loop: Loop) -> Mapping[Value, set[int]]:
@@ -271,14 +309,14 @@ def reader_ids(loop: Loop) -> Mapping[Value, set[int]]:
 
     An operation with a body reads the outputs of the body.
     """
-    readers_of: dict[Value, set[int]] = {}
+    readers_by_value: dict[Value, set[int]] = {}
 
     def note(values: Iterable[Value], reader: object) -> None:
         for value in values:
-            readers_of.setdefault(value, set()).add(id(reader))
+            readers_by_value.setdefault(value, set()).add(id(reader))
 
     for operation in (loop, *walk(loop.ops)):
         note(reads(operation), operation)
         for body in bodies(operation):
             note(body.outputs, operation)
-    return readers_of
+    return readers_by_value

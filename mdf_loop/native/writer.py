@@ -15,8 +15,8 @@ import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
 from mdf_loop.native.array_writer import ArrayWriter
-from mdf_loop.native.loop_text import STOPPED
-from mdf_loop.native.support import STOP, KernelSignature, extent_names
+from mdf_loop.native.loop_text import STOPPED_CODE
+from mdf_loop.native.support import STOP_FLAG, KernelSignature, extent_names
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import (
     ITEM_BYTES,
@@ -30,7 +30,7 @@ from mdf_loop.ops.native.code import (
 
 Cells: TypeAlias = dict[Value, Cell]
 """Cells of values in one scope."""
-Place: TypeAlias = tuple[str, ...]
+LocalVariable: TypeAlias = tuple[str, ...]
 """Registers of pointers to the local memory of a value."""
 
 
@@ -52,26 +52,30 @@ class FunctionWriter(ArrayWriter):
 
     def begin(self, *, counts: bool = False) -> None:
         """Write the loads of the pointers to inputs and outputs. If `counts` is True, there are no outputs."""
-        code, signature = self.scalar, self.signature
+        code, signature = self.scalar_code, self.signature
         self.counts = counts
         for k, value in enumerate(signature.inputs):
             self.memory[value] = self.bounds.array(self.pointer("%in", k), value)
         if not counts:
             for k, (value, _) in enumerate(signature.outputs):
                 self.stacks[value] = self.pointer("%out", k)
-        self.bounds.access(self.memory[STOP], ITEM_BYTES[STOP.dtype], ITEM_BYTES[STOP.dtype])
-        address = code.emit(f"load i64, ptr {self.memory[STOP]}")
-        self._stop_pointer = code.emit(f"inttoptr i64 {address} to ptr")
+        self.bounds.access(
+            self.memory[STOP_FLAG], ITEM_BYTES[STOP_FLAG.dtype], ITEM_BYTES[STOP_FLAG.dtype]
+        )
+        flag_address = code.emit(f"load i64, ptr {self.memory[STOP_FLAG]}")
+        self._stop_pointer = code.emit(f"inttoptr i64 {flag_address} to ptr")
 
     def pointer(self, array: str, position: int) -> str:
         """Write the load of a pointer at an index of an array of pointers."""
-        at = self.scalar.emit(f"getelementptr ptr, ptr {array}, i64 {position}")
-        return self.scalar.emit(f"load ptr, ptr {at}")
+        address = self.scalar_code.emit(f"getelementptr ptr, ptr {array}, i64 {position}")
+        return self.scalar_code.emit(f"load ptr, ptr {address}")
 
     def function(self, head: str) -> str:
         """Return all written code as an LLVM function with this first line."""
-        text = self.text
-        return "\n".join([f"{head} {{", "entry:", *text.frame, *text.lines, "}"])
+        function_text = self.function_text
+        return "\n".join(
+            [f"{head} {{", "entry:", *function_text.frame_lines, *function_text.lines, "}"]
+        )
 
     # --- methods for arrays -----------------------------------------------------------------------
 
@@ -80,15 +84,15 @@ class FunctionWriter(ArrayWriter):
         """Write an operation, and add the cell of its output to `cells`."""
 
     @abstractmethod
-    def allocate_array(self, value: Value) -> Place:
+    def allocate_array(self, value: Value) -> LocalVariable:
         """Allocate local memory for an array."""
 
     @abstractmethod
-    def store_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
+    def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
         """Write the assignment of the array `other` to the local memory of `value`."""
 
     @abstractmethod
-    def load_array(self, value: Value, place: Place) -> Cell:
+    def load_array(self, value: Value, variable: LocalVariable) -> Cell:
         """Write the load of an array from its local memory, and return its cell."""
 
     @abstractmethod
@@ -125,8 +129,8 @@ class FunctionWriter(ArrayWriter):
         """Return the cell of a value or constant."""
         if value in cells:
             return cells[value]
-        number = self.signature.numbers[value].reshape(-1)[0]
-        return Cell((self.scalar.constant(number, value.dtype),), True)
+        number = self.signature.scalar_constants[value].reshape(-1)[0]
+        return Cell((self.scalar_code.constant(number, value.dtype),), True)
 
     def register(self, value: Value, cells: Cells) -> str:
         """Return the register of a scalar.
@@ -135,7 +139,7 @@ class FunctionWriter(ArrayWriter):
             NotNative: The value is an array.
         """
         cell = self.cell(value, cells)
-        if not cell.single:
+        if not cell.is_scalar:
             raise NotNative(f"'{value.name}' is an array where one number is wanted")
         return cell.registers[0]
 
@@ -169,14 +173,14 @@ class FunctionWriter(ArrayWriter):
         assert row.native_code is not None
         if row.native_vector_code is not None:
             return row.native_vector_code(code, op, *operands)
-        return [row.native_code(code, op, *each) for each in operands]
+        return [row.native_code(code, op, *registers) for registers in operands]
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:
         """Write a check that fails the run if the condition of a guard is False."""
         failure, condition = Failure(guard.message, guard.where), self.cell(guard.condition, cells)
-        if condition.single:
-            is_false = self.scalar.binary("xor", "bool", condition.registers[0], "true")
-            self.scalar.fail_if(is_false, failure)
+        if condition.is_scalar:
+            is_false = self.scalar_code.binary("xor", "bool", condition.registers[0], "true")
+            self.scalar_code.fail_if(is_false, failure)
         else:
             self.check(guard.condition, condition, failure)
         cells[guard.output] = self.cell(guard.value, cells)
@@ -184,124 +188,146 @@ class FunctionWriter(ArrayWriter):
 
     def _write_branch(self, choice: If, cells: Cells) -> None:
         """Write a conditional branch. Only the selected branch is executed."""
-        code, text = self.scalar, self.text
-        labels = [text.name(stem) for stem in ("then", "otherwise", "chosen")]
-        places = {value: self._allocate_variable(value) for value in choice.outputs}
+        code, function_text = self.scalar_code, self.function_text
+        labels = [function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
+        variables = {value: self._allocate_variable(value) for value in choice.outputs}
         condition = self.register(choice.condition, cells)
         code.line(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
         for label, branch in zip(labels, (choice.then, choice.otherwise), strict=False):
             code.label(label)
             branch_cells = dict(cells)
             self.ops(branch.ops, branch_cells)
-            for value, leaf in zip(choice.outputs, branch.outputs, strict=True):
-                self._store_variable(value, leaf, branch_cells, places[value])
+            for value, branch_output in zip(choice.outputs, branch.outputs, strict=True):
+                self._store_variable(value, branch_output, branch_cells, variables[value])
             code.line(f"br label %{labels[2]}")
         code.label(labels[2])
-        cells.update((value, self._load_variable(value, places[value])) for value in choice.outputs)
+        cells.update(
+            (value, self._load_variable(value, variables[value])) for value in choice.outputs
+        )
 
     # --- places -----------------------------------------------------------------------------------
 
-    def _allocate_variable(self, value: Value) -> Place:
+    def _allocate_variable(self, value: Value) -> LocalVariable:
         if is_single(value):
-            return (self.scalar.allocate_local(self.scalar.type(value.dtype)),)
+            return (self.scalar_code.allocate_local(self.scalar_code.type(value.dtype)),)
         return self.allocate_array(value)
 
-    def _store_variable(self, value: Value, other: Value, cells: Cells, place: Place) -> None:
+    def _store_variable(
+        self, value: Value, other: Value, cells: Cells, variable: LocalVariable
+    ) -> None:
         """Write the assignment of the value `other` to the local memory of `value`."""
         if is_single(value):
-            kind = self.scalar.type(value.dtype)
-            self.scalar.line(f"store {kind} {self.register(other, cells)}, ptr {place[0]}")
+            llvm_type = self.scalar_code.type(value.dtype)
+            self.scalar_code.line(
+                f"store {llvm_type} {self.register(other, cells)}, ptr {variable[0]}"
+            )
         else:
-            self.store_array(value, other, self.cell(other, cells), place)
+            self.store_array(value, other, self.cell(other, cells), variable)
 
-    def _load_variable(self, value: Value, place: Place) -> Cell:
+    def _load_variable(self, value: Value, variable: LocalVariable) -> Cell:
         if is_single(value):
-            kind = self.scalar.type(value.dtype)
-            return Cell((self.scalar.emit(f"load {kind}, ptr {place[0]}"),), True)
-        return self.load_array(value, place)
+            llvm_type = self.scalar_code.type(value.dtype)
+            return Cell((self.scalar_code.emit(f"load {llvm_type}, ptr {variable[0]}"),), True)
+        return self.load_array(value, variable)
 
     # --- loops ------------------------------------------------------------------------------------
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
         """Write a loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
-        code, text = self.scalar, self.text
-        place = code.allocate_local("i64")
-        test_block, body_block, end_block = (text.name(stem) for stem in ("again", "body", "done"))
-        code.line(f"store i64 {begin}, ptr {place}")
+        code, function_text = self.scalar_code, self.function_text
+        number_pointer = code.allocate_local("i64")
+        test_block, body_block, end_block = (
+            function_text.name(stem) for stem in ("again", "body", "done")
+        )
+        code.line(f"store i64 {begin}, ptr {number_pointer}")
         code.line(f"br label %{test_block}")
         code.label(test_block)
-        number = code.emit(f"load i64, ptr {place}")
+        number = code.emit(f"load i64, ptr {number_pointer}")
         is_less = code.emit(f"icmp slt i64 {number}, {end}")
         code.line(f"br i1 {is_less}, label %{body_block}, label %{end_block}")
         code.label(body_block)
         write(number)
         next_number = code.emit(f"add i64 {number}, {step}")
-        code.line(f"store i64 {next_number}, ptr {place}")
+        code.line(f"store i64 {next_number}, ptr {number_pointer}")
         code.line(f"br label %{test_block}")
         code.label(end_block)
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """Write all iterations of a loop, and return the cells of its final values."""
-        code, text = self.scalar, self.text
-        number, go, last = (
+        code, function_text = self.scalar_code, self.function_text
+        iteration_pointer, condition_pointer, last_condition_pointer = (
             code.allocate_local("i64"),
             code.allocate_local("i1"),
             code.allocate_local("i1"),
         )
-        for carried in loop.carried:
-            self.assign_extents(carried.enter, carried.initial)
-        places = {c: self._allocate_variable(c.enter) for c in loop.carried}
+        for carried_value in loop.carried:
+            self.assign_extents(carried_value.enter, carried_value.initial)
+        variables = {
+            carried_value: self._allocate_variable(carried_value.enter)
+            for carried_value in loop.carried
+        }
         initial_condition = (
             "true" if loop.condition is None else self.register(loop.condition, cells)
         )
-        code.line(f"store i64 0, ptr {number}")
-        for place in (go, last):
-            code.line(f"store i1 {initial_condition}, ptr {place}")
-        for carried in loop.carried:
-            self._store_variable(carried.enter, carried.initial, cells, places[carried])
-        trip = self._trip_count(loop, cells)
+        code.line(f"store i64 0, ptr {iteration_pointer}")
+        for flag_pointer in (condition_pointer, last_condition_pointer):
+            code.line(f"store i1 {initial_condition}, ptr {flag_pointer}")
+        for carried_value in loop.carried:
+            self._store_variable(
+                carried_value.enter, carried_value.initial, cells, variables[carried_value]
+            )
+        trip_count = self._trip_count(loop, cells)
         if loop.condition is None:
-            self._check_rows(loop, trip)
+            self._check_rows(loop, trip_count)
         if loop is not self.signature.loop:
             self.prepare_rows(loop, cells)
-        test_block, body_block, end_block = (text.name(stem) for stem in ("again", "body", "done"))
+        test_block, body_block, end_block = (
+            function_text.name(stem) for stem in ("again", "body", "done")
+        )
         code.line(f"br label %{test_block}")
         code.label(test_block)
-        i = code.emit(f"load i64, ptr {number}")
-        is_less = code.emit(f"icmp slt i64 {i}, {trip}")
-        continues = code.emit(f"and i1 {is_less}, {code.emit(f'load i1, ptr {go}')}")
-        code.line(f"br i1 {continues}, label %{body_block}, label %{end_block}")
+        iteration = code.emit(f"load i64, ptr {iteration_pointer}")
+        is_less = code.emit(f"icmp slt i64 {iteration}, {trip_count}")
+        has_next_iteration = code.emit(
+            f"and i1 {is_less}, {code.emit(f'load i1, ptr {condition_pointer}')}"
+        )
+        code.line(f"br i1 {has_next_iteration}, label %{body_block}, label %{end_block}")
         code.label(body_block)
         self._check_stop_flag()
-        self._write_iteration(loop, dict(cells), (i, go, last), places)
-        next_number = code.emit(f"add i64 {i}, 1")
-        code.line(f"store i64 {next_number}, ptr {number}")
+        self._write_iteration(
+            loop, dict(cells), (iteration, condition_pointer, last_condition_pointer), variables
+        )
+        next_iteration = code.emit(f"add i64 {iteration}, 1")
+        code.line(f"store i64 {next_iteration}, ptr {iteration_pointer}")
         code.line(f"br label %{test_block}")
         code.label(end_block)
         final_cells: Cells = {
-            c.final: self._load_variable(c.enter, places[c]) for c in loop.carried
+            carried_value.final: self._load_variable(carried_value.enter, variables[carried_value])
+            for carried_value in loop.carried
         }
-        for carried in loop.carried:
-            self.assign_extents(carried.final, carried.enter)
-        count = code.emit(f"load i64, ptr {number}")
+        for carried_value in loop.carried:
+            self.assign_extents(carried_value.final, carried_value.enter)
+        iteration_count = code.emit(f"load i64, ptr {iteration_pointer}")
         if loop is not self.signature.loop:
-            final_cells.update(self.stack_cells(loop, count))
+            final_cells.update(self.stack_cells(loop, iteration_count))
         if loop.iteration_count is not None:
-            final_cells[loop.iteration_count] = Cell((count,), True)
+            final_cells[loop.iteration_count] = Cell((iteration_count,), True)
         if loop.last_condition is not None:
-            final_cells[loop.last_condition] = Cell((code.emit(f"load i1, ptr {last}"),), True)
-        self.iterations = number
+            final_cells[loop.last_condition] = Cell(
+                (code.emit(f"load i1, ptr {last_condition_pointer}"),), True
+            )
+        self.iterations = iteration_pointer
         return final_cells
 
     def _check_stop_flag(self) -> None:
         """Write an early return that is executed if the stop flag is set."""
-        code, text = self.scalar, self.text
+        code, function_text = self.scalar_code, self.function_text
         stop_flag = code.emit(f"load volatile i64, ptr {self._stop_pointer}")
-        is_set = code.emit(f"icmp ne i64 {stop_flag}, 0")
-        stop_block, continue_block = text.name("stopped"), text.name("goes_on")
-        code.line(f"br i1 {is_set}, label %{stop_block}, label %{continue_block}")
+        is_stop_requested = code.emit(f"icmp ne i64 {stop_flag}, 0")
+        stop_block, continue_block = function_text.name("stopped"), function_text.name("goes_on")
+        code.line(f"br i1 {is_stop_requested}, label %{stop_block}, label %{continue_block}")
         code.label(stop_block)
-        code.line(f"ret i64 -{STOPPED}")
+        code.line(f"ret i64 -{STOPPED_CODE}")
         code.label(continue_block)
 
     def _trip_count(self, loop: Loop, cells: Cells) -> str:
@@ -316,48 +342,61 @@ class FunctionWriter(ArrayWriter):
         loop: Loop,
         cells: Cells,
         control: tuple[str, str, str],
-        places: Mapping[Carried, Place],
+        variables: Mapping[Carried, LocalVariable],
     ) -> None:
-        i, go, last = control
-        code = self.scalar
-        iteration = i
+        iteration_index, condition_pointer, last_condition_pointer = control
+        code = self.scalar_code
+        iteration_number = iteration_index
         if loop.first_iteration is not None:
-            iteration = code.emit(f"add i64 {i}, {self.register(loop.first_iteration, cells)}")
-        cells[loop.iteration] = Cell((iteration,), True)
-        cells[loop.condition_in] = Cell((code.emit(f"load i1, ptr {go}"),), True)
-        for carried in loop.carried:
-            cells[carried.enter] = self._load_variable(carried.enter, places[carried])
+            iteration_number = code.emit(
+                f"add i64 {iteration_index}, {self.register(loop.first_iteration, cells)}"
+            )
+        cells[loop.iteration] = Cell((iteration_number,), True)
+        cells[loop.condition_in] = Cell((code.emit(f"load i1, ptr {condition_pointer}"),), True)
+        for carried_value in loop.carried:
+            cells[carried_value.enter] = self._load_variable(
+                carried_value.enter, variables[carried_value]
+            )
         if loop.condition is not None and loop.scanned:
-            self._check_rows(loop, code.emit(f"add i64 {i}, 1"))
-        for scanned in loop.scanned:
-            cells[scanned.row] = self._scanned_cell(scanned, i)
+            self._check_rows(loop, code.emit(f"add i64 {iteration_index}, 1"))
+        for scanned_input in loop.scanned:
+            cells[scanned_input.row] = self._scanned_cell(scanned_input, iteration_index)
         self.ops(loop.ops, cells)
         if loop is not self.signature.loop or not self.counts:
-            for recorded in loop.recorded:
-                self.record(loop, recorded, self.cell(recorded.row, cells), i)
-        self.assign_carried(loop, cells, places)
+            for recorded_value in loop.recorded:
+                self.record(
+                    loop, recorded_value, self.cell(recorded_value.row, cells), iteration_index
+                )
+        self.assign_carried(loop, cells, variables)
         if loop.condition_out is not None:
             condition_out = self.register(loop.condition_out, cells)
-            for place in (last, *((go,) if loop.condition is not None else ())):
-                code.line(f"store i1 {condition_out}, ptr {place}")
+            for flag_pointer in (
+                last_condition_pointer,
+                *((condition_pointer,) if loop.condition is not None else ()),
+            ):
+                code.line(f"store i1 {condition_out}, ptr {flag_pointer}")
 
-    def assign_carried(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
+    def assign_carried(
+        self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
+    ) -> None:
         """Write the simultaneous assignment of all carried values for the next iteration."""
-        for carried in loop.carried:
-            self._store_variable(carried.enter, carried.leave, cells, places[carried])
+        for carried_value in loop.carried:
+            self._store_variable(
+                carried_value.enter, carried_value.leave, cells, variables[carried_value]
+            )
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _scanned_cell(self, scanned: Scanned, i: str) -> Cell:
+    def _scanned_cell(self, scanned: Scanned, iteration: str) -> Cell:
         """Return the cell of the scanned row for an iteration."""
-        number = i
+        row_index = iteration
         if scanned.is_backward:
-            last = self.scalar.emit(f"sub i64 {self._row_count(scanned)}, 1")
-            number = self.scalar.emit(f"sub i64 {last}, {i}")
+            last_index = self.scalar_code.emit(f"sub i64 {self._row_count(scanned)}, 1")
+            row_index = self.scalar_code.emit(f"sub i64 {last_index}, {iteration}")
         if not is_single(scanned.row):
-            return self.array_row(scanned, number)
+            return self.array_row(scanned, row_index)
         pointer = self.memory[scanned.rows]
-        return Cell((self.load(self.scalar, scanned.row.dtype, pointer, number),), True)
+        return Cell((self.load(self.scalar_code, scanned.row.dtype, pointer, row_index),), True)
 
     def _row_count(self, scanned: Scanned) -> Extent:
         """Return the number of rows of a scanned array."""
@@ -367,16 +406,18 @@ class FunctionWriter(ArrayWriter):
         """Return an extent as a literal, or load a named extent into a register."""
         if isinstance(extent, int):
             return str(extent)
-        place = extent_names(self.signature).index(extent)
-        at = self.scalar.emit(f"getelementptr i64, ptr %extents, i64 {place}")
-        return self.scalar.emit(f"load i64, ptr {at}")
+        extent_index = extent_names(self.signature).index(extent)
+        extent_pointer = self.scalar_code.emit(
+            f"getelementptr i64, ptr %extents, i64 {extent_index}"
+        )
+        return self.scalar_code.emit(f"load i64, ptr {extent_pointer}")
 
     def _check_rows(self, loop: Loop, row_count: str) -> None:
         """Write a check that fails the run if a scanned array has fewer than `row_count` rows."""
-        for scanned in loop.scanned:
-            has_too_few_rows = self.scalar.emit(
-                f"icmp slt i64 {self._row_count(scanned)}, {row_count}"
+        for scanned_input in loop.scanned:
+            has_too_few_rows = self.scalar_code.emit(
+                f"icmp slt i64 {self._row_count(scanned_input)}, {row_count}"
             )
-            sentence = f"the loop has more iterations than '{scanned.rows.name}' has rows"
+            sentence = f"the loop has more iterations than '{scanned_input.rows.name}' has rows"
             hint = "give a row for each iteration"
-            self.scalar.fail_if(has_too_few_rows, Failure(sentence, loop.where, hint))
+            self.scalar_code.fail_if(has_too_few_rows, Failure(sentence, loop.where, hint))

@@ -138,7 +138,7 @@ ROWS = (
     _sum_row(
         name="ReduceSum",
         derivative=slopes.SUM,
-        native_array_code=native.total,
+        native_array_code=native.reduce_sum,
         cuda_replacement=cuda_replacements.reduce_sum,
         has_kernel=known_kernels.indexed_data_has(NUMBERS),
         newer_encodings=(),
@@ -148,7 +148,7 @@ ROWS = (
     _sum_row(
         name="ReduceProd",
         derivative=slopes.PROD,
-        native_array_code=native.product,
+        native_array_code=native.reduce_product,
         cuda_replacement=cuda_replacements.product,
         decomposition=decomposing.integer_product,
     ),
@@ -187,11 +187,11 @@ ROWS = (
         decomposition=decomposing.log_sum_exp,
         can_decompose=_has_float_operand,
     ),
-    _reduction_row(name="ReduceMean", derivative=slopes.MEAN, native_array_code=native.mean),
+    _reduction_row(name="ReduceMean", derivative=slopes.MEAN, native_array_code=native.reduce_mean),
     _reduction_row(
         name="ReduceMax",
         derivative=slopes.EXTREME,
-        native_array_code=native.largest,
+        native_array_code=native.reduce_max,
         reproducibility=Reproducibility.ONCE,
         has_exact_integers=True,
         meaning=_MAX_MEANING,
@@ -199,7 +199,7 @@ ROWS = (
     _reduction_row(
         name="ReduceMin",
         derivative=slopes.EXTREME,
-        native_array_code=native.smallest,
+        native_array_code=native.reduce_min,
         reproducibility=Reproducibility.ONCE,
         has_exact_integers=True,
         meaning=_MIN_MEANING,

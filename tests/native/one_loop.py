@@ -44,10 +44,10 @@ class Sketch:
         self, initial: Value, step: Callable[[Value], Value], enter: Shape = None, **more: Any
     ) -> Value:
         """Add a carried array, updated by `step` in each iteration, and return its final value."""
-        inner = self.inside.new(initial.dtype, enter or initial.shape, "enter")
-        final = self.b.new(initial.dtype, more.get("final", inner.shape), "final")
-        self.carried.append(Carried(initial, inner, step(inner), final))
-        return final
+        enter_value = self.inside.new(initial.dtype, enter or initial.shape, "enter")
+        final_value = self.b.new(initial.dtype, more.get("final", enter_value.shape), "final")
+        self.carried.append(Carried(initial, enter_value, step(enter_value), final_value))
+        return final_value
 
     def record(self, row: Value, extent: int | str = 3) -> Value:
         """Record `row` in each iteration and return the stacked rows."""
@@ -57,8 +57,8 @@ class Sketch:
 
     def varied(self, x: Value) -> Value:
         """Return `x` plus the iteration number, so that no pass hoists the value out of the loop."""
-        code = {"float64": 11, "int64": 7}[x.dtype]
-        return self.inside.op("Add", x, self.inside.op("Cast", self.i, to=code))
+        onnx_dtype = {"float64": 11, "int64": 7}[x.dtype]
+        return self.inside.op("Add", x, self.inside.op("Cast", self.i, to=onnx_dtype))
 
     def scan(self, rows: Value, shape: Shape = (), axis: int = 0) -> Value:
         """Scan `rows` along `axis` and return the row of the current iteration."""
@@ -68,17 +68,23 @@ class Sketch:
 
     def program(self, *output_values: Value, **more: Any) -> Program:
         """Return the prepared program with outputs `y0`, `y1`, ...; `more` overrides fields of the loop."""
-        trip = self.b.constant(np.array(3))
-        parts = (tuple(self.carried), tuple(self.recorded), tuple(self.inside.ops))
-        defaults = {"condition": None, "condition_out": None, "trip_count": trip, **more}
+        trip_count = self.b.constant(np.array(3))
+        loop_parts = (tuple(self.carried), tuple(self.recorded), tuple(self.inside.ops))
+        loop_fields = {"condition": None, "condition_out": None, "trip_count": trip_count, **more}
         self.b.append(
             Loop(
-                *("A.f", defaults.pop("trip_count"), defaults.pop("condition"), self.i, self.go),
-                *(defaults.pop("condition_out"), *parts, tuple(self.scanned)),
-                **defaults,
+                *(
+                    "A.f",
+                    loop_fields.pop("trip_count"),
+                    loop_fields.pop("condition"),
+                    self.i,
+                    self.go,
+                ),
+                *(loop_fields.pop("condition_out"), *loop_parts, tuple(self.scanned)),
+                **loop_fields,
             )
         )
         inputs = tuple(map(Input, self.inputs))
         outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
-        raw = Program("p", inputs, tuple(self.b.ops), outputs)
-        return prepare(raw, ONNXRUNTIME)
+        unprepared_program = Program("p", inputs, tuple(self.b.ops), outputs)
+        return prepare(unprepared_program, ONNXRUNTIME)

@@ -31,96 +31,130 @@ def with_trip_input(s: Sketch, *output_values: Value, **more: object) -> Program
 
 
 def growing() -> Program:
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    twice = s.carry(x, lambda v: s.inside.op("Concat", s.varied(v), v, axis=0), ("e",))
-    return with_trip_input(s, twice, has_dynamic_shapes=True)
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    doubled_array = sketch.carry(
+        x, lambda v: sketch.inside.op("Concat", sketch.varied(v), v, axis=0), ("e",)
+    )
+    return with_trip_input(sketch, doubled_array, has_dynamic_shapes=True)
 
 
 def growing_along_the_middle_axis() -> Program:
     """Append along the middle axis of an array; the extents of the other axes stay known."""
-    s = Sketch()
-    x = s.input("int64", (2, "n", 3))
-    one = s.inside.op(
-        "Expand", s.inside.op("Reshape", s.i, numbers(s, 1, 1, 1)), numbers(s, 2, 1, 3)
+    sketch = Sketch()
+    x = sketch.input("int64", (2, "n", 3))
+    appended_plane = sketch.inside.op(
+        "Expand",
+        sketch.inside.op("Reshape", sketch.i, numbers(sketch, 1, 1, 1)),
+        numbers(sketch, 2, 1, 3),
     )
-    longer = s.carry(x, lambda v: s.inside.op("Concat", v, one, axis=1), (2, "e", 3))
-    return with_trip_input(s, longer, has_dynamic_shapes=True)
+    extended_array = sketch.carry(
+        x, lambda v: sketch.inside.op("Concat", v, appended_plane, axis=1), (2, "e", 3)
+    )
+    return with_trip_input(sketch, extended_array, has_dynamic_shapes=True)
 
 
 def shrinking() -> Program:
-    s = Sketch()
-    return with_trip_input(s, s.carry(s.input("float64", ("n",)), lambda v: rest_of(s, v), ("e",)))
+    sketch = Sketch()
+    return with_trip_input(
+        sketch, sketch.carry(sketch.input("float64", ("n",)), lambda v: rest_of(sketch, v), ("e",))
+    )
 
 
 def exchanged() -> Program:
     """Exchange two carried arrays of different shapes in each iteration, and reverse one of them."""
-    s = Sketch()
-    x, y = s.input("float64", ("n",)), s.input("float64", ("m",), "w")
-    one, other = (s.inside.new("float64", (name,), name) for name in ("one", "other"))
-    finals = [s.b.new("float64", (name,), name) for name in ("end", "other_end")]
-    backward = numbers(s, -1)
-    turned = s.inside.op("Slice", one, backward, numbers(s, -(2**62)), numbers(s, 0), backward)
-    s.carried += [Carried(x, one, other, finals[0]), Carried(y, other, turned, finals[1])]
-    return with_trip_input(s, *finals)
+    sketch = Sketch()
+    x, y = sketch.input("float64", ("n",)), sketch.input("float64", ("m",), "w")
+    first_array, second_array = (
+        sketch.inside.new("float64", (name,), name) for name in ("one", "other")
+    )
+    final_values = [sketch.b.new("float64", (name,), name) for name in ("end", "other_end")]
+    minus_one = numbers(sketch, -1)
+    reversed_array = sketch.inside.op(
+        "Slice", first_array, minus_one, numbers(sketch, -(2**62)), numbers(sketch, 0), minus_one
+    )
+    sketch.carried += [
+        Carried(x, first_array, second_array, final_values[0]),
+        Carried(y, second_array, reversed_array, final_values[1]),
+    ]
+    return with_trip_input(sketch, *final_values)
 
 
 def growing_from_one_element() -> Program:
     """Carry an array that starts as a constant with one element and grows by one element per iteration."""
-    s = Sketch()
-    first = s.b.constant(np.array([0.5]))
-    more = s.inside.op("Cast", s.inside.op("Reshape", s.i, numbers(s, 1)), to=11)
+    sketch = Sketch()
+    first_element = sketch.b.constant(np.array([0.5]))
+    next_element = sketch.inside.op(
+        "Cast", sketch.inside.op("Reshape", sketch.i, numbers(sketch, 1)), to=11
+    )
     return with_trip_input(
-        s, s.carry(first, lambda v: s.inside.op("Concat", v, more, axis=0), ("e",))
+        sketch,
+        sketch.carry(
+            first_element, lambda v: sketch.inside.op("Concat", v, next_element, axis=0), ("e",)
+        ),
     )
 
 
 def until_long() -> Program:
     """Double the carried array until a condition ends the loop, and record the lengths."""
-    s = Sketch()
-    x, flag = s.input("float64", ("n",)), s.input("bool", (), "flag")
-    enter = s.inside.new("float64", ("e",), "enter")
-    leave = s.inside.op("Concat", enter, s.inside.op("Neg", enter), axis=0)
-    size = s.inside.op("Size", leave)
-    final = s.b.new("float64", ("end",), "final")
-    s.carried.append(Carried(x, enter, leave, final))
-    sizes = s.record(size, "rows")
-    goes_on = s.inside.op("Less", size, s.b.constant(np.array(20)))
-    return with_trip_input(s, final, sizes, condition=flag, condition_out=goes_on)
+    sketch = Sketch()
+    x, flag = sketch.input("float64", ("n",)), sketch.input("bool", (), "flag")
+    enter_value = sketch.inside.new("float64", ("e",), "enter")
+    leave_value = sketch.inside.op(
+        "Concat", enter_value, sketch.inside.op("Neg", enter_value), axis=0
+    )
+    element_count = sketch.inside.op("Size", leave_value)
+    final_value = sketch.b.new("float64", ("end",), "final")
+    sketch.carried.append(Carried(x, enter_value, leave_value, final_value))
+    recorded_counts = sketch.record(element_count, "rows")
+    condition_out = sketch.inside.op("Less", element_count, sketch.b.constant(np.array(20)))
+    return with_trip_input(
+        sketch, final_value, recorded_counts, condition=flag, condition_out=condition_out
+    )
 
 
 def until_empty() -> Program:
     """Drop the first element until the condition ends the loop at an empty array, and record no rows."""
-    s = Sketch()
-    x, flag = s.input("float64", ("n",)), s.input("bool", (), "flag")
-    enter = s.inside.new("float64", ("e",), "enter")
-    leave = rest_of(s, enter)
-    final = s.b.new("float64", ("end",), "final")
-    s.carried.append(Carried(x, enter, leave, final))
-    goes_on = s.inside.op("Greater", s.inside.op("Size", leave), s.b.constant(np.array(0)))
-    return with_trip_input(s, final, condition=flag, condition_out=goes_on)
+    sketch = Sketch()
+    x, flag = sketch.input("float64", ("n",)), sketch.input("bool", (), "flag")
+    enter_value = sketch.inside.new("float64", ("e",), "enter")
+    leave_value = rest_of(sketch, enter_value)
+    final_value = sketch.b.new("float64", ("end",), "final")
+    sketch.carried.append(Carried(x, enter_value, leave_value, final_value))
+    condition_out = sketch.inside.op(
+        "Greater", sketch.inside.op("Size", leave_value), sketch.b.constant(np.array(0))
+    )
+    return with_trip_input(sketch, final_value, condition=flag, condition_out=condition_out)
 
 
 def growing_in_an_inner_loop() -> Program:
     """Grow an array in an inner loop, which starts from the same array in each outer iteration."""
-    s = Sketch()
-    x, y = s.input("float64", ("n",)), s.input("float64", ("m",), "w")
-    inner = s.inside.body()
-    j, go, enter = (
-        inner.new(dtype, shape, name)
+    sketch = Sketch()
+    x, y = sketch.input("float64", ("n",)), sketch.input("float64", ("m",), "w")
+    inner_body = sketch.inside.body()
+    j, condition_in, enter_value = (
+        inner_body.new(dtype, shape, name)
         for dtype, shape, name in (
             ("int64", (), "j"),
             ("bool", (), "go"),
             ("float64", ("f",), "in"),
         )
     )
-    leave = inner.op("Concat", enter, y, axis=0)
-    final = s.inside.new("float64", ("g",), "inner_final")
-    carried = (Carried(x, enter, leave, final),)
-    s.inside.append(Loop("A.g", s.i, None, j, go, None, carried, (), tuple(inner.ops)))
-    total = s.inside.op("ReduceSum", final, keepdims=0)
-    sums = s.record(total, "rows")
-    return with_trip_input(s, sums, s.carry(y, lambda v: s.inside.op("Mul", final, total), ("e",)))
+    leave_value = inner_body.op("Concat", enter_value, y, axis=0)
+    final_value = sketch.inside.new("float64", ("g",), "inner_final")
+    carried_values = (Carried(x, enter_value, leave_value, final_value),)
+    sketch.inside.append(
+        Loop(
+            "A.g", sketch.i, None, j, condition_in, None, carried_values, (), tuple(inner_body.ops)
+        )
+    )
+    element_sum = sketch.inside.op("ReduceSum", final_value, keepdims=0)
+    sums = sketch.record(element_sum, "rows")
+    return with_trip_input(
+        sketch,
+        sums,
+        sketch.carry(y, lambda v: sketch.inside.op("Mul", final_value, element_sum), ("e",)),
+    )
 
 
 PROGRAMS = [
@@ -137,15 +171,18 @@ def test_native_results_equal_standard_results(
 ) -> None:
     for flag in (True, False):
         program = make()
-        names = {"n": extent, "m": 2}
+        extent_by_name = {"n": extent, "m": 2}
         arrays = {"trip": np.array(trip), "flag": np.array(flag)}
-        for entry in program.inputs:
-            value = entry.value
+        for program_input in program.inputs:
+            value = program_input.value
             if value.shape:
-                shape = [names.get(str(e), e) for e in value.shape]
+                shape = [extent_by_name.get(str(extent), extent) for extent in value.shape]
                 rows = np.arange(float(np.prod(shape, dtype=int))).reshape(shape) + 0.5
                 arrays[value.name] = rows.astype(value.dtype)
-        feeds = {entry.value.name: arrays[entry.value.name] for entry in program.inputs}
+        feeds = {
+            program_input.value.name: arrays[program_input.value.name]
+            for program_input in program.inputs
+        }
         with kernels_checked():
             outputs = Session(program, REQUIRED).run(feeds)
         expected = Session(program, STANDARD).run(feeds)
@@ -157,13 +194,15 @@ def test_native_results_equal_standard_results(
 
 
 def test_recorded_rows_of_different_shapes_fail_as_in_the_standard_loop() -> None:
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    enter = s.inside.new("float64", ("e",), "enter")
-    final = s.b.new("float64", ("end",), "final")
-    s.carried.append(Carried(x, enter, rest_of(s, enter), final))
-    s.recorded.append(Recorded(enter, s.b.new("float64", (3, "e"), "stack"), "path"))
-    program = s.program(final, s.recorded[0].stack)
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    enter_value = sketch.inside.new("float64", ("e",), "enter")
+    final_value = sketch.b.new("float64", ("end",), "final")
+    sketch.carried.append(Carried(x, enter_value, rest_of(sketch, enter_value), final_value))
+    sketch.recorded.append(
+        Recorded(enter_value, sketch.b.new("float64", (3, "e"), "stack"), "path")
+    )
+    program = sketch.program(final_value, sketch.recorded[0].stack)
     for placement in (REQUIRED, STANDARD):
         with pytest.raises(
             RecordShapeError, match=r"\[4\] at first, but \[3\] in a later iteration"
@@ -175,15 +214,18 @@ def test_recorded_rows_of_different_shapes_fail_as_in_the_standard_loop() -> Non
 
 def test_a_backward_slice_from_before_the_first_element() -> None:
     """Check that the slice begins at the first element, as in ONNX; the Python slice would be empty."""
-    s = Sketch()
-    x = s.input("float64", (1,))
-    v = s.inside.new("float64", ("e",), "v")
-    backward = [numbers(s, number) for number in (-4, -(2**62), 0, -1)]
-    part = s.record(s.inside.op("Slice", v, *backward), "rows")
-    s.carried.append(Carried(x, v, x, s.b.new("float64", ("f",), "end")))
-    program = with_trip_input(s, part)
+    sketch = Sketch()
+    x = sketch.input("float64", (1,))
+    v = sketch.inside.new("float64", ("e",), "v")
+    slice_operands = [numbers(sketch, number) for number in (-4, -(2**62), 0, -1)]
+    slice_rows = sketch.record(sketch.inside.op("Slice", v, *slice_operands), "rows")
+    sketch.carried.append(Carried(x, v, x, sketch.b.new("float64", ("f",), "end")))
+    program = with_trip_input(sketch, slice_rows)
     feeds = {"x": np.array([3.5]), "trip": np.array(2)}
-    feeds = {e.value.name: feeds[e.value.name] for e in program.inputs}
+    feeds = {
+        program_input.value.name: feeds[program_input.value.name]
+        for program_input in program.inputs
+    }
     for outputs in (
         Session(program, REQUIRED).run(feeds),
         Session(program, STANDARD).run(feeds),
@@ -195,27 +237,37 @@ def test_a_backward_slice_from_before_the_first_element() -> None:
 @pytest.mark.parametrize("extent", [1, "n"])
 def test_unknown_extents_are_0_without_iterations(extent: int | str) -> None:
     """Check the row shape of a slice whose first extent is known to the kernel but not to the program."""
-    s = Sketch()
-    x = s.input("float64", (extent, 2))
-    ends = [s.inside.op("Reshape", s.i, numbers(s, 1)), numbers(s, 2), numbers(s, 1)]
-    column = s.inside.op("Gather", s.inside.op("Slice", x, *ends), numbers(s, 0), axis=1)
-    program = with_trip_input(s, s.record(column, "rows"))
-    for trips, shape in ((0, (0, 0, 1)), (1, (1, 1, 1))):
-        feeds = {"x": np.zeros((1, 2)), "trip": np.array(trips)}
-        results = [Session(program, p).run(feeds)["y0"] for p in (STANDARD, REQUIRED)]
-        assert {np.shape(r) for r in (*results, interpret(program, feeds)["y0"])} == {shape}
+    sketch = Sketch()
+    x = sketch.input("float64", (extent, 2))
+    slice_operands = [
+        sketch.inside.op("Reshape", sketch.i, numbers(sketch, 1)),
+        numbers(sketch, 2),
+        numbers(sketch, 1),
+    ]
+    column = sketch.inside.op(
+        "Gather", sketch.inside.op("Slice", x, *slice_operands), numbers(sketch, 0), axis=1
+    )
+    program = with_trip_input(sketch, sketch.record(column, "rows"))
+    for trip_count, shape in ((0, (0, 0, 1)), (1, (1, 1, 1))):
+        feeds = {"x": np.zeros((1, 2)), "trip": np.array(trip_count)}
+        row_stacks = [
+            Session(program, placement).run(feeds)["y0"] for placement in (STANDARD, REQUIRED)
+        ]
+        assert {np.shape(rows) for rows in (*row_stacks, interpret(program, feeds)["y0"])} == {
+            shape
+        }
 
 
 def test_a_single_element_of_an_array_with_a_symbolic_extent() -> None:
     """Declare the output with shape `(1,)` although its operand has the symbolic extent `n`."""
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    test = s.inside.op("Less", s.varied(x), x)
-    s.inside.op("Cast", test, to=11)
-    cast = s.inside.ops[-1]
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    comparison = sketch.inside.op("Less", sketch.varied(x), x)
+    sketch.inside.op("Cast", comparison, to=11)
+    cast = sketch.inside.ops[-1]
     number = replace(cast.outputs[0], shape=(1,))
-    s.inside.ops[-1] = replace(cast, outputs=(number,))
-    program = with_trip_input(s, s.record(number, "rows"))
+    sketch.inside.ops[-1] = replace(cast, outputs=(number,))
+    program = with_trip_input(sketch, sketch.record(number, "rows"))
     feeds = {"x": np.array([2.0]), "trip": np.array(3)}
     expected = interpret(program, feeds)["y0"]
     assert same_bits(Session(program, NATIVE).run(feeds)["y0"], expected)

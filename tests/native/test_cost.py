@@ -14,22 +14,22 @@ from mdf_loop.native.loop_decisions import predict_forms
 from mdf_loop.native.support import constants_in
 from mdf_loop.pipeline import LOADED, ONNXRUNTIME, prepare
 
-SLOWER = "standard: ONNX Runtime's own kernels are faster for its arrays"
+SLOWER_DECISION = "standard: ONNX Runtime's own kernels are faster for its arrays"
 RNG = np.random.default_rng(4)
 
 
 def source(shape: str, body: str, weights: dict[str, tuple[int, ...]], dtype: str = "float"):
     """Return an ONNX model of one loop whose body computes `w` from `v`."""
-    kind = f"{dtype}{shape}"
+    onnx_type = f"{dtype}{shape}"
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
-        f (int64 n, {kind} x) => ({kind} y) {{
+        f (int64 n, {onnx_type} x) => ({onnx_type} y) {{
           t = Constant <value = bool {{1}}> ()
-          y = Loop (n, t, x) <body = b (int64 i, bool c, {kind} v) => (bool g, {kind} w) {{
+          y = Loop (n, t, x) <body = b (int64 i, bool c, {onnx_type} v) => (bool g, {onnx_type} w) {{
             g = Identity (c) {body} }}>
         }}""")
-    number = np.float32 if dtype == "float" else np.float64
+    numpy_dtype = np.float32 if dtype == "float" else np.float64
     for name, extents in weights.items():
-        array = RNG.normal(size=extents).astype(number) if extents else np.array([[3]])
+        array = RNG.normal(size=extents).astype(numpy_dtype) if extents else np.array([[3]])
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     return model
 
@@ -61,7 +61,7 @@ KERNELS_ARE_FASTER = {
 
 @pytest.mark.parametrize("name", KERNELS_ARE_FASTER)
 def test_loops_of_large_arrays_keep_the_kernels_of_the_runtime(name: str) -> None:
-    assert form_of(source(*KERNELS_ARE_FASTER[name])) == SLOWER
+    assert form_of(source(*KERNELS_ARE_FASTER[name])) == SLOWER_DECISION
 
 
 CODE_IS_FASTER = {
@@ -89,23 +89,23 @@ def test_functions_of_float64_are_machine_code(name: str) -> None:
     assert form_of(source(shape, body, weights, "double")) == "native"
 
 
-TANH = source("[8192]", "w = Tanh (v)", {})
+TANH_MODEL = source("[8192]", "w = Tanh (v)", {})
 
 
 def test_a_loop_of_unknown_extents_is_native() -> None:
-    compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH))
-    members = np.zeros((2, 8192), np.float32)
-    results = compiled.run({"n": 300}, sweep={"x": members})
+    compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH_MODEL))
+    member_arrays = np.zeros((2, 8192), np.float32)
+    results = compiled.run({"n": 300}, sweep={"x": member_arrays})
     assert set(results.native.values()) == {"native"}
 
 
 @pytest.mark.parametrize("iterations", [1, 300])
 def test_the_form_does_not_depend_on_the_number_of_iterations(iterations: int) -> None:
-    compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH))
+    compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH_MODEL))
     inputs = {"n": iterations, "x": np.zeros(8192, np.float32)}
-    assert list(compiled.run(inputs).native.values()) == [SLOWER]
-    in_segments = compiled.run(inputs, progress=lambda _: None)
-    assert list(in_segments.native.values()) == [SLOWER]
+    assert list(compiled.run(inputs).native.values()) == [SLOWER_DECISION]
+    segmented_results = compiled.run(inputs, progress=lambda _: None)
+    assert list(segmented_results.native.values()) == [SLOWER_DECISION]
 
 
 def cells(dtype: str) -> dict[str, object]:
@@ -114,8 +114,8 @@ def cells(dtype: str) -> dict[str, object]:
         "x": {"default_initial_value": [1.0] * 8192, "time_derivative": "-numpy.tanh(x)"},
         "far": {"value": "x * 2"},
     }
-    body = {"parameters": parameters, "output_ports": {"y": {"value": "x"}}}
-    return {"g": {"nodes": {"A": body}, "edges": {}}}
+    node = {"parameters": parameters, "output_ports": {"y": {"value": "x"}}}
+    return {"g": {"nodes": {"A": node}, "edges": {}}}
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def cells(dtype: str) -> dict[str, object]:
 def test_the_form_of_a_model_over_time_does_not_depend_on_run_options(words) -> None:
     compiled = mdf_loop.compile(cells("float32"), precision="float32")
     results = compiled.run(**{"steps": 41, "dt": 0.1, **words})
-    assert set(results.native.values()) == {SLOWER}
+    assert set(results.native.values()) == {SLOWER_DECISION}
 
 
 def test_require_overrides_the_cost() -> None:
-    compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH), native="require")
+    compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH_MODEL), native="require")
     inputs = {"n": 3, "x": np.full(8192, 0.5, np.float32)}
     assert list(compiled.run(inputs).native.values()) == ["native"]
 

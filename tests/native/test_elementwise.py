@@ -39,7 +39,7 @@ def model(initial: Any, following: str, go: str = "k < last", **parameters: Any)
 SWEEP: dict[str, Any] = {"last": [0, 5, 2, 9, 1, 3, 3, 7, 4], "step": np.arange(9.0) - 3}
 
 
-EXACT = {
+EXACT_BODIES = {
     "each number": (VECTOR, "x * step - 1"),
     "one beside all": (VECTOR, "x[0] * 2 - x"),
     "their sum": (VECTOR, "numpy.sum(x) - x"),
@@ -66,19 +66,19 @@ EXACT = {
 """Initial arrays and update expressions of small integers, so that sums are exact in any order."""
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", EXACT_BODIES)
 def test_results_equal_the_standard_loop_bit_by_bit(name: str) -> None:
-    initial, following = EXACT[name]
-    source = model(initial, following)
+    initial_array, next_expression = EXACT_BODIES[name]
+    source = model(initial_array, next_expression)
     with kernels_checked(len(name) % 2 == 0):
         results = mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
     expected = mdf_loop.compile(source, device="cpu", native="off").run(sweep=SWEEP)
     assert set(results.native.values()) == {"native"}
     same_results(results, expected)
-    assert results["r0"].shape == (9, *np.shape(initial))
+    assert results["r0"].shape == (9, *np.shape(initial_array))
 
 
-PARTS = (
+EXPRESSION_TEMPLATES = (
     "numpy.concatenate([{v}, {v} - step])[:{n}]",
     "numpy.sum({v}, axis={k}, keepdims=True) - {v}",
     "numpy.max({v}, axis={k}, keepdims=True) + {v}",
@@ -96,18 +96,20 @@ PARTS = (
 
 
 def random_model(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a loop whose body applies two random expressions of `PARTS` to small integers."""
-    initial = [VECTOR, MATRIX, CUBE, FIFTEEN_ELEMENTS, [2.0]][rng.integers(5)]
-    shape, text = np.shape(initial), "x"
+    """Return a loop whose body applies two random expressions of `EXPRESSION_TEMPLATES` to small integers."""
+    initial_array = [VECTOR, MATRIX, CUBE, FIFTEEN_ELEMENTS, [2.0]][rng.integers(5)]
+    shape, expression_text = np.shape(initial_array), "x"
     for _ in range(2):
-        k = int(rng.integers(len(shape)))
-        part = str(rng.choice(PARTS[k > 0 :]))
-        expression = part.format(v=text, k=k, n=shape[0], size=np.size(initial), shape=shape)
-        text = f"numpy.clip({expression}, -40, 40)"
+        axis = int(rng.integers(len(shape)))
+        template = str(rng.choice(EXPRESSION_TEMPLATES[axis > 0 :]))
+        expression = template.format(
+            v=expression_text, k=axis, n=shape[0], size=np.size(initial_array), shape=shape
+        )
+        expression_text = f"numpy.clip({expression}, -40, 40)"
     return loop_model(
         {"cond": True, "v_initial": "(initial, 0)"},
-        {"x_next": text, "k_next": "k + 1"},
-        port_values={"last": 4, "step": 1.0, "initial": initial, "other": initial},
+        {"x_next": expression_text, "k_next": "k + 1"},
+        port_values={"last": 4, "step": 1.0, "initial": initial_array, "other": initial_array},
         carried="x k",
         go="(numpy.sum(x) < last * 9) and (k < 30)" if rng.random() < 0.5 else "k < last",
     )
@@ -120,26 +122,26 @@ def test_random_bodies(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "vector_width", lambda: width)
     for seed in range(width, times(32, 2000), 8):
         source = random_model(np.random.default_rng(seed))
-        words = {"sweep": {"last": SWEEP["last"], "step": SWEEP["step"]}}
+        run_options = {"sweep": {"last": SWEEP["last"], "step": SWEEP["step"]}}
         with kernels_checked(seed % 2 == 0):
-            results = mdf_loop.compile(source, device="cpu", native="require").run(**words)
-        plain = mdf_loop.compile(source, device="cpu", native="off").run(**words)
-        for name in plain:
-            np.testing.assert_array_equal(results[name], plain[name])
+            results = mdf_loop.compile(source, device="cpu", native="require").run(**run_options)
+        standard_results = mdf_loop.compile(source, device="cpu", native="off").run(**run_options)
+        for name in standard_results:
+            np.testing.assert_array_equal(results[name], standard_results[name])
 
 
 @pytest.mark.parametrize("word", ["sum", "prod", "mean", "max"])
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 19, 32])
 def test_a_member_has_the_same_bits_in_a_sweep_and_alone(word: str, size: int) -> None:
     rng = np.random.default_rng(size)
-    initial = rng.normal(size=size).tolist()
+    initial_array = rng.normal(size=size).tolist()
     compiled = mdf_loop.compile(
-        model(initial, f"x * 0.75 + step * numpy.{word}(x)"), device="cpu", native="require"
+        model(initial_array, f"x * 0.75 + step * numpy.{word}(x)"), device="cpu", native="require"
     )
     sweep = {"last": [7, 1, 30], "step": [0.0625, -0.5, 0.03]}
     joint_run = compiled.run(sweep=sweep)["r0"]
-    for row, last, step in zip(joint_run, *sweep.values(), strict=True):
-        single_run = compiled.run({"last": last, "step": step})["r0"]
+    for row, last_number, step in zip(joint_run, *sweep.values(), strict=True):
+        single_run = compiled.run({"last": last_number, "step": step})["r0"]
         assert row.tobytes() == single_run.tobytes()
 
 
@@ -151,8 +153,8 @@ def test_each_element_has_noise_of_its_own() -> None:
     results = compiled.run(trials=50)
     same_results(results, mdf_loop.compile(source, device="cpu", native="off").run(trials=50))
     assert len(np.unique(results["n"])) > 3
-    some = compiled.run(trials=[41, 3])
-    np.testing.assert_array_equal(some["r0"], results["r0"][[41, 3]])
+    selected_results = compiled.run(trials=[41, 3])
+    np.testing.assert_array_equal(selected_results["r0"], results["r0"][[41, 3]])
 
 
 def test_swept_input_arrays() -> None:

@@ -21,15 +21,15 @@ from mdf_loop.ops.native.code import NotNative
 from tests.models.timed import NEURON
 
 ROOT = Path(__file__).parents[2]
-LONG = 100_000
+LONG_STEP_COUNT = 100_000
 REASON = "this system does not allow memory that can be executed (Permission denied)"
 
-HARDENED = """
+HARDENING_CODE = """
 import ctypes, sys
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) != 0:  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
     sys.exit(77)
 """
-NATIVE_RUNS = """
+NATIVE_RUNS_CODE = """
 import mdf_loop
 from tests.models.timed import NEURON
 
@@ -40,11 +40,11 @@ try:
 except mdf_loop.LoopError as error:
     print(len(error.findings), error.findings[0].what)
 """
-DOCTOR = """
+DOCTOR_CODE = """
 from mdf_loop.cli import main
 main(["doctor"])
 """
-HARDENED_AFTER_A_RUN = """
+LATE_HARDENING_CODE = """
 results = mdf_loop.compile(NEURON, native="require").run(steps=3, dt=0.1)
 print(results.native["time"])
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) != 0:
@@ -62,11 +62,11 @@ def refuse() -> None:
 def hardened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Simulate a system that refuses to make a written page executable."""
     monkeypatch.setattr(executable_memory, "_make_page_executable", refuse)
-    for cached in (loop_decisions.reason_unavailable, machine.compilation_problem):
-        cached.cache_clear()
+    for cached_function in (loop_decisions.reason_unavailable, machine.compilation_problem):
+        cached_function.cache_clear()
     yield
-    for cached in (loop_decisions.reason_unavailable, machine.compilation_problem):
-        cached.cache_clear()
+    for cached_function in (loop_decisions.reason_unavailable, machine.compilation_problem):
+        cached_function.cache_clear()
 
 
 def printed_lines(script: str) -> list[str]:
@@ -103,9 +103,11 @@ def test_a_failing_mprotect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("hardened")
 def test_loops_are_standard_without_executable_memory() -> None:
-    results = mdf_loop.compile(NEURON, device="cpu").run(steps=LONG, dt=0.1)
+    results = mdf_loop.compile(NEURON, device="cpu").run(steps=LONG_STEP_COUNT, dt=0.1)
     assert results.native == {"time": f"standard: {REASON}"}
-    expected = mdf_loop.compile(NEURON, device="cpu", native="off").run(steps=LONG, dt=0.1)
+    expected = mdf_loop.compile(NEURON, device="cpu", native="off").run(
+        steps=LONG_STEP_COUNT, dt=0.1
+    )
     for port in expected:
         np.testing.assert_array_equal(results[port], expected[port])
 
@@ -134,14 +136,16 @@ def test_compilation_fails_without_executable_memory() -> None:
 
 @pytest.mark.slow
 def test_a_hardened_process_runs_standard_loops() -> None:
-    native, required, *doctor = printed_lines(HARDENED + NATIVE_RUNS + DOCTOR)
-    assert native == f"standard: {REASON}"
-    assert required == f"1 the loop 'time' cannot be native: {REASON}"
-    assert f"native loops     off: {REASON}" in doctor
-    assert not any("not usable" in line for line in doctor if not line.startswith("cuda"))
+    native_line, required_line, *doctor_lines = printed_lines(
+        HARDENING_CODE + NATIVE_RUNS_CODE + DOCTOR_CODE
+    )
+    assert native_line == f"standard: {REASON}"
+    assert required_line == f"1 the loop 'time' cannot be native: {REASON}"
+    assert f"native loops     off: {REASON}" in doctor_lines
+    assert not any("not usable" in line for line in doctor_lines if not line.startswith("cuda"))
 
 
 @pytest.mark.slow
 def test_a_process_is_hardened_after_its_first_native_run() -> None:
     imports = "import ctypes, sys, mdf_loop\nfrom tests.models.timed import NEURON, PAIR\n"
-    assert printed_lines(imports + HARDENED_AFTER_A_RUN) == ["native", f"standard: {REASON}"]
+    assert printed_lines(imports + LATE_HARDENING_CODE) == ["native", f"standard: {REASON}"]

@@ -29,14 +29,18 @@ def whole(b: Builder, *numbers: int) -> Value:
 
 def program_of(make: BuildOperation, shapes: Sequence[Shape], dtype: str) -> Program:
     """Return a loop that records two rows of `make` applied to inputs of these shapes."""
-    s = Sketch()
-    operands = [s.varied(s.input(dtype, shape, f"x{k}")) for k, shape in enumerate(shapes)]
-    return s.program(s.record(make(s.inside, operands), 2), trip_count=s.b.constant(np.array(2)))
+    sketch = Sketch()
+    operands = [
+        sketch.varied(sketch.input(dtype, shape, f"x{k}")) for k, shape in enumerate(shapes)
+    ]
+    return sketch.program(
+        sketch.record(make(sketch.inside, operands), 2), trip_count=sketch.b.constant(np.array(2))
+    )
 
 
 def arrays_of(shapes: Sequence[Shape], dtype: str, names: Mapping[str, int]) -> list[np.ndarray]:
     rng = np.random.default_rng(5)
-    fixed_shapes = [tuple(names.get(e, e) for e in shape or ()) for shape in shapes]
+    fixed_shapes = [tuple(names.get(extent, extent) for extent in shape or ()) for shape in shapes]
     return [(rng.standard_normal(shape) * 9).astype(dtype) for shape in fixed_shapes]
 
 
@@ -88,8 +92,8 @@ def flat(b: Builder, xs: Sequence[Value]) -> Value:
 
 def reshaped_by_computed_shape(b: Builder, xs: Sequence[Value]) -> Value:
     """Reshape `[n, 6]` to `[6, n]` with a target shape that is computed."""
-    six, one = whole(b, 6), b.op("Shape", xs[0], start=0, end=1)
-    return b.op("Reshape", xs[0], b.op("Concat", six, one, axis=0), allowzero=1)
+    six, first_extent = whole(b, 6), b.op("Shape", xs[0], start=0, end=1)
+    return b.op("Reshape", xs[0], b.op("Concat", six, first_extent, axis=0), allowzero=1)
 
 
 def unsqueezed(b: Builder, xs: Sequence[Value]) -> Value:
@@ -162,8 +166,8 @@ def argmax(b: Builder, xs: Sequence[Value]) -> Value:
 
 def counting_down(b: Builder, xs: Sequence[Value]) -> Value:
     """Return every third integer, counting down from the size of the array."""
-    size, low, step = b.op("Size", xs[0]), b.constant(np.array(-2)), b.constant(np.array(-3))
-    return b.op("Range", size, low, step)
+    size, lower_end, step = b.op("Size", xs[0]), b.constant(np.array(-2)), b.constant(np.array(-3))
+    return b.op("Range", size, lower_end, step)
 
 
 def zeros(b: Builder, xs: Sequence[Value]) -> Value:
@@ -172,13 +176,13 @@ def zeros(b: Builder, xs: Sequence[Value]) -> Value:
 
 def expanded_and_concatenated(b: Builder, xs: Sequence[Value]) -> Value:
     """Expand one number to a matrix, concatenate the matrix with itself, and pad."""
-    widened = b.op("Expand", xs[0], whole(b, 2, 3))
-    return b.op("Pad", b.op("Concat", widened, widened, axis=0), whole(b, 1, 0, 0, 2))
+    matrix = b.op("Expand", xs[0], whole(b, 2, 3))
+    return b.op("Pad", b.op("Concat", matrix, matrix, axis=0), whole(b, 1, 0, 0, 2))
 
 
 def expanded_and_transposed(b: Builder, xs: Sequence[Value]) -> Value:
-    widened = b.op("Expand", xs[0], b.op("Shape", xs[1]))
-    return b.op("Transpose", b.op("Concat", widened, xs[1], axis=1), perm=(1, 0))
+    matrix = b.op("Expand", xs[0], b.op("Shape", xs[1]))
+    return b.op("Transpose", b.op("Concat", matrix, xs[1], axis=1), perm=(1, 0))
 
 
 OPERATIONS: list[tuple[BuildOperation, str, tuple[Shape, ...]]] = [
@@ -248,17 +252,19 @@ def test_results_equal_standard_and_fixed_extents(
     operation: tuple[BuildOperation, str, Sequence[Shape]], extent: int
 ) -> None:
     """Compare with ONNX Runtime within a tolerance, and with a native loop of fixed extents bit by bit."""
-    make, dtype, shapes = operation
-    names = {"n": extent, "m": 5}
-    arrays = arrays_of(shapes, dtype, names)
-    rows = run(program_of(make, shapes, dtype), arrays, native=True)
-    expected = run(program_of(make, shapes, dtype), arrays, native=False)
+    build, dtype, shapes = operation
+    extent_by_name = {"n": extent, "m": 5}
+    arrays = arrays_of(shapes, dtype, extent_by_name)
+    rows = run(program_of(build, shapes, dtype), arrays, native=True)
+    expected = run(program_of(build, shapes, dtype), arrays, native=False)
     assert rows.dtype == expected.dtype
     assert rows.shape == expected.shape
     np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-12)
-    fixed_shapes = [tuple(names.get(e, e) for e in shape or ()) for shape in shapes]
-    fixed = run(program_of(make, fixed_shapes, dtype), arrays, native=True)
-    assert same_bits(rows, fixed)
+    fixed_shapes = [
+        tuple(extent_by_name.get(extent, extent) for extent in shape or ()) for shape in shapes
+    ]
+    rows_of_fixed_extents = run(program_of(build, fixed_shapes, dtype), arrays, native=True)
+    assert same_bits(rows, rows_of_fixed_extents)
 
 
 def test_an_invalid_index_of_an_empty_array_is_checked() -> None:
@@ -277,8 +283,8 @@ def test_sums_have_the_order_of_ordered_sum(count: int) -> None:
     arrays = arrays_of([("n",)], "float64", {"n": count})
     expected = ordered_sum(arrays[0], (0,), keepdims=False)
     for extent in ("n", count):
-        total = run(program_of(summed, [(extent,)], "float64"), arrays, native=True)[0]
-        assert total == expected
+        native_sum = run(program_of(summed, [(extent,)], "float64"), arrays, native=True)[0]
+        assert native_sum == expected
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -360,12 +366,12 @@ def test_native_and_standard_errors_are_equal(
 ) -> None:
     """Check that the native and the standard loop report the same findings."""
     reports = []
-    for native in (True, False):
+    for is_native in (True, False):
         with pytest.raises(LoopError) as error:
             run(
                 program_of(make, shapes, "float64"),
                 arrays_of(shapes, "float64", names),
-                native=native,
+                native=is_native,
             )
         reports.append([(finding.kind, finding.what) for finding in error.value.findings])
     assert sentence in reports[0][0][1]
@@ -376,8 +382,8 @@ def test_an_array_of_another_shape_is_refused() -> None:
     """Check that arrays with the same number of elements but another shape are refused."""
     shapes = [("n", "m"), ("m", "n")]
     program = program_of(add_transposed, shapes, "float64")
-    good = [np.ones((2, 3)), np.ones((3, 2))]
-    assert run(program, good, native=True).shape == (2, 2, 3)
+    valid_arrays = [np.ones((2, 3)), np.ones((3, 2))]
+    assert run(program, valid_arrays, native=True).shape == (2, 2, 3)
     with pytest.raises(LoopError, match="another shape than the loop was made for"):
         run(program, [np.ones((2, 3)), np.ones((2, 3))], native=True)
 
@@ -389,10 +395,14 @@ def add_transposed(b: Builder, xs: Sequence[Value]) -> Value:
 @pytest.mark.parametrize("extents", [[2**50], [2**40, 2**40], [2**62, 4]])
 def test_arrays_larger_than_any_memory_are_refused(extents: list[int]) -> None:
     """Check the error for shapes that no machine can hold, including byte counts beyond 64 bits."""
-    s = Sketch()
-    x, shape = s.input("float64", (), "x"), s.input("int64", (len(extents),), "shape")
-    widened = s.inside.op("Expand", s.varied(x), shape)
-    program = s.program(s.record(s.inside.op("ReduceSum", s.inside.op("Neg", widened), keepdims=0)))
+    sketch = Sketch()
+    x, shape = sketch.input("float64", (), "x"), sketch.input("int64", (len(extents),), "shape")
+    large_array = sketch.inside.op("Expand", sketch.varied(x), shape)
+    program = sketch.program(
+        sketch.record(
+            sketch.inside.op("ReduceSum", sketch.inside.op("Neg", large_array), keepdims=0)
+        )
+    )
     inputs = {"x": np.array(0.5), "shape": np.array(extents)}
     with pytest.raises(MemoryLimitError, match="there is no memory for what the model computes"):
         Session(program, REQUIRED).run(inputs)

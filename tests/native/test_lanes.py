@@ -23,20 +23,44 @@ from tests.placements import REQUIRED, STANDARD
 def doubled(shape: Shape) -> Program:
     """Return a loop that doubles an array of lanes and a single number in each iteration."""
     b = Builder()
-    x, s, trip = b.new("float64", shape, "x"), b.new("float64", (), "s"), b.new("int64", (), "trip")
+    x, scalar, trip_count = (
+        b.new("float64", shape, "x"),
+        b.new("float64", (), "s"),
+        b.new("int64", (), "trip"),
+    )
     body = b.body()
-    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
-    enters = [body.new(v.dtype, v.shape, "enter") for v in (x, s)]
-    leaves = [body.op("Add", v, v) for v in enters]
-    finals = [b.new(v.dtype, v.shape, "final") for v in (x, s)]
-    rows = [Recorded(v, b.new(v.dtype, ("rows", *(v.shape or ())), "rows")) for v in leaves]
-    carried = tuple(map(Carried, (x, s), enters, leaves, finals))
-    count = b.new("int64", (), "count")
+    i, condition_in = body.new("int64", (), "i"), body.new("bool", (), "go")
+    enter_values = [body.new(value.dtype, value.shape, "enter") for value in (x, scalar)]
+    leave_values = [body.op("Add", value, value) for value in enter_values]
+    final_values = [b.new(value.dtype, value.shape, "final") for value in (x, scalar)]
+    recorded_values = [
+        Recorded(value, b.new(value.dtype, ("rows", *(value.shape or ())), "rows"))
+        for value in leave_values
+    ]
+    carried_values = tuple(map(Carried, (x, scalar), enter_values, leave_values, final_values))
+    iteration_count = b.new("int64", (), "count")
     ops = tuple(body.ops)
-    b.append(Loop("A.f", trip, None, i, go, None, carried, tuple(rows), ops, iteration_count=count))
-    output_values = [*finals, *(each.stack for each in rows), count]
+    b.append(
+        Loop(
+            "A.f",
+            trip_count,
+            None,
+            i,
+            condition_in,
+            None,
+            carried_values,
+            tuple(recorded_values),
+            ops,
+            iteration_count=iteration_count,
+        )
+    )
+    output_values = [
+        *final_values,
+        *(recorded_value.stack for recorded_value in recorded_values),
+        iteration_count,
+    ]
     outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
-    program = Program("p", tuple(map(Input, (x, s, trip))), tuple(b.ops), outputs)
+    program = Program("p", tuple(map(Input, (x, scalar, trip_count))), tuple(b.ops), outputs)
     return prepare(program, ONNXRUNTIME)
 
 
@@ -65,49 +89,59 @@ def test_parts_have_the_same_bits(
     expected = Session(program, REQUIRED).run(inputs)
     monkeypatch.setattr(lanes, "MIN_SHARE_OPERATIONS", 1)
     monkeypatch.setattr(session, "MAX_THREADS", threads)
-    in_parts = Session(program, REQUIRED)
+    threaded_session = Session(program, REQUIRED)
     for _ in range(20):
-        outputs = in_parts.run(inputs)
+        outputs = threaded_session.run(inputs)
         for name, array in expected.items():
             np.testing.assert_array_equal(outputs[name], array, strict=True)
 
 
 def test_the_number_of_parts_grows_with_the_work() -> None:
-    form = signature_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
-    kernel = compile_kernel(form)
+    signature = signature_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
+    kernel = compile_kernel(signature)
     assert kernel.shares is not None
-    shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(kernel.shares)
-    width = machine.vector_width()
-    endless, block = 2**62, width * (8 if width == 4 else 6)
+    count_shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(kernel.shares)
+    vector_width = machine.vector_width()
+    endless_trip_count, block_size = 2**62, vector_width * (8 if vector_width == 4 else 6)
 
     def parts(trip: int, count: int) -> int:
-        return shares(trip, ctypes.addressof(ctypes.c_int64(count)))
+        return count_shares(trip, ctypes.addressof(ctypes.c_int64(count)))
 
     assert parts(1000, 1000) == parts(0, 10**6) == parts(-5, 10**6) == 1
-    assert parts(10**6, 1) == parts(endless, block) == 1
-    assert parts(endless, 3 * block) == 3
-    assert parts(lanes.MIN_SHARE_OPERATIONS // 2, 10 * block) == min(10 * block, 10)
-    assert parts(endless, 2**40) == MAX_SHARES
+    assert parts(10**6, 1) == parts(endless_trip_count, block_size) == 1
+    assert parts(endless_trip_count, 3 * block_size) == 3
+    assert parts(lanes.MIN_SHARE_OPERATIONS // 2, 10 * block_size) == min(10 * block_size, 10)
+    assert parts(endless_trip_count, 2**40) == MAX_SHARES
 
 
 def test_a_failure_of_any_part_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "MIN_SHARE_OPERATIONS", 1)
     monkeypatch.setattr(session, "MAX_THREADS", 3)
     b = Builder()
-    k, trip = b.new("int64", (900,), "k"), b.new("int64", (), "trip")
+    initial_value, trip_count = b.new("int64", (900,), "k"), b.new("int64", (), "trip")
     body = b.body()
-    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
-    enter, final = body.new("int64", (900,), "enter"), b.new("int64", (900,), "final")
+    i, condition_in = body.new("int64", (), "i"), body.new("bool", (), "go")
+    enter_value, final_value = body.new("int64", (900,), "enter"), b.new("int64", (900,), "final")
     with body.at("$.here"):
-        less = body.op("Sub", enter, body.constant(np.array(1)))
-        leave = body.op("Add", less, body.op("Div", body.constant(np.array(7)), less))
-    carried, ops = (Carried(k, enter, leave, final),), tuple(body.ops)
-    b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops))
-    program = Program("p", tuple(map(Input, (k, trip))), tuple(b.ops), (Output("y", final),))
-    in_parts = Session(prepare(program, ONNXRUNTIME), REQUIRED)
+        decremented_value = body.op("Sub", enter_value, body.constant(np.array(1)))
+        leave_value = body.op(
+            "Add", decremented_value, body.op("Div", body.constant(np.array(7)), decremented_value)
+        )
+    carried_values, ops = (
+        (Carried(initial_value, enter_value, leave_value, final_value),),
+        tuple(body.ops),
+    )
+    b.append(Loop("A.f", trip_count, None, i, condition_in, None, carried_values, (), ops))
+    program = Program(
+        "p",
+        tuple(map(Input, (initial_value, trip_count))),
+        tuple(b.ops),
+        (Output("y", final_value),),
+    )
+    threaded_session = Session(prepare(program, ONNXRUNTIME), REQUIRED)
     inputs = {"k": np.full(900, 100), "trip": np.array(3)}
-    assert (in_parts.run(inputs)["y"] == 97).all()
+    assert (threaded_session.run(inputs)["y"] == 97).all()
     inputs["k"][613] = 1
-    with pytest.raises(RunError, match="divided by zero") as caught:
-        in_parts.run(inputs)
-    assert caught.value.findings[0].where == "$.here"
+    with pytest.raises(RunError, match="divided by zero") as error:
+        threaded_session.run(inputs)
+    assert error.value.findings[0].where == "$.here"

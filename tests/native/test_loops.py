@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 from mdf_loop.errors import RecordShapeError, RunError, UnsupportedError
 from mdf_loop.ir import Program, loops
 from mdf_loop.ir.check import check
-from mdf_loop.native.bounds import FAULT
+from mdf_loop.native.bounds import FAULT_SENTENCE
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.device import Placement
 from mdf_loop.run.interpret import interpret
@@ -26,17 +26,17 @@ from tests.strategies.native_steps import native_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
-TRAP = "onnx::Identity cannot be computed of what it was given"
+TRAP_MESSAGE = "onnx::Identity cannot be computed of what it was given"
 """Error of ONNX Runtime for a loop that returns an array cast there and back outside of the loop."""
 
-DIVIDED = "a whole number was divided by zero"
+DIVISION_MESSAGE = "a whole number was divided by zero"
 """Error of a native integer division by zero, for which NumPy returns 0."""
 
-REFUSED = ("that runtimes compute differently", "that cannot be computed")
+REFUSED_REASONS = ("that runtimes compute differently", "that cannot be computed")
 """Parts of the rare reasons why a random loop in steps is standard."""
 
 OutputsOrError = dict[str, np.ndarray] | str
-random = settings(
+random_settings = settings(
     max_examples=times(30, 12_500),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -48,7 +48,10 @@ def prepared_program(case: Case) -> Program:
 
 
 def feeds(program: Program, case: Case) -> Mapping[str, Any]:
-    return {entry.value.name: case.arrays[entry.value.name] for entry in program.inputs}
+    return {
+        program_input.value.name: case.arrays[program_input.value.name]
+        for program_input in program.inputs
+    }
 
 
 def open_session(program: Program, case: Case, placement: Placement) -> Session:
@@ -67,9 +70,9 @@ def run(program: Program, case: Case, placement: Placement) -> OutputsOrError:
     try:
         return session.run(feeds(program, case))
     except (RunError, RecordShapeError) as error:
-        what = error.findings[0].what
-        assert FAULT not in what, what
-        return interpreted(program, case) if what == TRAP else what
+        message = error.findings[0].what
+        assert FAULT_SENTENCE not in message, message
+        return interpreted(program, case) if message == TRAP_MESSAGE else message
 
 
 def interpreted(program: Program, case: Case) -> OutputsOrError:
@@ -103,40 +106,40 @@ def assert_close(outputs: OutputsOrError, expected: OutputsOrError) -> None:
             np.testing.assert_allclose(outputs[name], array, rtol=1e-12, atol=1e-12, strict=True)
 
 
-@random
+@random_settings
 @given(native_loops(EXACT))
 def test_exact_operations_equal_the_standard_loop(case: Case) -> None:
     program = prepared_program(case)
     assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
-@random
+@random_settings
 @given(native_loops(FIXED_BITS))
 def test_fixed_bits_equal_the_interpreter(case: Case) -> None:
     program = prepared_program(case)
     outputs = run(program, case, REQUIRED)
-    if outputs != DIVIDED:
+    if outputs != DIVISION_MESSAGE:
         assert_equal_bits(outputs, interpreted(program, case))
 
 
-@random
+@random_settings
 @given(native_loops(SINGLE))
 def test_single_numbers_equal_the_standard_loop(case: Case) -> None:
     program = prepared_program(case)
     assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
-@random
+@random_settings
 @given(native_loops(SMOOTH))
 def test_functions_are_close_to_the_standard_loop(case: Case) -> None:
     program = prepared_program(case)
     assert_close(run(program, case, REQUIRED), run(program, case, STANDARD))
-    native = open_session(program, case, REQUIRED).native
-    assert all(report == "native" for report in native.values())
-    assert len(list(loops(program))) <= len(native)
+    form_by_loop = open_session(program, case, REQUIRED).native
+    assert all(form == "native" for form in form_by_loop.values())
+    assert len(list(loops(program))) <= len(form_by_loop)
 
 
-@random
+@random_settings
 @given(native_steps())
 def test_loops_in_steps_equal_the_standard_loop(case: Case) -> None:
     program = prepared_program(case)
@@ -145,19 +148,19 @@ def test_loops_in_steps_equal_the_standard_loop(case: Case) -> None:
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)
-        assert any(words in reason for words in REFUSED), reason
+        assert any(refused_reason in reason for refused_reason in REFUSED_REASONS), reason
         return
     assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
-UNKNOWN_EXTENTS = (
-    *REFUSED,
+UNKNOWN_EXTENT_REASONS = (
+    *REFUSED_REASONS,
     *("may differ", "known only when it runs", "of what is computed", "may change its shape"),
 )
 """Parts of the reasons why a random loop with unknown extents is standard."""
 
 
-@random
+@random_settings
 @given(native_extents())
 def test_unknown_extents_equal_the_standard_loop(case: Case) -> None:
     program = prepared_program(case)
@@ -166,6 +169,6 @@ def test_unknown_extents_equal_the_standard_loop(case: Case) -> None:
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)
-        assert any(words in reason for words in UNKNOWN_EXTENTS), reason
+        assert any(refused_reason in reason for refused_reason in UNKNOWN_EXTENT_REASONS), reason
         return
     assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))

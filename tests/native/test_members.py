@@ -36,20 +36,20 @@ def test_random_noisy_loops_equal_the_standard_loop(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "vector_width", lambda: width)
-    native = 0
+    native_count = 0
     for seed in range(width, SEEDS, 3):
         model, sweep = noisy_loop(seed, records=False)
-        words: dict[str, Any] = {"trials": (1, 7, 50)[seed % 3]} | (
+        run_options: dict[str, Any] = {"trials": (1, 7, 50)[seed % 3]} | (
             {"sweep": sweep} if sweep else {}
         )
         with kernels_checked(seed % 2 == 0):
             native_model = mdf_loop.compile(model, device="cpu")
-            results = unbroken(Case(model, words), native_model)
-            native += results.native["A.loop"] == "native"
-            expected = unbroken(Case(model, words, {"native": "off"}))
+            results = unbroken(Case(model, run_options), native_model)
+            native_count += results.native["A.loop"] == "native"
+            expected = unbroken(Case(model, run_options, {"native": "off"}))
             same_results(results, expected)
-            same_results(chunked(Case(model, words), seed, native_model)[0], expected)
-    assert native > SEEDS / 3 / 2
+            same_results(chunked(Case(model, run_options), seed, native_model)[0], expected)
+    assert native_count > SEEDS / 3 / 2
 
 
 def counting(**inputs: Any) -> dict[str, Any]:
@@ -80,11 +80,13 @@ def test_any_number_of_members(members: int, checked: bool) -> None:
         results = mdf_loop.compile(counting(), device="cpu", native="require").run(sweep=sweep)
         expected = mdf_loop.compile(counting(), device="cpu", native="off").run(sweep=sweep)
     same_results(results, expected)
-    steps = np.clip(np.maximum(np.ceil(sweep["last"] - sweep["x0"]), 1), 1, 40) * sweep["begins"]
-    assert results.loops["A.loop"].iterations.tolist() == steps.tolist()
-    assert results["r0"].tolist() == (sweep["x0"] + steps).tolist()
-    assert results["r1"].tolist() == (steps * (steps - 1)).tolist()
-    assert results["r2"].tolist() == (steps % 2 == 0).tolist()
+    iteration_counts = (
+        np.clip(np.maximum(np.ceil(sweep["last"] - sweep["x0"]), 1), 1, 40) * sweep["begins"]
+    )
+    assert results.loops["A.loop"].iterations.tolist() == iteration_counts.tolist()
+    assert results["r0"].tolist() == (sweep["x0"] + iteration_counts).tolist()
+    assert results["r1"].tolist() == (iteration_counts * (iteration_counts - 1)).tolist()
+    assert results["r2"].tolist() == (iteration_counts % 2 == 0).tolist()
 
 
 def test_members_whose_condition_is_false_at_first() -> None:

@@ -31,60 +31,92 @@ from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import REQUIRED, STANDARD
 from tests.soak import times
 
-LONG = 2**62
-MB = 1 << 20
+LONG_TRIP_COUNT = 2**62
+MEGABYTE = 1 << 20
 
 
 def adding(shape: Shape = ("n",), by: float = 1.0, *, endless: bool = False) -> Program:
     """Return a loop that adds `by` to `x` `trip` times, or endlessly while the input `f` is true."""
     b = Builder()
-    x, trip, flag = b.new("float64", shape, "x"), b.new("int64", (), "trip"), b.new("bool", (), "f")
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    enter = inside.new("float64", shape, "enter")
-    leave = inside.op("Add", enter, b.constant(np.array(by)))
-    condition = inside.op("Or", flag, inside.op("Less", i, trip)) if endless else None
-    final = b.new("float64", shape, "final")
+    x, trip_count, flag = (
+        b.new("float64", shape, "x"),
+        b.new("int64", (), "trip"),
+        b.new("bool", (), "f"),
+    )
+    body_builder = b.body()
+    i, condition_in = body_builder.new("int64", (), "i"), body_builder.new("bool", (), "go")
+    enter_value = body_builder.new("float64", shape, "enter")
+    leave_value = body_builder.op("Add", enter_value, b.constant(np.array(by)))
+    condition = (
+        body_builder.op("Or", flag, body_builder.op("Less", i, trip_count)) if endless else None
+    )
+    final_value = b.new("float64", shape, "final")
     b.append(
         Loop(
             "A.f",
-            None if endless else trip,
+            None if endless else trip_count,
             flag if endless else None,
             i,
-            go,
+            condition_in,
             condition,
-            (Carried(x, enter, leave, final),),
+            (Carried(x, enter_value, leave_value, final_value),),
             (),
-            tuple(inside.ops),
+            tuple(body_builder.ops),
             where="$.loop",
         )
     )
-    return prepared_program(b, [x, trip, flag], final)
+    return prepared_program(b, [x, trip_count, flag], final_value)
 
 
 def scanning(rows: Shape) -> Program:
     """Return a loop whose final value is the last of `trip` scanned rows."""
     b = Builder()
-    all_rows, trip = b.new("float64", rows, "rows"), b.new("int64", (), "trip")
+    all_rows, trip_count = b.new("float64", rows, "rows"), b.new("int64", (), "trip")
     x = b.new("float64", (rows or ())[1:], "x")
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    enter, row = inside.new("float64", x.shape, "enter"), inside.new("float64", x.shape, "row")
-    leave = inside.op("Add", inside.op("Mul", enter, b.constant(np.array(0.0))), row)
-    final = b.new("float64", x.shape, "final")
-    carried, ops = (Carried(x, enter, leave, final),), tuple(inside.ops)
-    b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops, (Scanned(all_rows, row),)))
-    return prepared_program(b, [all_rows, trip, x], final)
+    body_builder = b.body()
+    i, condition_in = body_builder.new("int64", (), "i"), body_builder.new("bool", (), "go")
+    enter_value, row = (
+        body_builder.new("float64", x.shape, "enter"),
+        body_builder.new("float64", x.shape, "row"),
+    )
+    leave_value = body_builder.op(
+        "Add", body_builder.op("Mul", enter_value, b.constant(np.array(0.0))), row
+    )
+    final_value = b.new("float64", x.shape, "final")
+    carried_values, ops = (
+        (Carried(x, enter_value, leave_value, final_value),),
+        tuple(body_builder.ops),
+    )
+    b.append(
+        Loop(
+            "A.f",
+            trip_count,
+            None,
+            i,
+            condition_in,
+            None,
+            carried_values,
+            (),
+            ops,
+            (Scanned(all_rows, row),),
+        )
+    )
+    return prepared_program(b, [all_rows, trip_count, x], final_value)
 
 
 def prepared_program(b: Builder, inputs: list[Value], final: Value) -> Program:
-    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", final),))
-    return prepare(raw, ONNXRUNTIME)
+    unprepared_program = Program(
+        "p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", final),)
+    )
+    return prepare(unprepared_program, ONNXRUNTIME)
 
 
 def feeds(program: Program, **arrays: object) -> dict[str, np.ndarray]:
-    plain = {"x": np.zeros(3), "trip": 2, "f": True, **arrays}
-    return {e.value.name: np.asarray(plain[e.value.name]) for e in program.inputs}
+    arrays_by_name = {"x": np.zeros(3), "trip": 2, "f": True, **arrays}
+    return {
+        program_input.value.name: np.asarray(arrays_by_name[program_input.value.name])
+        for program_input in program.inputs
+    }
 
 
 # --- arrays of wrong shapes -----------------------------------------------------------------------
@@ -113,7 +145,7 @@ def test_arrays_of_an_undeclared_shape_are_refused(
 
 
 @pytest.mark.parametrize("rows", [(4,), (4, 3), ("t", "n")])
-@pytest.mark.parametrize("trip", [0, 3, 4, 5, 100, LONG])
+@pytest.mark.parametrize("trip", [0, 3, 4, 5, 100, LONG_TRIP_COUNT])
 def test_more_iterations_than_rows_are_an_error(rows: Shape, trip: int) -> None:
     program = scanning(rows)
     shape = (4, 3)[: len(rows or ())]
@@ -123,15 +155,15 @@ def test_more_iterations_than_rows_are_an_error(rows: Shape, trip: int) -> None:
         trip=trip,
         x=np.ones(shape[1:]),
     )
-    native, standard = Session(program, REQUIRED), Session(program, STANDARD)
+    native_session, standard_session = Session(program, REQUIRED), Session(program, STANDARD)
     if trip > 4:
         with pytest.raises(RunError, match="the loop has more iterations than 'rows' has rows"):
-            native.run(inputs)
+            native_session.run(inputs)
         with pytest.raises(LoopError):
-            standard.run(inputs)
+            standard_session.run(inputs)
     else:
         np.testing.assert_array_equal(
-            native.run(inputs)["y"], standard.run(inputs)["y"], strict=True
+            native_session.run(inputs)["y"], standard_session.run(inputs)["y"], strict=True
         )
 
 
@@ -158,9 +190,9 @@ def seconds_to_stop(session: Session, inputs: dict[str, np.ndarray]) -> float:
         timer.start()
         with pytest.raises(Stopped):
             session.run(inputs, stopping)
-        ended = time.monotonic()
+        end_time = time.monotonic()
         timer.join()
-    return ended - request_time[0]
+    return end_time - request_time[0]
 
 
 @pytest.mark.parametrize("endless", [False, True])
@@ -169,7 +201,7 @@ def test_a_long_run_stops_on_request(endless: bool, lanes: tuple[int, ...]) -> N
     """Check that a run stops within 0.2 s; one of three attempts suffices on a busy machine."""
     program = adding(lanes, endless=endless)
     session = Session(program, REQUIRED)
-    inputs = feeds(program, x=np.zeros(lanes), trip=LONG)
+    inputs = feeds(program, x=np.zeros(lanes), trip=LONG_TRIP_COUNT)
     assert any(seconds_to_stop(session, inputs) < 0.2 for _ in range(3))
     assert session.run(feeds(program, x=np.zeros(lanes), trip=2, f=False)) is not None
 
@@ -177,15 +209,18 @@ def test_a_long_run_stops_on_request(endless: bool, lanes: tuple[int, ...]) -> N
 def test_a_stop_request_ends_only_its_own_run() -> None:
     program = adding()
     session = Session(program, REQUIRED)
-    with ThreadPoolExecutor(2) as pool, Stopping() as first, Stopping() as second:
-        runs = [
-            pool.submit(session.run, feeds(program, trip=trip), stopping)
-            for trip, stopping in ((LONG, first), (20_000_000, second))
+    with ThreadPoolExecutor(2) as pool, Stopping() as first_stopping, Stopping() as second_stopping:
+        futures = [
+            pool.submit(session.run, feeds(program, trip=trip_count), stopping)
+            for trip_count, stopping in (
+                (LONG_TRIP_COUNT, first_stopping),
+                (20_000_000, second_stopping),
+            )
         ]
-        first.request_stop(StopReason.INTERRUPTED)
+        first_stopping.request_stop(StopReason.INTERRUPTED)
         with pytest.raises(Stopped):
-            runs[0].result()
-        np.testing.assert_array_equal(runs[1].result()["y"], np.full(3, 2e7))
+            futures[0].result()
+        np.testing.assert_array_equal(futures[1].result()["y"], np.full(3, 2e7))
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -196,9 +231,9 @@ def test_threads_compile_and_run() -> None:
     def one(number: int) -> None:
         program = adding(by=float(number))
         session = Session(program, REQUIRED)
-        for trip in range(5):
-            y = session.run(feeds(program, trip=trip))["y"]
-            np.testing.assert_array_equal(y, np.full(3, float(number * trip)))
+        for trip_count in range(5):
+            y = session.run(feeds(program, trip=trip_count))["y"]
+            np.testing.assert_array_equal(y, np.full(3, float(number * trip_count)))
 
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(one, [*range(40), *range(40)]):
@@ -211,9 +246,9 @@ def test_threads_run_one_session() -> None:
     session = Session(program, REQUIRED)
 
     def one(trip: int) -> None:
-        lanes = trip % 50
-        y = session.run(feeds(program, x=np.full(lanes, 0.5), trip=trip))["y"]
-        np.testing.assert_array_equal(y, np.full(lanes, trip + 0.5))
+        lane_count = trip % 50
+        y = session.run(feeds(program, x=np.full(lane_count, 0.5), trip=trip))["y"]
+        np.testing.assert_array_equal(y, np.full(lane_count, trip + 0.5))
 
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(one, range(500)):
@@ -234,12 +269,12 @@ def test_sessions_leak_no_memory() -> None:
     for _ in range(50):
         open_and_close(1.0)
     gc.collect()
-    before = resident_bytes()
+    memory_before = resident_bytes()
     for _ in range(times(500, 10_000)):
         open_and_close(1.0)
     gc.collect()
-    assert resident_bytes() - before < 10 * MB
-    assert len(operator._RELEASED) <= 1
+    assert resident_bytes() - memory_before < 10 * MEGABYTE
+    assert len(operator._RELEASED_DOMAINS) <= 1
 
 
 @pytest.mark.slow
@@ -252,24 +287,27 @@ def test_the_memory_of_compiled_code_is_bounded() -> None:
     for number in range(10):
         open_and_close(float(number))
     gc.collect()
-    before, count = resident_bytes(), times(150, 10_000)
-    for number in range(count):
+    memory_before, session_count = resident_bytes(), times(150, 10_000)
+    for number in range(session_count):
         open_and_close(10.5 + number)
     gc.collect()
-    assert resident_bytes() - before < min(count, 256) * 120_000 + count * 10_000
-    assert len(operator._RELEASED) <= 1
+    assert (
+        resident_bytes() - memory_before
+        < min(session_count, 256) * 120_000 + session_count * 10_000
+    )
+    assert len(operator._RELEASED_DOMAINS) <= 1
 
 
 def test_released_code_frees_its_memory() -> None:
     """Check for a leak of compiled code; llvmlite used to keep 50 kB of each compilation."""
-    count = 60
-    for number in range(2 * count):
-        if number == count:
+    session_count = 60
+    for number in range(2 * session_count):
+        if number == session_count:
             gc.collect()
-            before = resident_bytes()
+            memory_before = resident_bytes()
         machine.compile_llvm(machine.SAMPLE, ("sample",))
     gc.collect()
-    assert resident_bytes() - before < count * 10_000
+    assert resident_bytes() - memory_before < session_count * 10_000
 
 
 def test_a_session_that_fails_to_open_leaks_no_operator() -> None:

@@ -20,27 +20,34 @@ FUNCTIONS = (
     *("exp", "tanh", "sin", "cos", "tan", "sinh", "cosh", "arctan", "expm1", "exp2", "cbrt"),
     *("arcsinh", "sinc"),
 )
-OTHERS = (
+OTHER_EXPRESSIONS = (
     *("numpy.log(abs({}) + 1)", "abs({}) ** 0.7", "({}) ** 3", "1 / (1 + numpy.exp(-({})))"),
     *("numpy.arctan2({}, 0.3)", "numpy.logaddexp({}, 0.1)", "math.erf({})", "numpy.log1p(abs({}))"),
     *("numpy.sum(numpy.exp(w * ({})))", "numpy.mean(w * ({}))", "numpy.std(w + ({}))"),
     *("numpy.sum(W @ (w * ({})))", "numpy.linalg.norm(w * ({}))", "numpy.max(numpy.sin(w * ({})))"),
 )
-EXPRESSIONS = [*(f"numpy.{name}({{}})" for name in FUNCTIONS), *OTHERS]
-P = np.random.default_rng(0).normal(size=19)
+EXPRESSIONS = [*(f"numpy.{name}({{}})" for name in FUNCTIONS), *OTHER_EXPRESSIONS]
+PARAMETER_VALUES = np.random.default_rng(0).normal(size=19)
 
 
 def over_time(*expressions: str) -> dict[str, Any]:
     """Return a model whose state reads expressions of a parameter `p`, alone and with an input `I`."""
     rng = np.random.default_rng(1)
-    values = [each.format(drive) for each in expressions for drive in ("p", "p + 0.1 * I")]
+    expression_texts = [
+        expression.format(argument)
+        for expression in expressions
+        for argument in ("p", "p + 0.1 * I")
+    ]
     node = {
         "input_ports": {"I": {"type": "float64", "shape": []}},
         "parameters": {
             "p": {"value": 0.5},
             "w": {"value": rng.normal(size=5).tolist()},
             "W": {"value": rng.normal(size=(5, 5)).tolist()},
-            "v": {"default_initial_value": 0.1, "value": f"0.5 * v + {' + '.join(values)}"},
+            "v": {
+                "default_initial_value": 0.1,
+                "value": f"0.5 * v + {' + '.join(expression_texts)}",
+            },
         },
         "output_ports": {"v": {"value": "v"}, "u": {"value": "numpy.tanh(v)"}},
     }
@@ -55,22 +62,26 @@ def members_of(compiled: Any, p: np.ndarray, **more: Any) -> dict[str, np.ndarra
 
 def assert_independent_of_blocks(compiled: Any, **more: Any) -> None:
     """Check that members have the same bits in blocks of any size."""
-    whole = members_of(compiled, P, **more)
-    for size in (1, 2, 8, 13):
-        for begin in range(0, len(P), size):
-            block = members_of(compiled, P[begin : begin + size], **more)
+    rows_of_all = members_of(compiled, PARAMETER_VALUES, **more)
+    for block_size in (1, 2, 8, 13):
+        for first_member in range(0, len(PARAMETER_VALUES), block_size):
+            block = members_of(
+                compiled, PARAMETER_VALUES[first_member : first_member + block_size], **more
+            )
             for name, rows in block.items():
-                np.testing.assert_array_equal(rows, whole[name][begin : begin + size], name)
+                np.testing.assert_array_equal(
+                    rows, rows_of_all[name][first_member : first_member + block_size], name
+                )
 
 
-DRIVE = {"I": np.random.default_rng(2).normal(size=4)}
+DRIVE_INPUT = {"I": np.random.default_rng(2).normal(size=4)}
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_members_do_not_depend_on_their_block(precision: str) -> None:
     model = over_time("numpy.tanh({})", "numpy.cos({})", "abs({}) ** 0.7")
     compiled = mdf_loop.compile(model, native="require", precision=precision)
-    assert_independent_of_blocks(compiled, inputs=DRIVE, steps=4)
+    assert_independent_of_blocks(compiled, inputs=DRIVE_INPUT, steps=4)
 
 
 @pytest.mark.slow
@@ -79,7 +90,7 @@ def test_members_do_not_depend_on_their_block(precision: str) -> None:
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_no_function_depends_on_the_block(expression: str, precision: str) -> None:
     compiled = mdf_loop.compile(over_time(expression), native="require", precision=precision)
-    assert_independent_of_blocks(compiled, inputs=DRIVE, steps=4)
+    assert_independent_of_blocks(compiled, inputs=DRIVE_INPUT, steps=4)
 
 
 def loop_node(step: str) -> dict[str, Any]:
@@ -95,10 +106,10 @@ def loop_node(step: str) -> dict[str, Any]:
             },
         }
     }
-    args = {"M": 50, "v_initial": "(numpy.sin(p) ** 2,)", "body": body}
+    parameters = {"M": 50, "v_initial": "(numpy.sin(p) ** 2,)", "body": body}
     node = {
         "input_ports": {"p": {"default_value": 0.5}},
-        "functions": {"f": {"function": "onnx::Loop", "args": args}},
+        "functions": {"f": {"function": "onnx::Loop", "args": parameters}},
         "output_ports": {"y": {"value": "f"}, "z": {"value": "numpy.cos(f) + numpy.exp(p)"}},
     }
     return {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
@@ -133,18 +144,22 @@ def test_short_and_long_runs_are_both_native() -> None:
 
 def hoisted(shape: tuple[int, ...], *, inside: str = "$.loop.body") -> Program:
     """Return a loop that adds the hoisted `Exp(x)`; `inside` is the source location of `Exp`."""
-    s = Sketch()
-    x, start = s.input("float64", shape, "x"), s.input("float64", shape, "start")
-    with s.b.at(inside):
-        e = s.b.op("Exp", x)
-    return s.program(s.carry(start, lambda v: s.inside.op("Add", v, e)), where="$.loop")
+    sketch = Sketch()
+    x, start = sketch.input("float64", shape, "x"), sketch.input("float64", shape, "start")
+    with sketch.b.at(inside):
+        exponential = sketch.b.op("Exp", x)
+    return sketch.program(
+        sketch.carry(start, lambda v: sketch.inside.op("Add", v, exponential)), where="$.loop"
+    )
 
 
 def loops_and_functions(program: Program, **more: Any) -> tuple[int, int]:
     """Return the number of native loops, and the number of functions outside of them."""
     natives = decide_loops(program, "require", **more)
-    left = [op for op in natives.program.ops if isinstance(op, Op) and op.op_type == "Exp"]
-    return len(natives.loops), len(left)
+    remaining_functions = [
+        op for op in natives.program.ops if isinstance(op, Op) and op.op_type == "Exp"
+    ]
+    return len(natives.loops), len(remaining_functions)
 
 
 def test_a_hoisted_function_becomes_a_loop() -> None:
@@ -157,8 +172,8 @@ def test_a_hoisted_function_becomes_a_loop() -> None:
 
 
 def test_scalar_and_unrelated_functions_stay_outside_of_loops() -> None:
-    single = hoisted(())
-    assert loops_and_functions(single) == (1, 1), "scalar functions stay outside of loops"
+    scalar_program = hoisted(())
+    assert loops_and_functions(scalar_program) == (1, 1), "scalar functions stay outside of loops"
     assert loops_and_functions(hoisted((5,), inside="$.other")) == (1, 1), (
         "the function was not hoisted from the loop"
     )
@@ -167,25 +182,28 @@ def test_scalar_and_unrelated_functions_stay_outside_of_loops() -> None:
 
 
 def test_a_part_of_a_program_follows_the_whole_program() -> None:
-    whole = hoisted((5,))
-    straight = Program("p", whole.inputs[:1], whole.ops[:-1], ())
-    assert find_outside_functions(straight).functions
-    assert loops_and_functions(straight, whole=whole) == (1, 0)
-    single = hoisted(())
-    straight = Program("p", single.inputs[:1], single.ops[:-1], ())
-    assert loops_and_functions(straight, whole=single) == (0, 1)
+    whole_program = hoisted((5,))
+    loop_free_program = Program("p", whole_program.inputs[:1], whole_program.ops[:-1], ())
+    assert find_outside_functions(loop_free_program).functions
+    assert loops_and_functions(loop_free_program, whole=whole_program) == (1, 0)
+    scalar_program = hoisted(())
+    loop_free_program = Program("p", scalar_program.inputs[:1], scalar_program.ops[:-1], ())
+    assert loops_and_functions(loop_free_program, whole=scalar_program) == (0, 1)
 
 
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0,)])
 def test_functions_as_loops_keep_shapes_and_dtypes(shape: tuple[int, ...]) -> None:
     """Check functions of arrays and of single numbers, with operands that are broadcast."""
-    s = Sketch()
-    x, start = s.input("float64", shape, "x"), s.input("float64", (7,), "start")
-    narrow = s.b.op("Cast", x, to=1)
-    with s.b.at("$.loop.body"):
-        functions = [s.b.op("Tanh", narrow), s.b.op("Pow", s.b.op("Abs", x), s.b.constant([1.5]))]
-    program = s.program(
-        s.carry(start, lambda v: s.inside.op("Add", v, v)), *functions, where="$.loop"
+    sketch = Sketch()
+    x, start = sketch.input("float64", shape, "x"), sketch.input("float64", (7,), "start")
+    float32_values = sketch.b.op("Cast", x, to=1)
+    with sketch.b.at("$.loop.body"):
+        functions = [
+            sketch.b.op("Tanh", float32_values),
+            sketch.b.op("Pow", sketch.b.op("Abs", x), sketch.b.constant([1.5])),
+        ]
+    program = sketch.program(
+        sketch.carry(start, lambda v: sketch.inside.op("Add", v, v)), *functions, where="$.loop"
     )
     feeds = {"x": np.linspace(-1, 1, int(np.prod(shape))).reshape(shape), "start": np.ones(7)}
     results = Session(program, REQUIRED).run(feeds)
@@ -215,12 +233,14 @@ def test_the_first_evaluation_computes_like_the_loop_over_later_ones(name: str) 
         "output_ports": {"o": {"value": output}, "s": {"value": "s"}},
     }
     compiled = mdf_loop.compile({"m": {"graphs": {"g": {"nodes": {"n": node}}}}}, native="require")
-    values = rng.normal(size=7)
-    members = compiled.run(sweep={"n.q": values}, steps=3)
-    for member, value in enumerate(values):
+    parameter_values = rng.normal(size=7)
+    member_results = compiled.run(sweep={"n.q": parameter_values}, steps=3)
+    for member, value in enumerate(parameter_values):
         single_run = compiled.run(set={"n.q": value}, steps=3)
         for output in single_run:
-            np.testing.assert_array_equal(np.asarray(members[output])[member], single_run[output])
+            np.testing.assert_array_equal(
+                np.asarray(member_results[output])[member], single_run[output]
+            )
 
 
 def test_constant_functions_are_equal_in_the_first_and_later_rows() -> None:

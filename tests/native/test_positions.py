@@ -22,16 +22,35 @@ def loop_over_rows(op_type: str, *rows: np.ndarray, **attributes: Any) -> Progra
     """Return a loop that applies an operation to one row of each operand per iteration."""
     b = Builder()
     body = b.body()
-    inputs = [b.new(str(a.dtype), a.shape, f"x{k}") for k, a in enumerate(rows)]
-    scanned = tuple(Scanned(v, body.new(v.dtype, v.shape[1:], "row")) for v in inputs)
-    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    inputs = [b.new(str(array.dtype), array.shape, f"x{k}") for k, array in enumerate(rows)]
+    scanned_inputs = tuple(
+        Scanned(value, body.new(value.dtype, value.shape[1:], "row")) for value in inputs
+    )
+    i, condition_in = body.new("int64", (), "i"), body.new("bool", (), "go")
     with body.at("$.here"):
-        recorded_row = body.op(op_type, *(each.row for each in scanned), **attributes)
+        recorded_row = body.op(
+            op_type, *(scanned_input.row for scanned_input in scanned_inputs), **attributes
+        )
     stack = b.new(recorded_row.dtype, (len(rows[0]), *(recorded_row.shape or ())), "stack")
-    trip, ops = b.constant(np.array(len(rows[0]))), tuple(body.ops)
-    b.append(Loop("A", trip, None, i, go, None, (), (Recorded(recorded_row, stack),), ops, scanned))
-    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", stack),))
-    return prepare(raw, ONNXRUNTIME)
+    trip_count, ops = b.constant(np.array(len(rows[0]))), tuple(body.ops)
+    b.append(
+        Loop(
+            "A",
+            trip_count,
+            None,
+            i,
+            condition_in,
+            None,
+            (),
+            (Recorded(recorded_row, stack),),
+            ops,
+            scanned_inputs,
+        )
+    )
+    unprepared_program = Program(
+        "p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", stack),)
+    )
+    return prepare(unprepared_program, ONNXRUNTIME)
 
 
 def native_and_standard(op_type: str, *rows: np.ndarray, **attributes: Any) -> list[Any]:
@@ -71,23 +90,25 @@ def test_native_and_standard_index_errors_are_equal(
         operands.append(np.ones(positions.shape))
     elif op_type == "ScatterND":
         operands.append(np.ones((*positions.shape[:-1], *DATA.shape[positions.shape[-1] :])))
-    native, expected = native_and_standard(op_type, *operands, **attributes)
+    native_outcome, expected = native_and_standard(op_type, *operands, **attributes)
     assert not isinstance(expected, np.ndarray)
-    assert native == expected
+    assert native_outcome == expected
 
 
 @pytest.mark.parametrize("numbers", [[0], [1, 0], [-1, -2, 0]])
 def test_gather_of_a_short_carried_array(numbers: list[int]) -> None:
-    s = Sketch()
-    x = s.input("int64", (len(numbers),))
+    sketch = Sketch()
+    x = sketch.input("int64", (len(numbers),))
 
     def chosen(enter: Value) -> Value:
-        return s.inside.op("GatherElements", enter, s.inside.op("Cast", x, to=6), axis=0)
+        return sketch.inside.op("GatherElements", enter, sketch.inside.op("Cast", x, to=6), axis=0)
 
-    program = s.program(s.carry(x, chosen))
+    program = sketch.program(sketch.carry(x, chosen))
     arrays = {"x": np.array(numbers)}
-    native = Session(program, REQUIRED).run(arrays)["y0"]
-    np.testing.assert_array_equal(native, Session(program, STANDARD).run(arrays)["y0"], strict=True)
+    native_array = Session(program, REQUIRED).run(arrays)["y0"]
+    np.testing.assert_array_equal(
+        native_array, Session(program, STANDARD).run(arrays)["y0"], strict=True
+    )
 
 
 DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool")
@@ -98,48 +119,50 @@ DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool")
 @pytest.mark.parametrize("index", ["int64", "int32"])
 def test_gather_and_scatter_elements_along_an_axis(dtype: str, axis: int, index: str) -> None:
     rng = np.random.default_rng(3)
-    data = rng.integers(0, 2 if dtype == "bool" else 100, (4, 3, 5)).astype(dtype)
-    extent = data.shape[1:][axis]
+    array = rng.integers(0, 2 if dtype == "bool" else 100, (4, 3, 5)).astype(dtype)
+    extent = array.shape[1:][axis]
     positions = rng.integers(-extent, extent, (4, 2, 3)).astype(index)
-    new = rng.integers(0, 2, positions.shape).astype(dtype)
+    updates = rng.integers(0, 2, positions.shape).astype(dtype)
     for operands in (
-        ("GatherElements", data, positions),
-        ("ScatterElements", data, positions, new),
+        ("GatherElements", array, positions),
+        ("ScatterElements", array, positions, updates),
     ):
-        native, expected = native_and_standard(*operands, axis=axis)
-        np.testing.assert_array_equal(native, expected, strict=True)
+        native_rows, expected = native_and_standard(*operands, axis=axis)
+        np.testing.assert_array_equal(native_rows, expected, strict=True)
 
 
 @pytest.mark.parametrize(("count", "batch"), [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gather_and_scatter_nd(dtype: str, count: int, batch: int) -> None:
     rng = np.random.default_rng(4)
-    data = rng.integers(0, 2 if dtype == "bool" else 100, (4, 3, 5, 2)).astype(dtype)
-    extents = data.shape[1 + batch :][:count]
-    positions = np.stack([rng.integers(-e, e, (4, 3, 2)) for e in extents], axis=-1)
-    native, expected = native_and_standard("GatherND", data, positions, batch_dims=batch)
-    np.testing.assert_array_equal(native, expected, strict=True)
+    array = rng.integers(0, 2 if dtype == "bool" else 100, (4, 3, 5, 2)).astype(dtype)
+    extents = array.shape[1 + batch :][:count]
+    positions = np.stack([rng.integers(-extent, extent, (4, 3, 2)) for extent in extents], axis=-1)
+    native_rows, expected = native_and_standard("GatherND", array, positions, batch_dims=batch)
+    np.testing.assert_array_equal(native_rows, expected, strict=True)
     if not batch:
-        new = rng.integers(0, 2, (4, 3, 2, *data.shape[1 + count :])).astype(dtype)
-        native, expected = native_and_standard("ScatterND", data, positions, new)
-        np.testing.assert_array_equal(native, expected, strict=True)
+        updates = rng.integers(0, 2, (4, 3, 2, *array.shape[1 + count :])).astype(dtype)
+        native_rows, expected = native_and_standard("ScatterND", array, positions, updates)
+        np.testing.assert_array_equal(native_rows, expected, strict=True)
 
 
 @pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
 def test_scatter_reduces_duplicate_indices(dtype: str, reduction: str) -> None:
     rng = np.random.default_rng(5)
-    data = rng.integers(-9, 9, (4, 3, 5)).astype(dtype)
-    positions, new = rng.integers(0, 3, (4, 6, 2)), rng.integers(-9, 9, (4, 6, 2)).astype(dtype)
+    array = rng.integers(-9, 9, (4, 3, 5)).astype(dtype)
+    positions, updates = rng.integers(0, 3, (4, 6, 2)), rng.integers(-9, 9, (4, 6, 2)).astype(dtype)
     if dtype.startswith("float"):
-        data[0, 0, 0] = new[0, 3, 1] = np.nan
-    native, expected = native_and_standard(
-        "ScatterElements", data, positions, new, axis=0, reduction=reduction
+        array[0, 0, 0] = updates[0, 3, 1] = np.nan
+    native_rows, expected = native_and_standard(
+        "ScatterElements", array, positions, updates, axis=0, reduction=reduction
     )
-    np.testing.assert_array_equal(native, expected, strict=True)
+    np.testing.assert_array_equal(native_rows, expected, strict=True)
     rows = rng.integers(0, 3, (4, 6, 1))
-    parts = rng.integers(-9, 9, (4, 6, 5)).astype(dtype)
+    row_updates = rng.integers(-9, 9, (4, 6, 5)).astype(dtype)
     if dtype.startswith("float"):
-        parts[0, :3, 2] = np.nan
-    native, expected = native_and_standard("ScatterND", data, rows, parts, reduction=reduction)
-    np.testing.assert_array_equal(native, expected, strict=True)
+        row_updates[0, :3, 2] = np.nan
+    native_rows, expected = native_and_standard(
+        "ScatterND", array, rows, row_updates, reduction=reduction
+    )
+    np.testing.assert_array_equal(native_rows, expected, strict=True)

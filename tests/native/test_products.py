@@ -28,7 +28,7 @@ def over_time(n: int, **outputs: str) -> Any:
                 "value": "M - 0.1 * q",
             },
         },
-        "output_ports": {name: {"value": text} for name, text in outputs.items()},
+        "output_ports": {name: {"value": expression} for name, expression in outputs.items()},
     }
     model = {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
     return mdf_loop.compile(model, native="require", device="cpu")
@@ -36,13 +36,13 @@ def over_time(n: int, **outputs: str) -> Any:
 
 @pytest.mark.parametrize("n", [3, 8, 9, 21])
 def test_spellings_of_one_product_have_the_same_bits(n: int) -> None:
-    spellings = {
+    expression_by_name = {
         "a": "M @ s",
         "b": "s @ numpy.transpose(M)",
         "c": f"(M @ numpy.outer(s, numpy.ones({n})))[:, 0]",
         "d": f"(M @ numpy.outer(s, numpy.ones({n})))[:, -1]",
     }
-    results = over_time(n, **spellings).run({"U": np.zeros((n, n))}, steps=5)
+    results = over_time(n, **expression_by_name).run({"U": np.zeros((n, n))}, steps=5)
     for name in "bcd":
         np.testing.assert_array_equal(results["a"][1:], results[name][1:], name)
 
@@ -56,13 +56,13 @@ PRODUCTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [7, 20, 150])
 def test_products_of_a_member_equal_those_of_a_single_run(n: int) -> None:
-    compiled = over_time(n, **{f"o{k}": text for k, text in enumerate(PRODUCTS)})
+    compiled = over_time(n, **{f"o{k}": expression for k, expression in enumerate(PRODUCTS)})
     inputs = {"U": np.random.default_rng(0).normal(size=(n, n))}
-    values = [0.1, 0.25, 0.5, 0.75, 1.0]
-    members = compiled.run(inputs, sweep={"A.q": values}, steps=4)
-    single_run = compiled.run(inputs, set={"A.q": values[3]}, steps=4)
+    parameter_values = [0.1, 0.25, 0.5, 0.75, 1.0]
+    member_results = compiled.run(inputs, sweep={"A.q": parameter_values}, steps=4)
+    single_run = compiled.run(inputs, set={"A.q": parameter_values[3]}, steps=4)
     for name in single_run:
-        np.testing.assert_array_equal(np.asarray(members[name])[3], single_run[name], name)
+        np.testing.assert_array_equal(np.asarray(member_results[name])[3], single_run[name], name)
 
 
 @pytest.mark.parametrize("native", ["off", "require"])

@@ -47,8 +47,8 @@ def loop_of_call(call: SameOperands) -> Program:
         if is_fixed(output.shape):
             stacks.append(sketch.record(output))
             continue
-        total = b.op("ReduceSum", b.op("Cast", output, to=11), keepdims=0)
-        stacks += [sketch.record(b.op("Shape", output)), sketch.record(total)]
+        output_sum = b.op("ReduceSum", b.op("Cast", output, to=11), keepdims=0)
+        stacks += [sketch.record(b.op("Shape", output)), sketch.record(output_sum)]
     return sketch.program(*stacks)
 
 
@@ -65,18 +65,18 @@ def assert_as_standard(call: SameOperands) -> None:
             results = Session(program, REQUIRED).run(arrays)
     except UnsupportedError:
         return
-    exact = row_of(call.op_type).reproducibility is not Reproducibility.OPEN
+    is_exact = row_of(call.op_type).reproducibility is not Reproducibility.OPEN
     for name, array in expected.items():
-        close = 0 if exact else 1e-12
-        np.testing.assert_allclose(results[name], array, close, close, strict=True)
+        tolerance = 0 if is_exact else 1e-12
+        np.testing.assert_allclose(results[name], array, tolerance, tolerance, strict=True)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.op_type}{call.arrays[0].tolist()}")
 def test_one_value_as_data_and_as_indices(call: SameOperands) -> None:
     expected = interpret(loop_of_call(call), arrays := {"x": np.stack([call.shared] * 3)})
-    standard = Session(loop_of_call(call), STANDARD).run(arrays)
+    standard_outputs = Session(loop_of_call(call), STANDARD).run(arrays)
     for name, array in expected.items():
-        np.testing.assert_array_equal(standard[name], array, strict=True)
+        np.testing.assert_array_equal(standard_outputs[name], array, strict=True)
     assert_as_standard(call)
 
 
@@ -106,8 +106,8 @@ def test_an_array_masked_by_itself_in_a_model_over_time() -> None:
         "output_ports": {"y": {"value": "numpy.size(x[x])"}},
     }
     model = {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
-    for native in ("off", "auto"):
-        results = mdf_loop.compile(model, native=native).run(steps=50_000, progress=False)
+    for native_option in ("off", "auto"):
+        results = mdf_loop.compile(model, native=native_option).run(steps=50_000, progress=False)
         np.testing.assert_array_equal(results["y"], np.tile([2, 1], 25_000))
 
 

@@ -25,198 +25,230 @@ from tests.placements import NATIVE, REQUIRED, STANDARD
 
 
 def string_dtype() -> Program:
-    s = Sketch()
-    return s.program(s.carry(s.input("string"), lambda v: s.inside.op("Identity", v)))
+    sketch = Sketch()
+    return sketch.program(
+        sketch.carry(sketch.input("string"), lambda v: sketch.inside.op("Identity", v))
+    )
 
 
 def float16_dtype() -> Program:
-    s = Sketch()
-    x = s.input("float16", (3,))
-    return s.program(s.carry(x, lambda v: s.inside.op("Neg", v)))
+    sketch = Sketch()
+    x = sketch.input("float16", (3,))
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Neg", v)))
 
 
 def changing_axes() -> Program:
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    more = s.b.constant(np.array([0]))
-    final = s.carry(x, lambda v: s.inside.op("Unsqueeze", v, more), ("m",), final=("f",))
-    return s.program(final, has_dynamic_shapes=True)
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    new_axis = sketch.b.constant(np.array([0]))
+    final_value = sketch.carry(
+        x, lambda v: sketch.inside.op("Unsqueeze", v, new_axis), ("m",), final=("f",)
+    )
+    return sketch.program(final_value, has_dynamic_shapes=True)
 
 
 def wrong_declared_shape() -> Program:
     """Declare a carried shape of 3 elements, although concatenation doubles the array."""
-    s = Sketch()
-    x = s.input("float64", (3,))
-    final = s.carry(x, lambda v: s.inside.op("Concat", v, v, axis=0), final=("m",))
-    return s.program(final, has_dynamic_shapes=True)
+    sketch = Sketch()
+    x = sketch.input("float64", (3,))
+    final_value = sketch.carry(x, lambda v: sketch.inside.op("Concat", v, v, axis=0), final=("m",))
+    return sketch.program(final_value, has_dynamic_shapes=True)
 
 
 def inner_rows() -> Program:
     """Record rows in an inner loop until a condition ends the inner loop."""
-    s = Sketch()
-    x, flag = s.input("float64", (3,)), s.input("bool", (), "flag")
-    inner = s.inside.body()
-    j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
-    row = inner.op("Add", x, inner.op("Cast", j, to=11))
-    stack = s.inside.new("float64", ("rows", 3), "rows")
-    three_iterations = s.b.constant(np.array(3))
-    ops, rows = tuple(inner.ops), (Recorded(row, stack),)
-    s.inside.append(Loop("A.g", three_iterations, flag, j, go, flag, (), rows, ops))
-    total = s.inside.op("ReduceSum", stack, s.b.constant(np.array([0])), keepdims=0)
-    return s.program(s.carry(x, lambda v: s.inside.op("Add", v, total)))
+    sketch = Sketch()
+    x, flag = sketch.input("float64", (3,)), sketch.input("bool", (), "flag")
+    inner_body = sketch.inside.body()
+    j, condition_in = inner_body.new("int64", (), "j"), inner_body.new("bool", (), "go")
+    row = inner_body.op("Add", x, inner_body.op("Cast", j, to=11))
+    stack = sketch.inside.new("float64", ("rows", 3), "rows")
+    three_iterations = sketch.b.constant(np.array(3))
+    ops, recorded_values = tuple(inner_body.ops), (Recorded(row, stack),)
+    sketch.inside.append(
+        Loop("A.g", three_iterations, flag, j, condition_in, flag, (), recorded_values, ops)
+    )
+    row_sum = sketch.inside.op("ReduceSum", stack, sketch.b.constant(np.array([0])), keepdims=0)
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Add", v, row_sum)))
 
 
 def many_axes() -> Program:
-    s = Sketch()
-    x = s.input("float64", tuple(f"n{k}" for k in range(16)))
-    return s.program(s.carry(x, lambda v: s.inside.op("Neg", v)))
+    sketch = Sketch()
+    x = sketch.input("float64", tuple(f"n{k}" for k in range(16)))
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Neg", v)))
 
 
 def unknown_rank() -> Program:
-    s = Sketch()
-    x = s.input("float64", None)
-    return s.program(s.carry(x, lambda v: s.inside.op("Neg", v)))
+    sketch = Sketch()
+    x = sketch.input("float64", None)
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Neg", v)))
 
 
 def rows_of_unknown_rank() -> Program:
-    s = Sketch()
-    row = s.scan(s.input("float64", None))
-    return s.program(s.record(s.inside.op("Neg", row)))
+    sketch = Sketch()
+    row = sketch.scan(sketch.input("float64", None))
+    return sketch.program(sketch.record(sketch.inside.op("Neg", row)))
 
 
 def two_symbolic_extents() -> Program:
-    s = Sketch()
-    x, y = s.input("float64", ("n",)), s.input("float64", ("m",), "w")
-    return s.program(*(s.carry(each, lambda v: s.inside.op("Neg", v)) for each in (x, y)))
+    sketch = Sketch()
+    x, y = sketch.input("float64", ("n",)), sketch.input("float64", ("m",), "w")
+    return sketch.program(
+        *(
+            sketch.carry(initial_value, lambda v: sketch.inside.op("Neg", v))
+            for initial_value in (x, y)
+        )
+    )
 
 
 def reduced() -> Program:
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    return s.program(
-        s.carry(x, lambda v: s.inside.op("Sub", v, s.inside.op("ReduceSum", v, keepdims=0)))
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    return sketch.program(
+        sketch.carry(
+            x, lambda v: sketch.inside.op("Sub", v, sketch.inside.op("ReduceSum", v, keepdims=0))
+        )
     )
 
 
 def expanded() -> Program:
     """Expand a number to a shape that is an input of the program."""
-    s = Sketch()
-    x, shape = s.input(), s.input("int64", (1,), "shape")
-    number = s.inside.op("Cast", s.i, to=11)
-    return s.program(s.record(s.inside.op("Expand", s.inside.op("Add", x, number), shape)))
+    sketch = Sketch()
+    x, shape = sketch.input(), sketch.input("int64", (1,), "shape")
+    number = sketch.inside.op("Cast", sketch.i, to=11)
+    return sketch.program(
+        sketch.record(sketch.inside.op("Expand", sketch.inside.op("Add", x, number), shape))
+    )
 
 
 def renamed_extent_inside() -> Program:
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    return s.program(s.carry(x, lambda v: s.inside.op("Add", v, v), ("m",)))
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Add", v, v), ("m",)))
 
 
 def renamed_extent_outside() -> Program:
-    s = Sketch()
-    x = s.input("float64", ("n",))
-    return s.program(s.carry(x, lambda v: s.inside.op("Add", v, v), final=("m",)))
+    sketch = Sketch()
+    x = sketch.input("float64", ("n",))
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Add", v, v), final=("m",)))
 
 
 def renamed_extent_of_rows() -> Program:
-    s = Sketch()
-    row = s.scan(s.input("float64", (5, "n"), "rows"), ("m",))
-    return s.program(s.record(s.inside.op("Neg", row)))
+    sketch = Sketch()
+    row = sketch.scan(sketch.input("float64", (5, "n"), "rows"), ("m",))
+    return sketch.program(sketch.record(sketch.inside.op("Neg", row)))
 
 
 def rows_of_fixed_and_symbolic_extent() -> Program:
     """Declare rows of 4 elements, although the scanned array has the symbolic extent `n`."""
-    s = Sketch()
-    row = s.scan(s.input("float64", (5, "n"), "rows"), (4,))
-    return s.program(s.record(s.inside.op("Neg", row)))
+    sketch = Sketch()
+    row = sketch.scan(sketch.input("float64", (5, "n"), "rows"), (4,))
+    return sketch.program(sketch.record(sketch.inside.op("Neg", row)))
 
 
 def wrong_declared_rows() -> Program:
     """Declare recorded rows of 3 elements, although an inner loop makes the rows shorter."""
-    s = Sketch()
-    x, two = s.input("float64", (3,)), s.b.constant(np.array(2))
-    inner = s.inside.body()
-    j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
-    enter = inner.new("float64", (3,), "row")
-    zero, one = s.b.constant(np.array([0])), s.b.constant(np.array([1]))
-    end = inner.op("Reshape", inner.op("Sub", two, j), one)
-    leave = inner.op("Slice", enter, zero, end, zero)
-    final, stack = s.inside.new("float64", ("f",), "f"), s.inside.new("float64", (2, 3), "rows")
-    carried, rows = (Carried(x, enter, leave, final),), (Recorded(enter, stack),)
-    inside = Loop(
-        "A.g", two, None, j, go, None, carried, rows, tuple(inner.ops), has_dynamic_shapes=True
+    sketch = Sketch()
+    x, two = sketch.input("float64", (3,)), sketch.b.constant(np.array(2))
+    inner_body = sketch.inside.body()
+    j, condition_in = inner_body.new("int64", (), "j"), inner_body.new("bool", (), "go")
+    enter_value = inner_body.new("float64", (3,), "row")
+    zero, one = sketch.b.constant(np.array([0])), sketch.b.constant(np.array([1]))
+    end = inner_body.op("Reshape", inner_body.op("Sub", two, j), one)
+    leave_value = inner_body.op("Slice", enter_value, zero, end, zero)
+    final_value, stack = (
+        sketch.inside.new("float64", ("f",), "f"),
+        sketch.inside.new("float64", (2, 3), "rows"),
     )
-    s.inside.append(inside)
-    return s.program(s.record(s.inside.op("Neg", stack)))
+    carried_values, recorded_values = (
+        (Carried(x, enter_value, leave_value, final_value),),
+        (Recorded(enter_value, stack),),
+    )
+    inner_loop = Loop(
+        "A.g",
+        two,
+        None,
+        j,
+        condition_in,
+        None,
+        carried_values,
+        recorded_values,
+        tuple(inner_body.ops),
+        has_dynamic_shapes=True,
+    )
+    sketch.inside.append(inner_loop)
+    return sketch.program(sketch.record(sketch.inside.op("Neg", stack)))
 
 
 def large_product() -> Program:
     """Use a `Gemm` that decomposes to a large matrix product."""
-    s = Sketch()
-    x, weights = s.input("float64", (1, 2000)), s.input("float64", (2000, 1000), "w")
-    return s.program(s.record(s.inside.op("Gemm", s.varied(x), weights)))
+    sketch = Sketch()
+    x, weights = sketch.input("float64", (1, 2000)), sketch.input("float64", (2000, 1000), "w")
+    return sketch.program(sketch.record(sketch.inside.op("Gemm", sketch.varied(x), weights)))
 
 
 def operator_without_machine_code() -> Program:
-    s = Sketch()
-    x = s.input("float64", (2, 3, 3))
-    two = s.b.constant(np.array([2]))
-    values, _ = s.inside.multi("TopK", s.varied(x), two, n_outputs=2)
-    return s.program(s.record(values))
+    sketch = Sketch()
+    x = sketch.input("float64", (2, 3, 3))
+    two = sketch.b.constant(np.array([2]))
+    values, _ = sketch.inside.multi("TopK", sketch.varied(x), two, n_outputs=2)
+    return sketch.program(sketch.record(values))
 
 
 def unknown_inner_extent() -> Program:
     """Multiply matrices whose inner extent is unknown."""
-    s = Sketch()
-    x, y = s.input("float64", (3, "n")), s.input("float64", ("n", 2), "w")
-    return s.program(s.record(s.inside.op("MatMul", s.varied(x), y)))
+    sketch = Sketch()
+    x, y = sketch.input("float64", (3, "n")), sketch.input("float64", ("n", 2), "w")
+    return sketch.program(sketch.record(sketch.inside.op("MatMul", sketch.varied(x), y)))
 
 
 def possibly_broadcast() -> Program:
     """Multiply arrays of two symbolic extents, which may be equal or need broadcasting."""
-    s = Sketch()
-    x, y = s.input("float64", ("n",)), s.input("float64", ("m",), "w")
-    return s.program(s.record(s.inside.op("Mul", s.varied(x), y), "rows"))
+    sketch = Sketch()
+    x, y = sketch.input("float64", ("n",)), sketch.input("float64", ("m",), "w")
+    return sketch.program(sketch.record(sketch.inside.op("Mul", sketch.varied(x), y), "rows"))
 
 
 def steps_of_a_slice() -> Program:
-    s = Sketch()
-    x, step = s.input("float64", ("n",)), s.input("int64", (1,), "step")
-    zero, all_of_it = (s.b.constant(np.array([number])) for number in (0, 2**62))
-    return s.program(s.record(s.inside.op("Slice", s.varied(x), zero, all_of_it, zero, step)))
+    sketch = Sketch()
+    x, step = sketch.input("float64", ("n",)), sketch.input("int64", (1,), "step")
+    zero, slice_end = (sketch.b.constant(np.array([number])) for number in (0, 2**62))
+    return sketch.program(
+        sketch.record(sketch.inside.op("Slice", sketch.varied(x), zero, slice_end, zero, step))
+    )
 
 
 def separate_reduced_axes() -> Program:
-    s = Sketch()
-    x, axes = s.input("float64", ("n", 3, 2)), s.b.constant(np.array([0, 2]))
-    return s.program(s.record(s.inside.op("ReduceSum", s.varied(x), axes)))
+    sketch = Sketch()
+    x, axes = sketch.input("float64", ("n", 3, 2)), sketch.b.constant(np.array([0, 2]))
+    return sketch.program(sketch.record(sketch.inside.op("ReduceSum", sketch.varied(x), axes)))
 
 
 def bounds_are_arrays() -> Program:
     """Use an array as a bound of `Clip`, which the runtime refuses at run time."""
-    s = Sketch()
-    x, low = s.input("float64", (3,)), s.input("float64", (3,), "low")
-    return s.program(s.carry(x, lambda v: s.inside.op("Clip", v, low)))
+    sketch = Sketch()
+    x, lower_bounds = sketch.input("float64", (3,)), sketch.input("float64", (3,), "low")
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("Clip", v, lower_bounds)))
 
 
 def too_many_slopes() -> Program:
-    s = Sketch()
-    x, slopes = s.input("float32", ()), s.input("float32", (3,), "slopes")
-    return s.program(s.carry(x, lambda v: s.inside.op("PRelu", v, slopes)))
+    sketch = Sketch()
+    x, slopes = sketch.input("float32", ()), sketch.input("float32", (3,), "slopes")
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("PRelu", v, slopes)))
 
 
 def slopes_of_higher_rank() -> Program:
-    s = Sketch()
-    x, slopes = s.input("float32", (3,)), s.input("float32", (2, 3), "slopes")
-    return s.program(s.carry(x, lambda v: s.inside.op("PRelu", v, slopes)))
+    sketch = Sketch()
+    x, slopes = sketch.input("float32", (3,)), sketch.input("float32", (2, 3), "slopes")
+    return sketch.program(sketch.carry(x, lambda v: sketch.inside.op("PRelu", v, slopes)))
 
 
 def branches_of_different_shapes() -> Program:
-    s = Sketch()
-    x, y = s.input("float64", (3,)), s.input("float64", (2,), "w")
-    flag, z = s.input("bool", (), "flag"), s.inside.new("float64", None, "z")
-    s.inside.append(If("if", flag, Branch((), (x,)), Branch((), (y,)), (z,)))
-    return s.program(s.record(z))
+    sketch = Sketch()
+    x, y = sketch.input("float64", (3,)), sketch.input("float64", (2,), "w")
+    flag, z = sketch.input("bool", (), "flag"), sketch.inside.new("float64", None, "z")
+    sketch.inside.append(If("if", flag, Branch((), (x,)), Branch((), (y,)), (z,)))
+    return sketch.program(sketch.record(z))
 
 
 REASONS = {
@@ -257,22 +289,33 @@ def test_the_reason_of_a_standard_loop(
 
 def test_constants_in_the_body_are_supported() -> None:
     """Run a loop with a constant inside of the body, where no pass would put it."""
-    s = Sketch()
-    x = s.input("float64", (3,))
-    inside = Value("inside", "float64", (3,))
-    s.inside.ops.append(Constant(inside, np.array([1.0, 2.0, 4.0])))
-    prepared = s.program(s.carry(x, lambda v: s.inside.op("Add", v, inside)))
-    plain = Program("p", prepared.inputs, tuple(s.b.ops), prepared.outputs)
+    sketch = Sketch()
+    x = sketch.input("float64", (3,))
+    body_constant = Value("inside", "float64", (3,))
+    sketch.inside.ops.append(Constant(body_constant, np.array([1.0, 2.0, 4.0])))
+    prepared_program = sketch.program(
+        sketch.carry(x, lambda v: sketch.inside.op("Add", v, body_constant))
+    )
+    plain_program = Program(
+        "p", prepared_program.inputs, tuple(sketch.b.ops), prepared_program.outputs
+    )
     inputs = {"x": np.array([0.5, -1.0, 3.0])}
-    y = Session(plain, REQUIRED).run(inputs)["y0"]
-    np.testing.assert_array_equal(y, Session(plain, STANDARD).run(inputs)["y0"], strict=True)
+    y = Session(plain_program, REQUIRED).run(inputs)["y0"]
+    np.testing.assert_array_equal(
+        y, Session(plain_program, STANDARD).run(inputs)["y0"], strict=True
+    )
 
 
 def many_symbolic_extents() -> Program:
     """Use more symbolic extents than an array may have axes."""
-    s = Sketch()
-    arrays = [s.input("float64", (f"n{k}", f"m{k}"), f"x{k}") for k in range(20)]
-    return s.program(*(s.carry(each, lambda v: s.inside.op("Neg", v)) for each in arrays))
+    sketch = Sketch()
+    arrays = [sketch.input("float64", (f"n{k}", f"m{k}"), f"x{k}") for k in range(20)]
+    return sketch.program(
+        *(
+            sketch.carry(initial_value, lambda v: sketch.inside.op("Neg", v))
+            for initial_value in arrays
+        )
+    )
 
 
 INPUTS = {
@@ -298,9 +341,14 @@ INPUTS = {
 def test_symbolic_extents_are_supported(make: Callable[[], Program]) -> None:
     """Check that loops with several or renamed symbolic extents are native."""
     program = make()
-    feeds = {e.value.name: INPUTS[e.value.name] for e in program.inputs}
+    feeds = {
+        program_input.value.name: INPUTS[program_input.value.name]
+        for program_input in program.inputs
+    }
     if make is expanded:
         feeds["x"] = np.array(0.5)
-    outputs, expected = (Session(program, where).run(feeds) for where in (REQUIRED, STANDARD))
+    outputs, expected = (
+        Session(program, placement).run(feeds) for placement in (REQUIRED, STANDARD)
+    )
     for name, array in expected.items():
         np.testing.assert_allclose(outputs[name], array, rtol=1e-14, strict=True)

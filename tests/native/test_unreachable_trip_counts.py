@@ -32,7 +32,7 @@ def test_a_time_limit_ends_the_loop_with_the_rows_so_far(
     compiled = mdf_loop.compile(halving(8.0), device="cpu", native=native)
     results = compiled.run({"m": trip}, time_limit=0.2, progress=False)
     assert results.stopped_by is StopReason.TIME_LIMIT
-    (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 1)
+    (rows,) = (output for output in map(results.__getitem__, results) if np.ndim(output) == 1)
     assert len(rows) == results.loops["A.loop"].iterations
     np.testing.assert_array_equal(rows[:3], [16.0, 10.0, 7.0][: len(rows)])
     assert capfd.readouterr().err == ""
@@ -45,7 +45,7 @@ def test_a_time_limit_ends_a_loop_with_rows_of_unknown_size() -> None:
     inputs = {"m": 2**62, "x": np.full(1000, 8.0)}
     results = compiled.run(inputs, time_limit=0.2, progress=False)
     assert results.stopped_by is StopReason.TIME_LIMIT
-    (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 2)
+    (rows,) = (output for output in map(results.__getitem__, results) if np.ndim(output) == 2)
     assert len(rows) == results.loops["A.loop"].iterations
     np.testing.assert_array_equal(rows[:3, 7], [16.0, 10.0, 7.0][: len(rows)])
 
@@ -61,8 +61,8 @@ def test_a_required_loop_is_refused_before_the_first_step(state: bool) -> None:
     source = {"g": {"nodes": {"A": node}}}
     first_part: dict[str, Any] = {}
     if state:
-        standard = mdf_loop.compile(source, device="cpu", native="off")
-        first_part = {"state": standard.run(steps=2).state}
+        standard_model = mdf_loop.compile(source, device="cpu", native="off")
+        first_part = {"state": standard_model.run(steps=2).state}
     compiled = mdf_loop.compile(source, device="cpu", native="require")
     steps: list[Any] = []
     with pytest.raises(UnsupportedError) as error:

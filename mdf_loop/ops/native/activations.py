@@ -35,16 +35,16 @@ def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
     Raises:
         NotNative: A bound is an array, which the runtime refuses.
     """
-    operands, registers = (*op.inputs[1:], None, None)[:2], iter(bounds)
-    if any(operand is not None and not is_single(operand) for operand in operands):
+    bound_operands, bound_registers = (*op.inputs[1:], None, None)[:2], iter(bounds)
+    if any(operand is not None and not is_single(operand) for operand in bound_operands):
         raise NotNative("it has onnx::Clip with bounds that are arrays")
     dtype = first_dtype(op)
-    limits = np.finfo(dtype) if is_float(dtype) else np.iinfo(dtype)
-    low, high = (
-        code.constant(limit, dtype) if operand is None else next(registers)
-        for operand, limit in zip(operands, (limits.min, limits.max), strict=True)
+    dtype_limits = np.finfo(dtype) if is_float(dtype) else np.iinfo(dtype)
+    lower_bound, upper_bound = (
+        code.constant(limit, dtype) if operand is None else next(bound_registers)
+        for operand, limit in zip(bound_operands, (dtype_limits.min, dtype_limits.max), strict=True)
     )
-    return _clamp(code, dtype, x, low, high)
+    return _clamp(code, dtype, x, lower_bound, upper_bound)
 
 
 def relu(code: Code, op: Op, x: str) -> str:
@@ -61,31 +61,31 @@ def leaky_relu(code: Code, op: Op, x: str) -> str:
 def prelu(code: Code, op: Op, x: str, slope: str) -> str:
     """Write `slope * x if x < 0 else x`."""
     dtype = first_dtype(op)
-    below = code.less(dtype, x, code.constant(0, dtype))
-    return code.select(below, dtype, code.binary("fmul", dtype, slope, x), x)
+    is_negative = code.less(dtype, x, code.constant(0, dtype))
+    return code.select(is_negative, dtype, code.binary("fmul", dtype, slope, x), x)
 
 
 def thresholded_relu(code: Code, op: Op, x: str) -> str:
     """Write `x if x > alpha else 0`."""
     dtype = first_dtype(op)
-    above = code.less(dtype, _attribute_constant(code, op, "alpha"), x)
-    return code.select(above, dtype, x, code.constant(0, dtype))
+    is_above_threshold = code.less(dtype, _attribute_constant(code, op, "alpha"), x)
+    return code.select(is_above_threshold, dtype, x, code.constant(0, dtype))
 
 
 def hard_sigmoid(code: Code, op: Op, x: str) -> str:
     """Write `max(0, min(1, alpha * x + beta))`."""
     dtype = first_dtype(op)
-    linear = code.binary("fmul", dtype, _attribute_constant(code, op, "alpha"), x)
-    linear = code.binary("fadd", dtype, linear, _attribute_constant(code, op, "beta"))
-    return _clamp(code, dtype, linear, code.constant(0, dtype), code.constant(1, dtype))
+    linear_term = code.binary("fmul", dtype, _attribute_constant(code, op, "alpha"), x)
+    linear_term = code.binary("fadd", dtype, linear_term, _attribute_constant(code, op, "beta"))
+    return _clamp(code, dtype, linear_term, code.constant(0, dtype), code.constant(1, dtype))
 
 
 def hard_swish(code: Code, op: Op, x: str) -> str:
     """Write `x * max(0, min(1, x / 6 + 1/2))`."""
     dtype = first_dtype(op)
-    linear = code.binary("fmul", dtype, code.constant(1 / 6, dtype), x)
-    linear = code.binary("fadd", dtype, linear, code.constant(0.5, dtype))
-    factor = _clamp(code, dtype, linear, code.constant(0, dtype), code.constant(1, dtype))
+    linear_term = code.binary("fmul", dtype, code.constant(1 / 6, dtype), x)
+    linear_term = code.binary("fadd", dtype, linear_term, code.constant(0.5, dtype))
+    factor = _clamp(code, dtype, linear_term, code.constant(0, dtype), code.constant(1, dtype))
     return code.binary("fmul", dtype, x, factor)
 
 
@@ -101,16 +101,16 @@ def shrink(code: Code, op: Op, x: str) -> str:
     dtype = first_dtype(op)
     compute_dtype = dtype if is_float(dtype) else "float32"
     x = convert(code, dtype, x, compute_dtype)
-    bias, limit = code.constant(_attribute(op, "bias"), compute_dtype), _attribute(op, "lambd")
-    below = code.less(compute_dtype, x, code.constant(-limit, compute_dtype))
-    above = code.less(compute_dtype, code.constant(limit, compute_dtype), x)
-    otherwise = code.select(
-        above,
+    bias, threshold = code.constant(_attribute(op, "bias"), compute_dtype), _attribute(op, "lambd")
+    is_below = code.less(compute_dtype, x, code.constant(-threshold, compute_dtype))
+    is_above = code.less(compute_dtype, code.constant(threshold, compute_dtype), x)
+    else_register = code.select(
+        is_above,
         compute_dtype,
         code.binary("fsub", compute_dtype, x, bias),
         code.constant(0, compute_dtype),
     )
-    selected = code.select(
-        below, compute_dtype, code.binary("fadd", compute_dtype, x, bias), otherwise
+    shrunk_x = code.select(
+        is_below, compute_dtype, code.binary("fadd", compute_dtype, x, bias), else_register
     )
-    return convert(code, compute_dtype, selected, dtype)
+    return convert(code, compute_dtype, shrunk_x, dtype)

@@ -46,8 +46,8 @@ def comparison(word: str) -> OpWriter:
 
     def write(code: Code, op: Op, a: str, b: str) -> str:
         dtype = first_dtype(op)
-        signs = "" if word == "eq" else "s" if is_signed(dtype) else "u"
-        return code.compare(f"o{word}" if is_float(dtype) else f"{signs}{word}", dtype, a, b)
+        sign_prefix = "" if word == "eq" else "s" if is_signed(dtype) else "u"
+        return code.compare(f"o{word}" if is_float(dtype) else f"{sign_prefix}{word}", dtype, a, b)
 
     return write
 
@@ -75,8 +75,8 @@ def sign(code: Code, op: Op, x: str) -> str:
     dtype = first_dtype(op)
     zero = code.constant(0, dtype)
     is_positive, is_negative = code.less(dtype, zero, x), code.less(dtype, x, zero)
-    positive = code.select(is_positive, dtype, code.constant(1, dtype), zero)
-    signum = code.select(is_negative, dtype, code.constant(-1, dtype), positive)
+    one_or_zero = code.select(is_positive, dtype, code.constant(1, dtype), zero)
+    signum = code.select(is_negative, dtype, code.constant(-1, dtype), one_or_zero)
     if not is_float(dtype):
         return signum
     return code.select(code.compare("uno", dtype, x, x), dtype, x, signum)
@@ -93,8 +93,8 @@ def add_all(code: Code, op: Op, *registers: str) -> str:
 def average(code: Code, op: Op, *registers: str) -> str:
     """Write the mean of the operands."""
     dtype = first_dtype(op)
-    count = code.constant(len(registers), dtype)
-    return code.binary("fdiv", dtype, add_all(code, op, *registers), count)
+    operand_count = code.constant(len(registers), dtype)
+    return code.binary("fdiv", dtype, add_all(code, op, *registers), operand_count)
 
 
 def reciprocal(code: Code, op: Op, x: str) -> str:
@@ -128,12 +128,14 @@ def bitwise(word: str) -> OpWriter:
 def shift(code: Code, op: Op, x: str, places: str) -> str:
     """Write `x << places` or `x >> places`, or 0 if `places` is at least the number of bits."""
     dtype = first_dtype(op)
-    bits = 8 * ITEM_BYTES[dtype]
-    max_shift = code.constant(bits - 1, dtype)
+    bit_count = 8 * ITEM_BYTES[dtype]
+    max_shift = code.constant(bit_count - 1, dtype)
     is_too_far = code.less(dtype, max_shift, places)
     instruction = "shl" if op.attributes["direction"] == "LEFT" else "lshr"
-    in_range = code.binary(instruction, dtype, x, code.select(is_too_far, dtype, max_shift, places))
-    return code.select(is_too_far, dtype, code.constant(0, dtype), in_range)
+    shifted_x = code.binary(
+        instruction, dtype, x, code.select(is_too_far, dtype, max_shift, places)
+    )
+    return code.select(is_too_far, dtype, code.constant(0, dtype), shifted_x)
 
 
 def complement(code: Code, op: Op, x: str) -> str:
@@ -154,10 +156,12 @@ def is_nan(code: Code, op: Op, x: str) -> str:
 def is_infinite(code: Code, op: Op, x: str) -> str:
     """Write the test that x is an infinity of a sign that the attributes select."""
     is_detected = code.constant(False, "bool")
-    for name, end in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
-        if onnx_schema.attribute(op.op_type, op.attributes, name):
-            is_end = code.compare("oeq", first_dtype(op), x, code.constant(end, first_dtype(op)))
-            is_detected = code.binary("or", "bool", is_detected, is_end)
+    for attribute_name, infinity in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
+        if onnx_schema.attribute(op.op_type, op.attributes, attribute_name):
+            equals_infinity = code.compare(
+                "oeq", first_dtype(op), x, code.constant(infinity, first_dtype(op))
+            )
+            is_detected = code.binary("or", "bool", is_detected, equals_infinity)
     return is_detected
 
 
@@ -168,10 +172,12 @@ def extreme(word: str) -> OpWriter:
     """Return a writer of the largest (`gt`) or smallest (`lt`) operand, nan if one operand is nan."""
 
     def write(code: Code, op: Op, *registers: str) -> str:
-        current, *other_registers = registers
+        extreme_register, *other_registers = registers
         for register in other_registers:
-            current = extreme_of_two(code, first_dtype(op), word, current, register)
-        return current
+            extreme_register = extreme_of_two(
+                code, first_dtype(op), word, extreme_register, register
+            )
+        return extreme_register
 
     return write
 
@@ -238,8 +244,8 @@ def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
     zero = code.constant(0, dtype)
     is_nonzero = code.compare("ne", dtype, remainder, zero)
     signs_differ = code.less(dtype, code.binary("xor", dtype, remainder, b), zero)
-    is_wrong = code.binary("and", "bool", is_nonzero, signs_differ)
-    return code.select(is_wrong, dtype, code.binary("add", dtype, remainder, b), remainder)
+    has_wrong_sign = code.binary("and", "bool", is_nonzero, signs_differ)
+    return code.select(has_wrong_sign, dtype, code.binary("add", dtype, remainder, b), remainder)
 
 
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:

@@ -1,6 +1,6 @@
 """Writer of LLVM code for several lanes at once.
 
-    code = Code(width=8)
+    code = Code(lane_count=8)
     y = code.put(f"fadd {code.type('float64')} {a}, {b}")      # %v1 = fadd <8 x double> %a, %b
 
 A register holds one number for each lane. LLVM does not reassociate operations or fuse products with sums, so
@@ -60,12 +60,12 @@ class Cell(Struct, frozen=True):
     Attributes:
         registers: One register for a scalar. For a loop with lanes, one register for each vector of a block.
             For a small array of integers, one register for each element.
-        single: True for a scalar.
+        is_scalar: True for a scalar.
         pointer: Register of the pointer to an array in memory, or empty.
     """
 
     registers: tuple[str, ...] = ()
-    single: bool = False
+    is_scalar: bool = False
     pointer: str = ""
 
 
@@ -83,34 +83,34 @@ class Failure(Struct, frozen=True):
         message: Error message, with placeholders for numbers.
         where: Location in the model.
         hint: Remedy.
-        raises: Class of the error.
+        error_class: Class of the error.
     """
 
     message: str
     where: str
     hint: str = ""
-    raises: type[LoopError] = RunError
+    error_class: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
-        """Return the error, with these numbers in place of the number placeholders of its sentence."""
-        sentence = self.message
+        """Return the error, with these numbers in place of the number placeholders of its message."""
+        message = self.message
         for number in numbers:
-            sentence = sentence.replace(NUMBER_PLACEHOLDER, str(number), 1)
-        return self.raises(sentence, self.where, self.hint)
+            message = message.replace(NUMBER_PLACEHOLDER, str(number), 1)
+        return self.error_class(message, self.where, self.hint)
 
 
 class Arrays(Protocol):
     """Interface of a writer of code for arrays in memory.
 
     Attributes:
-        text: Text of the function.
-        scalar: Writer of scalar instructions.
-        vector: Writer of vector instructions.
+        function_text: Text of the function.
+        scalar_code: Writer of scalar instructions.
+        vector_code: Writer of vector instructions.
     """
 
-    text: Text
-    scalar: Code
-    vector: Code
+    function_text: Text
+    scalar_code: Code
+    vector_code: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
         """Return the extents of an array, which must be known before the loop runs."""
@@ -151,16 +151,16 @@ class Arrays(Protocol):
     def offset_pointer(self, pointer: str, number: Extent) -> str:
         """Write the address computation `pointer + number`, in bytes."""
 
-    def element_address(self, dtype: str, pointer: str, place: str) -> str:
-        """Write the address computation for the array element at index `place`."""
+    def element_address(self, dtype: str, pointer: str, index: str) -> str:
+        """Write the address computation for the array element at index `index`."""
 
     def multiply(self, number: str, factor: Extent) -> str:
         """Write the product of two numbers of elements or bytes."""
 
-    def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
+    def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
         """Write a load of consecutive array elements, one for each lane of `code`."""
 
-    def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
+    def store(self, code: Code, dtype: str, register: str, pointer: str, index: str = "0") -> None:
         """Write a store of one element for each lane of `code` to consecutive array elements."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
@@ -185,40 +185,40 @@ class Text(Struct):
 
     Attributes:
         lines: Instructions.
-        frame: Allocations of local memory.
-        declared: Declarations and definitions that the function uses, by name.
+        frame_lines: Allocations of local memory.
+        declarations: Declarations and definitions that the function uses, by name.
         failures: Possible failures.
-        count: Number of generated names.
+        name_count: Number of generated names.
     """
 
     lines: list[str] = field(default_factory=list)
-    frame: list[str] = field(default_factory=list)
-    declared: dict[str, str] = field(default_factory=dict)
+    frame_lines: list[str] = field(default_factory=list)
+    declarations: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    count: int = 0
+    name_count: int = 0
 
     def name(self, stem: str) -> str:
         """Return an unused LLVM name that begins with `stem`."""
-        self.count += 1
-        return f"{stem}{self.count}"
+        self.name_count += 1
+        return f"{stem}{self.name_count}"
 
 
 class Code(Struct, frozen=True):
-    """Writer of instructions for `width` lanes at once.
+    """Writer of instructions for `lane_count` lanes at once.
 
     Attributes:
-        text: Text of the function.
-        width: Number of lanes.
-        vectorized: True if transcendental functions are computed by own vectorized code, with the same bits at
+        function_text: Text of the function.
+        lane_count: Number of lanes.
+        has_vector_functions: True if transcendental functions are computed by own vectorized code, with the same bits at
             every width. False if they are computed by the system's library, as in ONNX Runtime.
-        quick_divider: True if division instructions are faster than products with corrections. The
+        has_quick_divider: True if division instructions are faster than products with corrections. The
             quotients have the same bits in both cases.
     """
 
-    text: Text = field(default_factory=Text)
-    width: int = 1
-    vectorized: bool = False
-    quick_divider: bool = False
+    function_text: Text = field(default_factory=Text)
+    lane_count: int = 1
+    has_vector_functions: bool = False
+    has_quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
         """Return the LLVM type of a register with one number for each lane."""
@@ -229,47 +229,52 @@ class Code(Struct, frozen=True):
         return self._vector_type(MEMORY_TYPES[dtype])
 
     def _vector_type(self, scalar: str) -> str:
-        return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
+        return scalar if self.lane_count == 1 else f"<{self.lane_count} x {scalar}>"
 
     def emit(self, instruction: str) -> str:
         """Append an instruction, and return the register of its output."""
-        register = self.text.name("%v")
-        self.text.lines.append(f"  {register} = {instruction}")
+        register = self.function_text.name("%v")
+        self.function_text.lines.append(f"  {register} = {instruction}")
         return register
 
     def line(self, instruction: str) -> None:
         """Append an instruction without an output."""
-        self.text.lines.append(f"  {instruction}")
+        self.function_text.lines.append(f"  {instruction}")
 
-    def allocate_local(self, kind: str) -> str:
+    def allocate_local(self, llvm_type: str) -> str:
         """Allocate local memory (`alloca`), which LLVM turns into a register, and return its address."""
-        register = self.text.name("%place")
-        self.text.frame.append(f"  {register} = alloca {kind}, align 64")
-        return register
+        pointer = self.function_text.name("%place")
+        self.function_text.frame_lines.append(f"  {pointer} = alloca {llvm_type}, align 64")
+        return pointer
 
     def label(self, name: str) -> None:
         """Append a label, which begins an LLVM basic block."""
-        self.text.lines.append(f"{name}:")
+        self.function_text.lines.append(f"{name}:")
 
     def branch(
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
     ) -> None:
         """Write a conditional branch to one of two blocks of code."""
-        labels = [self.text.name(stem) for stem in ("then", "otherwise", "chosen")]
+        labels = [self.function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
         self.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
-        for label, write in zip(labels, (then, otherwise), strict=False):
+        for label, write_branch in zip(labels, (then, otherwise), strict=False):
             self.label(label)
-            write()
+            write_branch()
             self.line(f"br label %{labels[2]}")
         self.label(labels[2])
 
     def any(self, truth: str) -> str:
         """Write the test that a condition is true in at least one lane."""
-        if self.width == 1:
+        if self.lane_count == 1:
             return truth
-        kind, name = self.type("bool"), f"llvm.vector.reduce.or.v{self.width}i1"
-        self.text.declared[name] = f"declare i1 @{name}({kind})"
-        return self.emit(f"call i1 @{name}({kind} {truth})")
+        vector_type, function_name = (
+            self.type("bool"),
+            f"llvm.vector.reduce.or.v{self.lane_count}i1",
+        )
+        self.function_text.declarations[function_name] = (
+            f"declare i1 @{function_name}({vector_type})"
+        )
+        return self.emit(f"call i1 @{function_name}({vector_type} {truth})")
 
     def fail_if(self, truth: str, failure: Failure, numbers: Sequence[Extent] = ()) -> None:
         """Write an early return with a failure if a condition is true in any lane.
@@ -279,21 +284,24 @@ class Code(Struct, frozen=True):
             failure: The failure.
             numbers: Numbers in the error message.
         """
-        if failure not in self.text.failures:
-            self.text.failures.append(failure)
-        wrong, right = self.text.name("wrong"), self.text.name("right")
-        self.line(f"br i1 {self.any(truth)}, label %{wrong}, label %{right}")
-        self.label(wrong)
-        numbered = (
+        if failure not in self.function_text.failures:
+            self.function_text.failures.append(failure)
+        failure_label, success_label = (
+            self.function_text.name("wrong"),
+            self.function_text.name("right"),
+        )
+        self.line(f"br i1 {self.any(truth)}, label %{failure_label}, label %{success_label}")
+        self.label(failure_label)
+        positioned_numbers = (
             [*enumerate(numbers, NUMBERS_POSITION), (NUMBER_COUNT_POSITION, len(numbers))]
             if numbers
             else []
         )
-        for place, number in numbered:
-            at = self.emit(f"getelementptr i64, ptr %call, i64 {place}")
-            self.line(f"store i64 {number}, ptr {at}")
-        self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
-        self.label(right)
+        for position, number in positioned_numbers:
+            number_pointer = self.emit(f"getelementptr i64, ptr %call, i64 {position}")
+            self.line(f"store i64 {number}, ptr {number_pointer}")
+        self.line(f"ret i64 -{1 + self.function_text.failures.index(failure)}")
+        self.label(success_label)
 
     # --- constants ----------------------------------------------------------------------------
 
@@ -303,26 +311,28 @@ class Code(Struct, frozen=True):
 
     def constant_value(self, register: str) -> float | None:
         """Return the value of a float constant that is equal in all lanes, or None for other registers."""
-        scalar = register.rstrip(">").split()[-1]
-        if not scalar.startswith("0x"):
+        scalar_literal = register.rstrip(">").split()[-1]
+        if not scalar_literal.startswith("0x"):
             return None
-        wide: float = struct.unpack("<d", struct.pack("<Q", int(scalar, 16)))[0]
-        return wide
+        constant: float = struct.unpack("<d", struct.pack("<Q", int(scalar_literal, 16)))[0]
+        return constant
 
     def splat(self, scalar: str, kind: str) -> str:
         """Return a scalar literal, repeated for all lanes."""
-        if self.width == 1:
+        if self.lane_count == 1:
             return scalar
-        return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
+        return f"<{', '.join([f'{kind} {scalar}'] * self.lane_count)}>"
 
     def broadcast(self, register: str, dtype: str) -> str:
         """Write the broadcast of a scalar to all lanes. A constant scalar becomes a constant vector."""
-        kind, wide = REGISTER_TYPES[dtype], self.type(dtype)
-        if self.width == 1 or not register.startswith("%"):
-            return self.splat(register, kind)
-        first = self.emit(f"insertelement {wide} poison, {kind} {register}, i32 0")
+        scalar_type, vector_type = REGISTER_TYPES[dtype], self.type(dtype)
+        if self.lane_count == 1 or not register.startswith("%"):
+            return self.splat(register, scalar_type)
+        one_lane_vector = self.emit(
+            f"insertelement {vector_type} poison, {scalar_type} {register}, i32 0"
+        )
         return self.emit(
-            f"shufflevector {wide} {first}, {wide} poison, <{self.width} x i32> zeroinitializer"
+            f"shufflevector {vector_type} {one_lane_vector}, {vector_type} poison, <{self.lane_count} x i32> zeroinitializer"
         )
 
     # --- instructions -------------------------------------------------------------------------
@@ -333,13 +343,13 @@ class Code(Struct, frozen=True):
 
     def compare(self, word: str, dtype: str, a: str, b: str) -> str:
         """Write a comparison in each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of other numbers."""
-        kind = "fcmp" if is_float(dtype) else "icmp"
-        return self.emit(f"{kind} {word} {self.type(dtype)} {a}, {b}")
+        instruction = "fcmp" if is_float(dtype) else "icmp"
+        return self.emit(f"{instruction} {word} {self.type(dtype)} {a}, {b}")
 
     def less(self, dtype: str, a: str, b: str) -> str:
         """Write `a < b`, which is false for nan."""
-        sign = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
-        return self.compare(f"{sign}lt", dtype, a, b)
+        prefix = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
+        return self.compare(f"{prefix}lt", dtype, a, b)
 
     def equal(self, dtype: str, a: str, b: str) -> str:
         """Write `a == b`, which is false for nan."""
@@ -347,8 +357,8 @@ class Code(Struct, frozen=True):
 
     def select(self, truth: str, dtype: str, a: str, b: str) -> str:
         """Write a selection in each lane: `a` if the condition is true, else `b`."""
-        kind = self.type(dtype)
-        return self.emit(f"select {self.type('bool')} {truth}, {kind} {a}, {kind} {b}")
+        llvm_type = self.type(dtype)
+        return self.emit(f"select {self.type('bool')} {truth}, {llvm_type} {a}, {llvm_type} {b}")
 
     def cast(self, word: str, source: str, register: str, target: str) -> str:
         """Write a conversion: `sitofp`, `fptosi`, `zext`, `bitcast`, ..."""
@@ -356,28 +366,35 @@ class Code(Struct, frozen=True):
 
     def intrinsic(self, name: str, dtype: str, *registers: str) -> str:
         """Write a call of an LLVM intrinsic in all lanes: `fabs`, `sqrt`, `floor`, `fma`, ..."""
-        suffix = {"float64": "f64", "float32": "f32"}.get(dtype, REGISTER_TYPES[dtype])
-        full = f"llvm.{name}.{'' if self.width == 1 else f'v{self.width}'}{suffix}"
-        return self._call(full, self.type(dtype), registers)
+        type_suffix = {"float64": "f64", "float32": "f32"}.get(dtype, REGISTER_TYPES[dtype])
+        intrinsic_name = (
+            f"llvm.{name}.{'' if self.lane_count == 1 else f'v{self.lane_count}'}{type_suffix}"
+        )
+        return self._call(intrinsic_name, self.type(dtype), registers)
 
     def library(self, name: str, dtype: str, *registers: str) -> str:
         """Write a call of the system's mathematical library, lane by lane."""
-        full = name if dtype == "float64" else f"{name}f"
-        kind = REGISTER_TYPES[dtype]
-        if self.width == 1:
-            return self._call(full, kind, registers)
-        vector, wide = "poison", self.type(dtype)
-        for lane in range(self.width):
-            lanes = [self.emit(f"extractelement {wide} {r}, i32 {lane}") for r in registers]
-            one = self._call(full, kind, lanes)
-            vector = self.emit(f"insertelement {wide} {vector}, {kind} {one}, i32 {lane}")
-        return vector
+        function_name = name if dtype == "float64" else f"{name}f"
+        scalar_type = REGISTER_TYPES[dtype]
+        if self.lane_count == 1:
+            return self._call(function_name, scalar_type, registers)
+        result_vector, vector_type = "poison", self.type(dtype)
+        for lane in range(self.lane_count):
+            lane_operands = [
+                self.emit(f"extractelement {vector_type} {register}, i32 {lane}")
+                for register in registers
+            ]
+            lane_result = self._call(function_name, scalar_type, lane_operands)
+            result_vector = self.emit(
+                f"insertelement {vector_type} {result_vector}, {scalar_type} {lane_result}, i32 {lane}"
+            )
+        return result_vector
 
-    def _call(self, name: str, kind: str, registers: Sequence[str]) -> str:
-        parameter_types = ", ".join([kind] * len(registers))
-        self.text.declared[name] = f"declare {kind} @{name}({parameter_types})"
-        arguments = ", ".join(f"{kind} {register}" for register in registers)
-        return self.emit(f"call {kind} @{name}({arguments})")
+    def _call(self, name: str, llvm_type: str, registers: Sequence[str]) -> str:
+        parameter_types = ", ".join([llvm_type] * len(registers))
+        self.function_text.declarations[name] = f"declare {llvm_type} @{name}({parameter_types})"
+        arguments = ", ".join(f"{llvm_type} {register}" for register in registers)
+        return self.emit(f"call {llvm_type} @{name}({arguments})")
 
 
 def is_single(value: Value) -> bool:
@@ -398,8 +415,8 @@ def is_signed(dtype: str) -> bool:
 def literal(value: Any, dtype: str) -> str:
     """Return the LLVM literal of a number, without rounding."""
     if is_float(dtype):
-        wide = float(np.asarray(value, dtype))
-        return f"0x{struct.unpack('<Q', struct.pack('<d', wide))[0]:016X}"
+        float64_number = float(np.asarray(value, dtype))
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float64_number))[0]:016X}"
     if dtype == "bool":
         return "true" if value else "false"
     return str(int(value))

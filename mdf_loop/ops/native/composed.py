@@ -35,15 +35,21 @@ def write_decomposition(code: Code, op: Op, *registers: str) -> str:
     """
     decompose, writer = row_of(op.op_type).decomposition, _OperationWriter(code)
     assert decompose is not None
-    operands = zip((v for v in op.inputs if v is not None), registers, strict=True)
-    wide = tuple(
-        writer.value(convert(code, v.dtype, register, "float64"), "float64")
-        for v, register in operands
+    operand_registers = zip(
+        (operand for operand in op.inputs if operand is not None), registers, strict=True
     )
-    rounded = {name: float(np.float32(n)) for name, n in exact_numbers(op.op_type, op.attributes)}
-    wide_op = replace(op, inputs=wide, attributes={**op.attributes, **rounded})
+    float64_operands = tuple(
+        writer.value(convert(code, operand.dtype, register, "float64"), "float64")
+        for operand, register in operand_registers
+    )
+    rounded_attributes = {
+        name: float(np.float32(number)) for name, number in exact_numbers(op.op_type, op.attributes)
+    }
+    float64_op = replace(
+        op, inputs=float64_operands, attributes={**op.attributes, **rounded_attributes}
+    )
     try:
-        replacement = decompose(cast("Builder", writer), wide_op)
+        replacement = decompose(cast("Builder", writer), float64_op)
     except UnsupportedError as error:
         raise NotNative(error.findings[0].what) from None
     assert isinstance(replacement, Value)
@@ -69,16 +75,16 @@ class _OperationWriter(Struct, frozen=True):
 
     def constant(self, array: Any) -> Value:
         """Return a constant scalar."""
-        number: Array = np.asarray(array)
-        dtype = dtype_name(number)
-        return self.value(self.code.constant(number.item(), dtype), dtype)
+        scalar_array: Array = np.asarray(array)
+        dtype = dtype_name(scalar_array)
+        return self.value(self.code.constant(scalar_array.item(), dtype), dtype)
 
     def op(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
         """Write an operation and return its output."""
         write = row_of(op_type).native_code
         assert write is not None, f"{op_type} has no machine code"
-        types = [(value.dtype, value.shape) for value in inputs]
-        ((dtype, shape),) = infer(op_type, types, attributes, {}, 1)
+        operand_types = [(value.dtype, value.shape) for value in inputs]
+        ((dtype, shape),) = infer(op_type, operand_types, attributes, {}, 1)
         op = Op(op_type, inputs, (Value(op_type, dtype, shape),), attributes)
         registers = (self.registers[value] for value in inputs)
         return self.value(write(self.code, op, *registers), dtype)

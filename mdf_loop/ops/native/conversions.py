@@ -32,15 +32,17 @@ def convert(code: Code, source: str, x: str, target: str) -> str:
         return _truncate(code, source, x, target)
     if is_float(target):
         return code.cast("sitofp" if is_signed(source) else "uitofp", source, x, target)
-    source_bits, target_bits = _BITS[source], _BITS[target]
+    source_bits, target_bits = _BITS_BY_DTYPE[source], _BITS_BY_DTYPE[target]
     if source_bits == target_bits:
         return x
-    extension = "sext" if is_signed(source) else "zext"
-    instruction = extension if source_bits < target_bits else "trunc"
+    extension_instruction = "sext" if is_signed(source) else "zext"
+    instruction = extension_instruction if source_bits < target_bits else "trunc"
     return code.cast(instruction, source, x, target)
 
 
-_BITS = {dtype: int(kind[1:]) for dtype, kind in REGISTER_TYPES.items() if not is_float(dtype)}
+_BITS_BY_DTYPE = {
+    dtype: int(llvm_type[1:]) for dtype, llvm_type in REGISTER_TYPES.items() if not is_float(dtype)
+}
 """Number of bits of each integer dtype."""
 
 
@@ -54,27 +56,29 @@ def _truncate(code: Code, source: str, x: str, target: str) -> str:
     if target in ("int64", "int32"):
         return _truncate_to_signed(code, source, x, target)
     if target != "uint64":
-        wide = "int64" if target == "uint32" else "int32"
-        return convert(code, wide, _truncate_to_signed(code, source, x, wide), target)
-    half, top = code.constant(2.0**63, source), code.constant(-(2**63), "int64")
-    large = code.compare("oge", source, x, half)
-    low = code.select(large, source, code.binary("fsub", source, x, half), x)
-    integer = _truncate_to_signed(code, source, low, "int64")
-    return code.select(large, "int64", code.binary("xor", "int64", integer, top), integer)
+        integer_dtype = "int64" if target == "uint32" else "int32"
+        return convert(
+            code, integer_dtype, _truncate_to_signed(code, source, x, integer_dtype), target
+        )
+    half_range, top_bit = code.constant(2.0**63, source), code.constant(-(2**63), "int64")
+    is_large = code.compare("oge", source, x, half_range)
+    reduced_x = code.select(is_large, source, code.binary("fsub", source, x, half_range), x)
+    integer = _truncate_to_signed(code, source, reduced_x, "int64")
+    return code.select(is_large, "int64", code.binary("xor", "int64", integer, top_bit), integer)
 
 
 def _truncate_to_signed(code: Code, source: str, x: str, target: str) -> str:
     """Write the conversion of a float to int32 or int64. Numbers that do not fit become the smallest integer."""
-    smallest = int(np.iinfo(target).min)
-    lower_limit = float(smallest)
+    smallest_integer = int(np.iinfo(target).min)
+    lower_limit = float(smallest_integer)
     comparison = "oge" if target == "int64" or source == "float32" else "ogt"
     edge = lower_limit if comparison == "oge" else lower_limit - 1
-    fits = code.binary(
+    is_in_range = code.binary(
         "and",
         "bool",
         code.compare(comparison, source, x, code.constant(edge, source)),
         code.compare("olt", source, x, code.constant(-lower_limit, source)),
     )
-    safe = code.select(fits, source, x, code.constant(0, source))
-    integer = code.cast("fptosi", source, safe, target)
-    return code.select(fits, target, integer, code.constant(smallest, target))
+    safe_x = code.select(is_in_range, source, x, code.constant(0, source))
+    integer = code.cast("fptosi", source, safe_x, target)
+    return code.select(is_in_range, target, integer, code.constant(smallest_integer, target))

@@ -20,13 +20,13 @@ from mdf_loop.ops.native.formula import (
     with_sign,
 )
 
-PER_LOG2 = float.fromhex("0x1.71547652b82fep+0")
+INVERSE_LOG2 = float.fromhex("0x1.71547652b82fep+0")
 """1 / log(2)."""
 
-LOG2 = (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
+LOG2_PARTS = (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
 """log(2) as a sum of two floats: the rounded number and the remainder."""
 
-EXP = (
+EXP_COEFFICIENTS = (
     0.5,
     0.16666666666666674,
     0.04166666666666658,
@@ -39,21 +39,21 @@ EXP = (
     2.5108476460216325e-08,
     2.0878378582644316e-09,
 )
-"""Coefficients of (exp(r) - 1 - r) / r**2 = EXP[0] + EXP[1] r + ...
+"""Coefficients of (exp(r) - 1 - r) / r**2 = EXP_COEFFICIENTS[0] + EXP_COEFFICIENTS[1] r + ...
 
 The error of exp(r) - 1 is 0.02 * 2**-53.
 """
 
-BIAS = 1023
+EXPONENT_BIAS = 1023
 """Bias of the stored exponent of a float64."""
 
-ROUNDING_CONSTANT = 1.5 * 2.0**52 + BIAS
+ROUNDING_CONSTANT = 1.5 * 2.0**52 + EXPONENT_BIAS
 """Constant that rounds a float to an integer by addition. The last bits of the sum are the integer with the bias."""
 
-MAX_NORMAL = 708.0
+MAX_NORMAL_ARGUMENT = 708.0
 """Limit of |x| up to which exp(x) is neither infinite nor subnormal."""
 
-UNDERFLOW, OVERFLOW = -746.0, 709.79
+UNDERFLOW_LIMIT, OVERFLOW_LIMIT = -746.0, 709.79
 """Limits of x below which exp(x) is 0 and above which exp(x) is infinite."""
 
 TANH_SATURATION = 20.0
@@ -61,35 +61,38 @@ TANH_SATURATION = 20.0
 
 
 class ReducedExponent(Struct, frozen=True):
-    """Argument reduction `x = k log(2) + r + rest`. The fields are meaningless for x out of the range of exp."""
+    """Argument reduction `x = k log(2) + r + r_low`. The fields are meaningless for x out of the range of exp."""
 
-    biased: Register
-    """Integer whose last eleven bits are those of k + BIAS."""
+    biased_exponent: Register
+    """Integer whose last eleven bits are those of k + EXPONENT_BIAS."""
 
     r: Register
-    rest: Register
+    r_low: Register
 
     def power_of_two(self) -> Register:
         """Return `2**k`, which must be a normal number."""
-        return (self.biased << 52).float()
+        return (self.biased_exponent << 52).float()
 
     def multiply_by_power(self, value: Register) -> Register:
         """Return `2**k * value`, rounded once, for a value near 1 and k from -1076 to 1024.
 
         The power of two is applied in two factors, which avoids overflow.
         """
-        half = self.biased >> 1
-        first_exponent, second_exponent = half + BIAS // 2, self.biased - half + (BIAS + 1) // 2
+        half_exponent = self.biased_exponent >> 1
+        first_exponent, second_exponent = (
+            half_exponent + EXPONENT_BIAS // 2,
+            self.biased_exponent - half_exponent + (EXPONENT_BIAS + 1) // 2,
+        )
         return value * (first_exponent << 52).float() * (second_exponent << 52).float()
 
 
 def reduce_exponent(x: Register) -> ReducedExponent:
     """Return the argument reduction of `x` with the nearest k."""
-    shifted = fma(x, PER_LOG2, ROUNDING_CONSTANT)
-    k = shifted - ROUNDING_CONSTANT
-    x_minus_k_log2 = fma(k, -LOG2[0], x)
-    r = fma(k, -LOG2[1], x_minus_k_log2)
-    return ReducedExponent(shifted.bits(), r, fma(k, -LOG2[1], x_minus_k_log2 - r))
+    shifted_k = fma(x, INVERSE_LOG2, ROUNDING_CONSTANT)
+    k = shifted_k - ROUNDING_CONSTANT
+    x_minus_k_log2 = fma(k, -LOG2_PARTS[0], x)
+    r = fma(k, -LOG2_PARTS[1], x_minus_k_log2)
+    return ReducedExponent(shifted_k.bits(), r, fma(k, -LOG2_PARTS[1], x_minus_k_log2 - r))
 
 
 def exp(x: Register) -> Register:
@@ -97,7 +100,7 @@ def exp(x: Register) -> Register:
     reduction = reduce_exponent(x)
     exp_r = _exp_of_remainder(reduction.r)
     return select_rare(
-        exceeds(x, MAX_NORMAL),
+        exceeds(x, MAX_NORMAL_ARGUMENT),
         exp_r * reduction.power_of_two(),
         lambda: exp_of_any(x, reduction, exp_r),
     )
@@ -105,7 +108,7 @@ def exp(x: Register) -> Register:
 
 def _exp_of_remainder(r: Register) -> Register:
     """Return `exp(r)` for |r| <= log(2) / 2."""
-    return fma(fma(r, polynomial(r, r * r, EXP), 1.0), r, 1.0)
+    return fma(fma(r, polynomial(r, r * r, EXP_COEFFICIENTS), 1.0), r, 1.0)
 
 
 def exp_of_any(x: Register, reduction: ReducedExponent, exp_r: Register) -> Register:
@@ -116,21 +119,23 @@ def exp_of_any(x: Register, reduction: ReducedExponent, exp_r: Register) -> Regi
         reduction: Argument reduction of `x`.
         exp_r: exp(r).
     """
-    with_zero = select(x < UNDERFLOW, x.to_register(0.0), reduction.multiply_by_power(exp_r))
-    with_infinity = select(x > OVERFLOW, x.to_register(np.inf), with_zero)
-    return select(x.is_nan(), x, with_infinity)
+    exp_or_zero = select(
+        x < UNDERFLOW_LIMIT, x.to_register(0.0), reduction.multiply_by_power(exp_r)
+    )
+    exp_or_infinity = select(x > OVERFLOW_LIMIT, x.to_register(np.inf), exp_or_zero)
+    return select(x.is_nan(), x, exp_or_infinity)
 
 
 def expm1(x: Register) -> Register:
     """Return `e**x - 1`, accurate also for small x. The error is at most 1.25 ulp."""
     reduction = reduce_exponent(x)
-    large, small = _expm1_parts(reduction)
+    high_part, low_part = _expm1_parts(reduction)
 
     def remedy() -> Register:
-        large_result = exp_of_any(x, reduction, _exp_of_remainder(reduction.r)) - 1.0
-        return select(exceeds(x, MAX_NORMAL), large_result, large + small)
+        exp_minus_one = exp_of_any(x, reduction, _exp_of_remainder(reduction.r)) - 1.0
+        return select(exceeds(x, MAX_NORMAL_ARGUMENT), exp_minus_one, high_part + low_part)
 
-    return with_sign(select_rare(exceeds(x, MAX_NORMAL), large + small, remedy), x)
+    return with_sign(select_rare(exceeds(x, MAX_NORMAL_ARGUMENT), high_part + low_part, remedy), x)
 
 
 def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
@@ -138,38 +143,42 @@ def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
 
     With s = 2**k and exp(r) - 1 = r + m, the sum is (s - 1 + s r) + s m.
     """
-    scale, square = reduction.power_of_two(), reduction.r * reduction.r
-    m = fma(square, polynomial(reduction.r, square, EXP), reduction.rest)
+    scale, r_square = reduction.power_of_two(), reduction.r * reduction.r
+    m = fma(r_square, polynomial(reduction.r, r_square, EXP_COEFFICIENTS), reduction.r_low)
     scale_minus_one = scale - 1.0
-    large = fma(scale, reduction.r, scale_minus_one)
-    return large, fma(scale, m, fma(scale, reduction.r, scale_minus_one - large))
+    high_part = fma(scale, reduction.r, scale_minus_one)
+    return high_part, fma(scale, m, fma(scale, reduction.r, scale_minus_one - high_part))
 
 
 def tanh(x: Register) -> Register:
     """Return `d / (d + 2)` with d = exp(2 |x|) - 1, and the sign of x. The error is at most 1.00 ulp."""
-    size = abs(x)
-    bounded = select(size > TANH_SATURATION, x.to_register(TANH_SATURATION), size)
-    large, small = _expm1_parts(reduce_exponent(bounded + bounded))
-    numerator = large + small
-    numerator_rest = small - (numerator - large)
+    magnitude = abs(x)
+    bounded_magnitude = select(
+        magnitude > TANH_SATURATION, x.to_register(TANH_SATURATION), magnitude
+    )
+    high_part, low_part = _expm1_parts(reduce_exponent(bounded_magnitude + bounded_magnitude))
+    numerator = high_part + low_part
+    numerator_low = low_part - (numerator - high_part)
     denominator = numerator + 2.0
-    denominator_rest = numerator - (denominator - 2.0) + numerator_rest
-    return with_sign(_quotient(numerator, numerator_rest, denominator, denominator_rest), x)
+    denominator_low = numerator - (denominator - 2.0) + numerator_low
+    return with_sign(_quotient(numerator, numerator_low, denominator, denominator_low), x)
 
 
 def _quotient(
-    numerator: Register, numerator_rest: Register, denominator: Register, denominator_rest: Register
+    numerator: Register, numerator_low: Register, denominator: Register, denominator_low: Register
 ) -> Register:
-    """Return `(above + above_rest) / (below + below_rest)`, as a quotient with a correction by its remainder."""
+    """Return `(numerator + numerator_low) / (denominator + denominator_low)`, as a quotient with a correction by its remainder."""
     inverse = 1.0 / denominator
     quotient = numerator * inverse
-    remainder = fma(-quotient, denominator, numerator) + numerator_rest
-    return fma(fma(-quotient, denominator_rest, remainder), inverse, quotient)
+    remainder = fma(-quotient, denominator, numerator) + numerator_low
+    return fma(fma(-quotient, denominator_low, remainder), inverse, quotient)
 
 
 def sigmoid(x: Register) -> Register:
     """Return `1 / (1 + exp(-x))`, below 0 as `e / (1 + e)` with e = exp(x). The error is at most 1.47 ulp."""
-    small = exp(-abs(x))
-    denominator = small + 1.0
-    numerator = select(x < 0.0, small, 1.0)
-    return _quotient(numerator, x.to_register(0.0), denominator, small - (denominator - 1.0))
+    exp_of_negative = exp(-abs(x))
+    denominator = exp_of_negative + 1.0
+    numerator = select(x < 0.0, exp_of_negative, 1.0)
+    return _quotient(
+        numerator, x.to_register(0.0), denominator, exp_of_negative - (denominator - 1.0)
+    )

@@ -14,15 +14,15 @@ Factors: TypeAlias = tuple[Extent, ...]
 
 def strip_leading_ones(extents: Extents) -> Extents:
     """Return the extents without leading axes of one element."""
-    n_leading = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
-    return extents[n_leading:]
+    leading_count = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
+    return extents[leading_count:]
 
 
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
     """Write the product of extents."""
     extents = tuple(factors)
-    known, registers = canonical_product(extents)
-    partial_product: Extent = known
+    known_factor, registers = canonical_product(extents)
+    partial_product: Extent = known_factor
     for register in (extent for extent in extents if isinstance(extent, str) and registers):
         if partial_product == 1:
             partial_product = register
@@ -34,9 +34,9 @@ def product(code: Code, factors: Iterable[Extent]) -> Extent:
 def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
     """Return the canonical form of a product: its known factor, and its registers in sorted order."""
     extents = tuple(factors)
-    known = math.prod(extent for extent in extents if isinstance(extent, int))
+    known_factor = math.prod(extent for extent in extents if isinstance(extent, int))
     registers = sorted(extent for extent in extents if isinstance(extent, str))
-    return (known, tuple(registers)) if known else (0, ())
+    return (known_factor, tuple(registers)) if known_factor else (0, ())
 
 
 def add_extents(code: Code, *terms: Extent) -> Extent:

@@ -29,14 +29,14 @@ def fill_constant(writer: Arrays, op: Op, cells: Cells) -> Cell:
     array, extents = op.outputs[0], _load_elements(writer, op, 0, cells)
     if not all(map(writer.is_extent, extents)):
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    number = np.ravel(op.attributes.get("value", 0.0))[0]
+    fill_number = np.ravel(op.attributes.get("value", 0.0))[0]
     writer.set_extents(array, extents)
     target = writer.buffer(array)
 
     def fill(code: Code, k: str) -> None:
-        writer.store(code, array.dtype, code.constant(number, array.dtype), target, k)
+        writer.store(code, array.dtype, code.constant(fill_number, array.dtype), target, k)
 
-    writer.for_each_element(product(writer.scalar, extents), fill)
+    writer.for_each_element(product(writer.scalar_code, extents), fill)
     return writer.as_cell(array, target)
 
 
@@ -46,7 +46,7 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
     Raises:
         NotNative: The dtype is not int64, or the step is computed.
     """
-    array, code = op.outputs[0], writer.scalar
+    array, code = op.outputs[0], writer.scalar_code
     if array.dtype != "int64":
         raise NotNative(f"it has {qualified_name(op.op_type)} of {array.dtype}")
     ((start,), (end,), (step,)) = (_load_elements(writer, op, k, cells) for k in range(3))
@@ -55,16 +55,16 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
     distance = (
         subtract_extents(code, end, start) if step > 0 else subtract_extents(code, start, end)
     )
-    n_steps = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
-    count = larger_extent(code, n_steps, 0)
-    writer.set_extents(array, (count,))
+    step_count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
+    element_count = larger_extent(code, step_count, 0)
+    writer.set_extents(array, (element_count,))
     target = writer.buffer(array)
 
     def write_number(k: str) -> None:
-        number = code.emit(f"add i64 {writer.multiply(k, step)}, {start}")
-        writer.store(code, "int64", number, target, k)
+        element = code.emit(f"add i64 {writer.multiply(k, step)}, {start}")
+        writer.store(code, "int64", element, target, k)
 
-    writer.repeat("0", str(count), 1, write_number)
+    writer.repeat("0", str(element_count), 1, write_number)
     return writer.as_cell(array, target)
 
 
@@ -72,7 +72,7 @@ def _load_elements(writer: Arrays, op: Op, position: int, cells: Cells) -> Exten
     """Return the elements of a small operand as known numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None
-    numbers = writer.small_integers(operand, cells)
-    if numbers is None:
+    elements = writer.small_integers(operand, cells)
+    if elements is None:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    return numbers
+    return elements

@@ -30,15 +30,17 @@ class Register(Struct, frozen=True, eq=False):
         return Register(self.code, self.code.constant(value, self.dtype), self.dtype)
 
     def _binary(self, float_word: str, integer_word: str, a: Register, b: Register) -> Register:
-        word = float_word if is_float(self.dtype) else integer_word
+        instruction = float_word if is_float(self.dtype) else integer_word
         return Register(
-            self.code, self.code.binary(word, self.dtype, a.register, b.register), a.dtype
+            self.code, self.code.binary(instruction, self.dtype, a.register, b.register), a.dtype
         )
 
     def _compare(self, float_word: str, integer_word: str, other: Register | float) -> Register:
-        word = float_word if is_float(self.dtype) else integer_word
+        comparison = float_word if is_float(self.dtype) else integer_word
         b = self.to_register(other).register
-        return Register(self.code, self.code.compare(word, self.dtype, self.register, b), "bool")
+        return Register(
+            self.code, self.code.compare(comparison, self.dtype, self.register, b), "bool"
+        )
 
     def __add__(self, other: Register | float) -> Register:
         return self._binary("fadd", "add", self, self.to_register(other))
@@ -65,8 +67,8 @@ class Register(Struct, frozen=True, eq=False):
         return self.to_register(other) / self
 
     def __neg__(self) -> Register:
-        negated = self.code.emit(f"fneg {self.code.type(self.dtype)} {self.register}")
-        return Register(self.code, negated, self.dtype)
+        negated_register = self.code.emit(f"fneg {self.code.type(self.dtype)} {self.register}")
+        return Register(self.code, negated_register, self.dtype)
 
     def __abs__(self) -> Register:
         return Register(
@@ -112,8 +114,8 @@ class Register(Struct, frozen=True, eq=False):
     def is_outside(self, low: int, end: int) -> Register:
         """Write the test that an integer is less than `low`, or at least `end`."""
         offset, bound = self - low, self.to_register(end - low)
-        truth = self.code.compare("uge", self.dtype, offset.register, bound.register)
-        return Register(self.code, truth, "bool")
+        condition = self.code.compare("uge", self.dtype, offset.register, bound.register)
+        return Register(self.code, condition, "bool")
 
     def bits(self) -> Register:
         """Return the bits of a float64 as an int64."""
@@ -128,7 +130,7 @@ class Register(Struct, frozen=True, eq=False):
 
 def fma(a: Register, b: Register | float, c: Register | float) -> Register:
     """Write the fused multiply-add `a * b + c`, rounded once."""
-    registers = (each.register for each in (a, a.to_register(b), a.to_register(c)))
+    registers = (operand.register for operand in (a, a.to_register(b), a.to_register(c)))
     return Register(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
 
@@ -140,8 +142,8 @@ def select(truth: Register, a: Register, b: Register | float) -> Register:
 
 def exceeds(x: Register, size: float) -> Register:
     """Write the test that |x| is larger than `size`, or x is nan."""
-    bound = x.to_register(size).register
-    return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
+    bound_register = x.to_register(size).register
+    return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound_register), "bool")
 
 
 def with_sign(size: Register, sign: Register) -> Register:
@@ -155,15 +157,15 @@ def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> 
 
     Even and odd powers are summed independently, which halves the latency at the same number of instructions.
     """
-    even, odd = horner(square, coefficients[::2]), horner(square, coefficients[1::2])
-    return fma(odd, x, even)
+    even_terms, odd_terms = horner(square, coefficients[::2]), horner(square, coefficients[1::2])
+    return fma(odd_terms, x, even_terms)
 
 
 def horner(x: Register, coefficients: Sequence[float]) -> Register:
     """Return `c[0] + x (c[1] + x (c[2] + ...))`."""
     polynomial = x.to_register(coefficients[-1])
-    for c in coefficients[-2::-1]:
-        polynomial = fma(polynomial, x, c)
+    for coefficient in coefficients[-2::-1]:
+        polynomial = fma(polynomial, x, coefficient)
     return polynomial
 
 
@@ -176,8 +178,8 @@ def select_rare(
     this lane only, and must equal `common` if the condition is false there. The result of a lane is then
     independent of other lanes.
     """
-    (selected,) = select_all_rare(condition, (common,), lambda: (compute_rare(),))
-    return selected
+    (selection,) = select_all_rare(condition, (common,), lambda: (compute_rare(),))
+    return selection
 
 
 def select_all_rare(
@@ -185,53 +187,67 @@ def select_all_rare(
 ) -> list[Register]:
     """Return `compute_rare()` for several numbers if a condition is true in any lane, else `common`, as in `select_rare`."""
     code = condition.code
-    places = [code.allocate_local(code.type(number.dtype)) for number in common]
+    local_pointers = [code.allocate_local(code.type(register.dtype)) for register in common]
 
     def keep(registers: Sequence[Register]) -> None:
-        for place, number in zip(places, registers, strict=True):
-            code.line(f"store {code.type(number.dtype)} {number.register}, ptr {place}")
+        for pointer, register in zip(local_pointers, registers, strict=True):
+            code.line(f"store {code.type(register.dtype)} {register.register}, ptr {pointer}")
 
     keep(common)
-    rare_block, after_block = code.text.name("rare"), code.text.name("after")
+    rare_block, after_block = code.function_text.name("rare"), code.function_text.name("after")
     code.line(f"br i1 {code.any(condition.register)}, label %{rare_block}, label %{after_block}")
     code.label(rare_block)
     keep(compute_rare())
     code.line(f"br label %{after_block}")
     code.label(after_block)
-    loads = (f"load {code.type(each.dtype)}, ptr" for each in common)
-    registers = [code.emit(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
-    return [Register(code, r, each.dtype) for r, each in zip(registers, common, strict=True)]
+    load_instructions = (f"load {code.type(register.dtype)}, ptr" for register in common)
+    loaded_registers = [
+        code.emit(f"{load} {pointer}")
+        for load, pointer in zip(load_instructions, local_pointers, strict=True)
+    ]
+    return [
+        Register(code, register_name, register.dtype)
+        for register_name, register in zip(loaded_registers, common, strict=True)
+    ]
 
 
 def call_function(name: str, formula: Callable[..., Register], *numbers: Register) -> Register:
     """Write a call of an LLVM function that computes `formula(*numbers)` and is defined once for all calls."""
     code = numbers[0].code
-    function_name = f"{name}_{code.width}"
-    if function_name not in code.text.declared:
-        code.text.declared.update(_define_function(function_name, formula, *numbers))
-    arguments = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in numbers)
+    function_name = f"{name}_{code.lane_count}"
+    if function_name not in code.function_text.declarations:
+        code.function_text.declarations.update(_define_function(function_name, formula, *numbers))
+    arguments = ", ".join(
+        f"{code.type(argument.dtype)} {argument.register}" for argument in numbers
+    )
     register = code.emit(f"call {code.type('float64')} @{function_name}({arguments})")
     return Register(code, register)
 
 
 def _define_function(
-    name: str, formula: Callable[..., Register], *like: Register
+    name: str, formula: Callable[..., Register], *operands: Register
 ) -> dict[str, str]:
     """Return the definitions of an LLVM function and of all functions that it calls, by name.
 
     Args:
         name: Name of the LLVM function.
         formula: Function that writes the formula.
-        *like: Registers with the dtypes of the parameters.
+        *operands: Registers with the dtypes of the parameters.
     """
-    code = Code(Text(), like[0].code.width)
-    inputs = [Register(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
-    outputs = formula(*inputs)
-    kind = code.type(outputs.dtype)
-    code.line(f"ret {kind} {outputs.register}")
-    parameters = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in inputs)
-    head = (
-        f"define internal {kind} @{name}({parameters}) noinline nounwind willreturn memory(none) {{"
+    code = Code(Text(), operands[0].code.lane_count)
+    inputs = [Register(code, f"%in{k}", operand.dtype) for k, operand in enumerate(operands)]
+    output = formula(*inputs)
+    output_type = code.type(output.dtype)
+    code.line(f"ret {output_type} {output.register}")
+    parameters = ", ".join(
+        f"{code.type(register.dtype)} {register.register}" for register in inputs
     )
-    lines = [head, "entry:", *code.text.frame, *code.text.lines, "}"]
-    return {**code.text.declared, name: "\n".join(lines)}
+    signature = f"define internal {output_type} @{name}({parameters}) noinline nounwind willreturn memory(none) {{"
+    definition_lines = [
+        signature,
+        "entry:",
+        *code.function_text.frame_lines,
+        *code.function_text.lines,
+        "}",
+    ]
+    return {**code.function_text.declarations, name: "\n".join(definition_lines)}

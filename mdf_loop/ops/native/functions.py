@@ -23,10 +23,10 @@ Formula = Callable[..., Register]
 
 def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) -> str:
     """Write a mathematical function of floats by its vectorized formula, in float64."""
-    wide_registers = (
+    float64_registers = (
         Register(code, convert(code, dtype, register, "float64")) for register in registers
     )
-    return convert(code, "float64", formula(*wide_registers).register, dtype)
+    return convert(code, "float64", formula(*float64_registers).register, dtype)
 
 
 def function_writer(name: str, formula: Formula) -> OpWriter:
@@ -38,7 +38,7 @@ def function_writer(name: str, formula: Formula) -> OpWriter:
     """
 
     def write(code: Code, op: Op, *registers: str) -> str:
-        if code.vectorized:
+        if code.has_vector_functions:
             return write_vectorized(code, first_dtype(op), formula, *registers)
         return code.library(name, first_dtype(op), *registers)
 
@@ -56,14 +56,17 @@ def power(code: Code, op: Op, x: str, y: str) -> str:
     """Write `x ** y`. Operands of two dtypes are computed in float64 and converted to the first dtype."""
     dtype, exponent = first_dtype(op), op.inputs[1]
     assert exponent is not None
-    if dtype == exponent.dtype and is_float(dtype) and not code.vectorized:
+    if dtype == exponent.dtype and is_float(dtype) and not code.has_vector_functions:
         return code.library("pow", dtype, x, y)
-    wide_operands = convert(code, dtype, x, "float64"), convert(code, exponent.dtype, y, "float64")
-    if code.vectorized:
-        wide_power = write_vectorized(code, "float64", own_power, *wide_operands)
+    float64_operands = (
+        convert(code, dtype, x, "float64"),
+        convert(code, exponent.dtype, y, "float64"),
+    )
+    if code.has_vector_functions:
+        float64_power = write_vectorized(code, "float64", own_power, *float64_operands)
     else:
-        wide_power = code.library("pow", "float64", *wide_operands)
-    return convert(code, "float64", wide_power, dtype)
+        float64_power = code.library("pow", "float64", *float64_operands)
+    return convert(code, "float64", float64_power, dtype)
 
 
 def sigmoid(code: Code, op: Op, x: str) -> str:
@@ -72,14 +75,14 @@ def sigmoid(code: Code, op: Op, x: str) -> str:
     A scalar is computed from -|x|, for which exp does not overflow, as in ONNX Runtime.
     """
     dtype = first_dtype(op)
-    if code.vectorized:
+    if code.has_vector_functions:
         return write_vectorized(code, dtype, exponential.sigmoid, x)
     one = code.constant(1, dtype)
     exp_of_negative = exp(
         code, op, code.emit(f"fneg {code.type(dtype)} {code.intrinsic('fabs', dtype, x)}")
     )
-    total = code.binary("fadd", dtype, one, exp_of_negative)
-    sigmoid_of_magnitude = code.binary("fdiv", dtype, one, total)
+    denominator = code.binary("fadd", dtype, one, exp_of_negative)
+    sigmoid_of_magnitude = code.binary("fdiv", dtype, one, denominator)
     is_negative = code.compare("olt", dtype, x, code.constant(0, dtype))
     return code.select(
         is_negative,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from mdf_loop.ops.native.code import NUMBER_PLACEHOLDER, Arrays, Extent, Failure
 from mdf_loop.ops.native.extents import subtract_extents
 
-NO_POSITION = "a subscript is outside of its array"
+NO_POSITION_HINT = "a subscript is outside of its array"
 """Hint in the error message for a position that does not exist."""
 
 
@@ -44,8 +44,8 @@ def loop_over_grid(
 
             def write_iteration(k: str) -> None:
                 inner_offsets = [
-                    advance(writer, offset, k, strides_of_array[number])
-                    for offset, strides_of_array in zip(offsets, steps, strict=True)
+                    advance(writer, offset, k, array_strides[number])
+                    for offset, array_strides in zip(offsets, steps, strict=True)
                 ]
                 write_axis(number + 1, inner_offsets)
 
@@ -54,12 +54,12 @@ def loop_over_grid(
     write_axis(0, ["0"] * len(steps))
 
 
-def advance(writer: Arrays, place: str, number: str, step: Extent) -> str:
+def advance(writer: Arrays, offset: str, number: str, step: Extent) -> str:
     """Write `place + number * step`."""
     if step == 0:
-        return place
+        return offset
     distance = number if step == 1 else writer.multiply(number, step)
-    return distance if place == "0" else writer.scalar.emit(f"add i64 {place}, {distance}")
+    return distance if offset == "0" else writer.scalar_code.emit(f"add i64 {offset}, {distance}")
 
 
 def write_position(
@@ -74,14 +74,19 @@ def write_position(
         extent: Extent of the axis.
         failure: The failure. Its sentence may contain the position and the first and last existing position.
     """
-    code = writer.scalar
+    code = writer.scalar_code
     is_narrow = dtype == "int32" and register.startswith("%")
-    number = code.cast("sext", dtype, register, "int64") if is_narrow else register
-    first, last = subtract_extents(code, 0, extent), subtract_extents(code, extent, 1)
-    is_too_low = code.compare("slt", "int64", number, str(first))
-    is_too_high = code.compare("sgt", "int64", number, str(last))
-    reported_numbers = [number, first, last][: failure.message.count(NUMBER_PLACEHOLDER)]
+    position = code.cast("sext", dtype, register, "int64") if is_narrow else register
+    first_position, last_position = (
+        subtract_extents(code, 0, extent),
+        subtract_extents(code, extent, 1),
+    )
+    is_too_low = code.compare("slt", "int64", position, str(first_position))
+    is_too_high = code.compare("sgt", "int64", position, str(last_position))
+    reported_numbers = [position, first_position, last_position][
+        : failure.message.count(NUMBER_PLACEHOLDER)
+    ]
     code.fail_if(code.binary("or", "bool", is_too_low, is_too_high), failure, reported_numbers)
-    is_negative = code.compare("slt", "int64", number, "0")
-    from_end = code.binary("add", "int64", number, str(extent))
-    return code.select(is_negative, "int64", from_end, number)
+    is_negative = code.compare("slt", "int64", position, "0")
+    wrapped_position = code.binary("add", "int64", position, str(extent))
+    return code.select(is_negative, "int64", wrapped_position, position)

@@ -20,13 +20,13 @@ from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import ITEM_BYTES, Arrays, Cell, Code, NotNative
 from mdf_loop.ops.registry import qualified_name, row_of
 
-Known: TypeAlias = Callable[[Value], Array | None]
+ArrayLookup: TypeAlias = Callable[[Value], Array | None]
 """Function that returns the array of a value if it is known, else None."""
 
-ZERO = -1
+ZERO_POSITION = -1
 """Position of an output element that is zero instead of an element of an operand."""
 
-MAX_RUNS = 64
+MAX_ELEMENT_RUNS = 64
 """Maximum number of copies of adjacent elements. Otherwise, a table contains the position of each element."""
 
 
@@ -36,55 +36,60 @@ def write_move(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     Raises:
         NotNative: The positions depend on computed values.
     """
-    values, places = element_positions(writer, op)
-    cells_of = [
-        (value, _move_to_memory(writer, value, writer.cell(value, cells))) for value in values
+    operands, positions = element_positions(writer, op)
+    sources = [
+        (operand, _move_to_memory(writer, operand, writer.cell(operand, cells)))
+        for operand in operands
     ]
-    return gather_known(writer, op.outputs[0], cells_of, places)
+    return gather_known(writer, op.outputs[0], sources, positions)
 
 
 def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
-    """Return the moved operands, and the index of each output element in their concatenation, or `ZERO`.
+    """Return the moved operands, and the index of each output element in their concatenation, or `ZERO_POSITION`.
 
     Raises:
         NotNative: The positions depend on computed values, or runtimes differ in the shape of the output.
     """
     if len(op.outputs) != 1:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    values, (places,) = positions_of(op, writer.shape, writer.constant_of)
+    operands, (positions,) = positions_of(op, writer.shape, writer.constant_of)
     output = op.outputs[0]
-    declared = output.shape if is_fixed(output.shape) else _infer_shape(writer, op)
-    if is_fixed(declared) and places.shape != declared:  # readers would exceed the array
+    declared_shape = output.shape if is_fixed(output.shape) else _infer_shape(writer, op)
+    if (
+        is_fixed(declared_shape) and positions.shape != declared_shape
+    ):  # readers would exceed the array
         raise NotNative(f"it has {qualified_name(op.op_type)} that runtimes compute differently")
-    writer.set_extents(output, places.shape)
-    return values, places.reshape(-1)
+    writer.set_extents(output, positions.shape)
+    return operands, positions.reshape(-1)
 
 
-def has_known_positions(op: Op, known: Known) -> bool:
+def has_known_positions(op: Op, known: ArrayLookup) -> bool:
     """Return True if the positions of the moved elements are known at compile time."""
-    others = _other_operands(op)
-    return len(op.outputs) == 1 and all(known(value) is not None for value in others)
+    position_operands = _other_operands(op)
+    return len(op.outputs) == 1 and all(known(operand) is not None for operand in position_operands)
 
 
 def _infer_shape(writer: Arrays, op: Op) -> Shape:
     """Return the shape that ONNX infers for the output from the known extents."""
     known_arrays = {
-        k: array for k, v in enumerate(op.inputs) if (array := writer.constant_of(v)) is not None
+        k: array
+        for k, operand in enumerate(op.inputs)
+        if (array := writer.constant_of(operand)) is not None
     }
     operand_types = [
         None
-        if v is None
-        else (v.dtype, known_arrays[k].shape if k in known_arrays else writer.shape(v))
-        for k, v in enumerate(op.inputs)
+        if operand is None
+        else (operand.dtype, known_arrays[k].shape if k in known_arrays else writer.shape(operand))
+        for k, operand in enumerate(op.inputs)
     ]
     ((_, shape),) = infer(op.op_type, operand_types, op.attributes, known_arrays, 1)
     return shape
 
 
 def positions_of(
-    op: Op, shape: Callable[[Value], tuple[int, ...]], known: Known
+    op: Op, shape: Callable[[Value], tuple[int, ...]], known: ArrayLookup
 ) -> tuple[list[Value], list[Array]]:
-    """Return the moved operands, and for each output the indices of its elements in their concatenation, or `ZERO`.
+    """Return the moved operands, and for each output the indices of its elements in their concatenation, or `ZERO_POSITION`.
 
     Args:
         op: The operation.
@@ -94,43 +99,47 @@ def positions_of(
     Raises:
         NotNative: The positions depend on computed values, or the operation is invalid.
     """
-    if any(known(value) is None for value in _other_operands(op)):
+    if any(known(operand) is None for operand in _other_operands(op)):
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    arrays = [None if value is None else known(value) for value in op.inputs]
-    values, begin = [], 1
-    for position in _moved_operand_indices(op):
-        value = op.inputs[position]
-        if value is not None:
-            extents = shape(value)
-            size = math.prod(extents)
-            arrays[position] = (begin + np.arange(size)).reshape(extents)
-            values.append(value)
-            begin += size
+    arrays = [None if operand is None else known(operand) for operand in op.inputs]
+    moved_operands, first_number = [], 1
+    for operand_index in _moved_operand_indices(op):
+        moved_operand = op.inputs[operand_index]
+        if moved_operand is not None:
+            extents = shape(moved_operand)
+            element_count = math.prod(extents)
+            arrays[operand_index] = (first_number + np.arange(element_count)).reshape(extents)
+            moved_operands.append(moved_operand)
+            first_number += element_count
     try:
         outputs = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
         raise NotNative(f"it has {qualified_name(op.op_type)} that cannot be computed") from None
-    return values, [np.asarray(each) - 1 for each in outputs]
+    return moved_operands, [np.asarray(output) - 1 for output in outputs]
 
 
 def _moved_operand_indices(op: Op) -> Sequence[int]:
     """Return the positions of the operands whose elements are moved."""
-    moves = row_of(op.op_type).moved_operands
-    return (0,) if moves is None else moves(op)
+    find_moved_operands = row_of(op.op_type).moved_operands
+    return (0,) if find_moved_operands is None else find_moved_operands(op)
 
 
 def _other_operands(op: Op) -> list[Value]:
     """Return the operands that determine positions, but whose elements are not moved."""
-    positions = _moved_operand_indices(op)
-    return [v for k, v in enumerate(op.inputs) if v is not None and k not in positions]
+    moved_indices = _moved_operand_indices(op)
+    return [
+        operand
+        for k, operand in enumerate(op.inputs)
+        if operand is not None and k not in moved_indices
+    ]
 
 
 def _move_to_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
-    return cell if cell.single else Cell(pointer=writer.pointer_of(value, cell))
+    return cell if cell.is_scalar else Cell(pointer=writer.pointer_of(value, cell))
 
 
 def gather_known(
-    writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], places: Array
+    writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], positions: Array
 ) -> Cell:
     """Write an array that consists of elements of other arrays and of zeros.
 
@@ -138,39 +147,41 @@ def gather_known(
         writer: Writer of the code.
         output: The array.
         sources: Arrays whose elements are copied.
-        places: Index of each output element in the concatenation of the sources, or `ZERO`.
+        positions: Index of each output element in the concatenation of the sources, or `ZERO_POSITION`.
     """
-    runs = _find_runs([writer.shape(value) for value, _ in sources], places)
-    if len(runs) == 1 and runs[0][0] != ZERO:
-        source, begin, _ = runs[0]
-        return _view(writer, output, *sources[source], begin)
+    element_runs = _find_runs([writer.shape(value) for value, _ in sources], positions)
+    if len(element_runs) == 1 and element_runs[0][0] != ZERO_POSITION:
+        source_index, first_element, _ = element_runs[0]
+        return _view(writer, output, *sources[source_index], first_element)
     target = writer.buffer(output)
-    size = ITEM_BYTES[output.dtype]
-    if len(runs) > MAX_RUNS:
+    element_bytes = ITEM_BYTES[output.dtype]
+    if len(element_runs) > MAX_ELEMENT_RUNS:
         source_array = (
             sources[0] if len(sources) == 1 else _concatenate_sources(writer, output.dtype, sources)
         )
-        _gather_by_table(writer, output, source_array, places, target)
+        _gather_by_table(writer, output, source_array, positions, target)
         return writer.as_cell(output, target)
-    if ZERO in places:
-        zero = writer.scalar.constant(0, output.dtype)
-        writer.for_each_element(len(places), _make_fill(writer, output.dtype, zero, target))
+    if ZERO_POSITION in positions:
+        zero = writer.scalar_code.constant(0, output.dtype)
+        writer.for_each_element(len(positions), _make_fill(writer, output.dtype, zero, target))
     written_count = 0
-    for source, begin, count in runs:
-        if source == ZERO:
-            written_count += count
+    for source_index, first_element, element_count in element_runs:
+        if source_index == ZERO_POSITION:
+            written_count += element_count
             continue
-        cell = sources[source][1]
-        target_pointer = _offset_pointer(writer, target, written_count * size)
-        if cell.single:
+        cell = sources[source_index][1]
+        target_pointer = _offset_pointer(writer, target, written_count * element_bytes)
+        if cell.is_scalar:
             writer.for_each_element(
-                count, _make_fill(writer, output.dtype, cell.registers[0], target_pointer)
+                element_count, _make_fill(writer, output.dtype, cell.registers[0], target_pointer)
             )
         else:
             writer.copy(
-                target_pointer, _offset_pointer(writer, cell.pointer, begin * size), count * size
+                target_pointer,
+                _offset_pointer(writer, cell.pointer, first_element * element_bytes),
+                element_count * element_bytes,
             )
-        written_count += count
+        written_count += element_count
     return writer.as_cell(output, target)
 
 
@@ -178,28 +189,36 @@ def _concatenate_sources(
     writer: Arrays, dtype: str, sources: Sequence[tuple[Value, Cell]]
 ) -> tuple[Value, Cell]:
     """Write the concatenation of all sources, in order."""
-    sizes = [math.prod(writer.shape(value)) for value, _ in sources]
-    concatenation = Value("all of them", dtype, (sum(sizes),))
-    target, begin = writer.buffer(concatenation), 0
-    for (value, cell), size in zip(sources, sizes, strict=True):
-        target_pointer = _offset_pointer(writer, target, begin * ITEM_BYTES[dtype])
-        writer.copy(target_pointer, writer.pointer_of(value, cell), size * ITEM_BYTES[dtype])
-        begin += size
+    element_counts = [math.prod(writer.shape(value)) for value, _ in sources]
+    concatenation = Value("all of them", dtype, (sum(element_counts),))
+    target, written_count = writer.buffer(concatenation), 0
+    for (value, cell), element_count in zip(sources, element_counts, strict=True):
+        target_pointer = _offset_pointer(writer, target, written_count * ITEM_BYTES[dtype])
+        writer.copy(
+            target_pointer, writer.pointer_of(value, cell), element_count * ITEM_BYTES[dtype]
+        )
+        written_count += element_count
     return concatenation, Cell(pointer=target)
 
 
-def _find_runs(shapes: Sequence[tuple[int, ...]], places: Array) -> list[tuple[int, int, int]]:
-    """Return the runs of adjacent elements: the source (or `ZERO`), the first index in the source, and the count."""
-    sizes = [math.prod(shape) for shape in shapes]
-    begins = np.cumsum([0, *sizes])
-    source_indices = np.searchsorted(begins, places, side="right") - 1
-    steps = np.where(source_indices[1:] == ZERO, 0, 1)
-    run_starts = np.flatnonzero((np.diff(places) != steps) | (np.diff(source_indices) != 0)) + 1
-    edges = [0, *run_starts.tolist(), len(places)]
+def _find_runs(shapes: Sequence[tuple[int, ...]], positions: Array) -> list[tuple[int, int, int]]:
+    """Return the runs of adjacent elements: the source (or `ZERO_POSITION`), the first index in the source, and the count."""
+    element_counts = [math.prod(shape) for shape in shapes]
+    source_starts = np.cumsum([0, *element_counts])
+    source_indices = np.searchsorted(source_starts, positions, side="right") - 1
+    expected_steps = np.where(source_indices[1:] == ZERO_POSITION, 0, 1)
+    run_starts = (
+        np.flatnonzero((np.diff(positions) != expected_steps) | (np.diff(source_indices) != 0)) + 1
+    )
+    run_edges = [0, *run_starts.tolist(), len(positions)]
     return [
-        (int(source_indices[a]), int(places[a] - begins[source_indices[a]]), b - a)
-        for a, b in pairwise(edges)
-        if b > a
+        (
+            int(source_indices[start]),
+            int(positions[start] - source_starts[source_indices[start]]),
+            end - start,
+        )
+        for start, end in pairwise(run_edges)
+        if end > start
     ]
 
 
@@ -216,7 +235,7 @@ def _make_fill(
 
 def _view(writer: Arrays, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
     """Return the cell of a contiguous part of an array, without a copy."""
-    if cell.single:
+    if cell.is_scalar:
         return cell
     return writer.as_cell(
         output, _offset_pointer(writer, cell.pointer, begin * ITEM_BYTES[value.dtype])
@@ -228,22 +247,22 @@ def _offset_pointer(writer: Arrays, pointer: str, size: int) -> str:
 
 
 def _gather_by_table(
-    writer: Arrays, output: Value, source: tuple[Value, Cell], places: Array, target: str
+    writer: Arrays, output: Value, source: tuple[Value, Cell], positions: Array, target: str
 ) -> None:
     """Write a loop that loads the position of each element from a table."""
-    (value, cell), code = source, writer.scalar
-    table = writer.table(places.tolist())
+    (value, cell), code = source, writer.scalar_code
+    position_table = writer.table(positions.tolist())
 
     def write(number: str) -> None:
-        place = writer.load(code, "int64", table, number)
-        is_none = code.less("int64", place, "0")
-        if cell.single:
-            register = cell.registers[0]
+        position = writer.load(code, "int64", position_table, number)
+        is_zero = code.less("int64", position, "0")
+        if cell.is_scalar:
+            element = cell.registers[0]
         else:
-            place = code.select(is_none, "int64", "0", place)
-            register = writer.load(code, value.dtype, cell.pointer, place)
-        if ZERO in places:
-            register = code.select(is_none, output.dtype, code.constant(0, output.dtype), register)
-        writer.store(code, output.dtype, register, target, number)
+            position = code.select(is_zero, "int64", "0", position)
+            element = writer.load(code, value.dtype, cell.pointer, position)
+        if ZERO_POSITION in positions:
+            element = code.select(is_zero, output.dtype, code.constant(0, output.dtype), element)
+        writer.store(code, output.dtype, element, target, number)
 
-    writer.repeat("0", str(len(places)), 1, write)
+    writer.repeat("0", str(len(positions)), 1, write)

@@ -20,15 +20,21 @@ from mdf_loop.ops.native.code import (
     Failure,
     NotNative,
 )
-from mdf_loop.ops.native.grids import NO_POSITION, advance, loop_over_grid, strides, write_position
+from mdf_loop.ops.native.grids import (
+    NO_POSITION_HINT,
+    advance,
+    loop_over_grid,
+    strides,
+    write_position,
+)
 from mdf_loop.ops.native.moves import write_move
-from mdf_loop.ops.native.products import Join, write_multiplication, write_sum
+from mdf_loop.ops.native.products import Combiner, write_multiplication, write_sum
 from mdf_loop.ops.registry import qualified_name
 
 Cells = Mapping[Value, Cell]
 """Cells of values in one scope."""
 WriteChange = Callable[[str, str], None]
-"""Function `change(there, number)` that writes a move between position `there` and element `number`."""
+"""Function `change(position, number)` that writes a move between `position` and element `number`."""
 
 
 def _operands(op: Op) -> tuple[Value, ...]:
@@ -43,10 +49,10 @@ def _shape_mismatch(op: Op) -> str:
 
 def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
     """Write a copy of the first operand."""
-    data = _operands(op)[0]
+    array = _operands(op)[0]
     target = writer.buffer(op.outputs[0])
-    source = writer.pointer_of(data, writer.cell(data, cells))
-    writer.copy(target, source, math.prod(writer.shape(data)) * ITEM_BYTES[data.dtype])
+    source = writer.pointer_of(array, writer.cell(array, cells))
+    writer.copy(target, source, math.prod(writer.shape(array)) * ITEM_BYTES[array.dtype])
     return target
 
 
@@ -55,15 +61,21 @@ def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
 
 def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `GatherElements`."""
-    data, index = _operands(op)
-    if writer.constant_of(index) is not None:
+    array, indices = _operands(op)
+    if writer.constant_of(indices) is not None:
         return write_move(writer, op, cells)
-    source = writer.pointer_of(data, writer.cell(data, cells))
-    target, code = writer.buffer(op.outputs[0]), writer.scalar
-    failure = Failure("a position does not exist", op.where, NO_POSITION)
+    source = writer.pointer_of(array, writer.cell(array, cells))
+    target, code = writer.buffer(op.outputs[0]), writer.scalar_code
+    failure = Failure("a position does not exist", op.where, NO_POSITION_HINT)
 
-    def take(there: str, number: str) -> None:
-        writer.store(code, data.dtype, writer.load(code, data.dtype, source, there), target, number)
+    def take(position: str, element_number: str) -> None:
+        writer.store(
+            code,
+            array.dtype,
+            writer.load(code, array.dtype, source, position),
+            target,
+            element_number,
+        )
 
     _for_positions(writer, op, cells, failure, take)
     return writer.as_cell(op.outputs[0], target)
@@ -71,20 +83,25 @@ def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `ScatterElements`. Several updates of one position are reduced, or the last one remains."""
-    data, index, updates = _operands(op)
-    if writer.shape(updates) != writer.shape(index):
+    array, indices, updates = _operands(op)
+    if writer.shape(updates) != writer.shape(indices):
         raise NotNative(_shape_mismatch(op))
-    target, join = _copy_first_operand(writer, op, cells), _select_reduction(op)
+    target, combine = _copy_first_operand(writer, op, cells), _select_reduction(op)
     update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
-    extent = writer.shape(data)[op.attributes.get("axis", 0)]
-    ends = f"the axis has positions {-extent} to {extent - 1}"
+    axis_extent = writer.shape(array)[op.attributes.get("axis", 0)]
+    valid_range = f"the axis has positions {-axis_extent} to {axis_extent - 1}"
     failure = Failure(
-        f"position {NUMBER_PLACEHOLDER} does not exist: {ends}", op.where, NO_POSITION
+        f"position {NUMBER_PLACEHOLDER} does not exist: {valid_range}", op.where, NO_POSITION_HINT
     )
 
-    def put(there: str, number: str) -> None:
+    def put(position: str, element_number: str) -> None:
         _update_element(
-            writer, writer.scalar, data.dtype, (target, there), (update_pointer, number), join
+            writer,
+            writer.scalar_code,
+            array.dtype,
+            (target, position),
+            (update_pointer, element_number),
+            combine,
         )
 
     _for_positions(writer, op, cells, failure, put)
@@ -95,22 +112,24 @@ def _for_positions(
     writer: Arrays, op: Op, cells: Cells, failure: Failure, change: WriteChange
 ) -> None:
     """Write a loop over positions along one axis. `change` writes the move for each position."""
-    data, index = _operands(op)[:2]
-    shape, grid = writer.shape(data), writer.shape(index)
-    if len(grid) != len(shape):
+    array, indices = _operands(op)[:2]
+    array_shape, grid_shape = writer.shape(array), writer.shape(indices)
+    if len(grid_shape) != len(array_shape):
         raise NotNative(_shape_mismatch(op))
-    axis = op.attributes.get("axis", 0) % len(shape)
-    positions = writer.pointer_of(index, writer.cell(index, cells))
-    step = strides(shape)[axis]
-    other_strides = [0 if k == axis else each for k, each in enumerate(strides(shape))]
+    axis = op.attributes.get("axis", 0) % len(array_shape)
+    index_pointer = writer.pointer_of(indices, writer.cell(indices, cells))
+    axis_stride = strides(array_shape)[axis]
+    other_strides = [0 if k == axis else stride for k, stride in enumerate(strides(array_shape))]
 
-    def one(places: list[str]) -> None:
-        number, offset = places
-        index_register = writer.load(writer.scalar, index.dtype, positions, number)
-        place = write_position(writer, index.dtype, index_register, shape[axis], failure)
-        change(advance(writer, offset, place, step), number)
+    def one(offsets: list[str]) -> None:
+        element_number, offset = offsets
+        index_register = writer.load(
+            writer.scalar_code, indices.dtype, index_pointer, element_number
+        )
+        position = write_position(writer, indices.dtype, index_register, array_shape[axis], failure)
+        change(advance(writer, offset, position, axis_stride), element_number)
 
-    loop_over_grid(writer, grid, [strides(grid), other_strides], one)
+    loop_over_grid(writer, grid_shape, [strides(grid_shape), other_strides], one)
 
 
 # --- along several axes ---------------------------------------------------------------------------
@@ -118,24 +137,24 @@ def _for_positions(
 
 def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `GatherND`."""
-    data, index = _operands(op)
-    if writer.constant_of(index) is not None:
+    array, indices = _operands(op)
+    if writer.constant_of(indices) is not None:
         return write_move(writer, op, cells)
-    source = writer.pointer_of(data, writer.cell(data, cells))
-    target, code = writer.buffer(op.outputs[0]), writer.scalar
-    size = _slice_size(writer, op)
+    source = writer.pointer_of(array, writer.cell(array, cells))
+    target, code = writer.buffer(op.outputs[0]), writer.scalar_code
+    slice_size = _slice_size(writer, op)
 
-    def take(there: str, number: str) -> None:
-        here = writer.multiply(number, size)
-        if size == 1:
-            element = writer.load(code, data.dtype, source, there)
-            writer.store(code, data.dtype, element, target, here)
+    def take(source_index: str, slice_number: str) -> None:
+        target_index = writer.multiply(slice_number, slice_size)
+        if slice_size == 1:
+            element = writer.load(code, array.dtype, source, source_index)
+            writer.store(code, array.dtype, element, target, target_index)
             return
-        to, of = (
-            writer.element_address(data.dtype, target, here),
-            writer.element_address(data.dtype, source, there),
+        target_address, source_address = (
+            writer.element_address(array.dtype, target, target_index),
+            writer.element_address(array.dtype, source, source_index),
         )
-        writer.copy(to, of, size * ITEM_BYTES[data.dtype])
+        writer.copy(target_address, source_address, slice_size * ITEM_BYTES[array.dtype])
 
     _for_position_rows(writer, op, cells, take)
     return writer.as_cell(op.outputs[0], target)
@@ -143,22 +162,32 @@ def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `ScatterND`. Several updates of one position are reduced, or the last one remains."""
-    data, index, updates = _operands(op)
-    (*rows, count), extents = writer.shape(index), writer.shape(data)
-    if writer.shape(updates) != (*rows, *extents[count:]):
+    array, indices, updates = _operands(op)
+    (*grid_shape, position_count), extents = writer.shape(indices), writer.shape(array)
+    if writer.shape(updates) != (*grid_shape, *extents[position_count:]):
         raise NotNative(_shape_mismatch(op))
-    target, join = _copy_first_operand(writer, op, cells), _select_reduction(op)
+    target, combine = _copy_first_operand(writer, op, cells), _select_reduction(op)
     update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
-    size = _slice_size(writer, op)
+    slice_size = _slice_size(writer, op)
 
-    def put(there: str, number: str) -> None:
-        begin = writer.multiply(number, size)
+    def put(slice_start: str, slice_number: str) -> None:
+        update_start = writer.multiply(slice_number, slice_size)
 
         def one(code: Code, k: str) -> None:
-            here, mine = (writer.scalar.emit(f"add i64 {each}, {k}") for each in (there, begin))
-            _update_element(writer, code, data.dtype, (target, here), (update_pointer, mine), join)
+            element_index, update_index = (
+                writer.scalar_code.emit(f"add i64 {start}, {k}")
+                for start in (slice_start, update_start)
+            )
+            _update_element(
+                writer,
+                code,
+                array.dtype,
+                (target, element_index),
+                (update_pointer, update_index),
+                combine,
+            )
 
-        writer.for_each_element(size, one)
+        writer.for_each_element(slice_size, one)
 
     _for_position_rows(writer, op, cells, put)
     return writer.as_cell(op.outputs[0], target)
@@ -166,45 +195,52 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 def _slice_size(writer: Arrays, op: Op) -> int:
     """Return the number of elements that each row of positions selects."""
-    data, index = _operands(op)[:2]
-    axes = op.attributes.get("batch_dims", 0) + writer.shape(index)[-1]
-    return math.prod(writer.shape(data)[axes:])
+    array, indices = _operands(op)[:2]
+    indexed_axis_count = op.attributes.get("batch_dims", 0) + writer.shape(indices)[-1]
+    return math.prod(writer.shape(array)[indexed_axis_count:])
 
 
 def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange) -> None:
     """Write a loop over rows of positions. `change` writes the move for each row."""
-    data, index = _operands(op)[:2]
-    shape, (*grid, count) = writer.shape(data), writer.shape(index)
-    batch = op.attributes.get("batch_dims", 0)
-    positions = writer.pointer_of(index, writer.cell(index, cells))
-    failure = Failure(f"position {NUMBER_PLACEHOLDER} does not exist", op.where, NO_POSITION)
-    steps = strides(shape)
-    batch_strides = [each if k < batch else 0 for k, each in enumerate(steps[: len(grid)])]
-    batch_strides += [0] * (len(grid) - len(batch_strides))
+    array, indices = _operands(op)[:2]
+    array_shape, (*grid_shape, position_count) = writer.shape(array), writer.shape(indices)
+    batch_axis_count = op.attributes.get("batch_dims", 0)
+    index_pointer = writer.pointer_of(indices, writer.cell(indices, cells))
+    failure = Failure(f"position {NUMBER_PLACEHOLDER} does not exist", op.where, NO_POSITION_HINT)
+    array_strides = strides(array_shape)
+    batch_strides = [
+        stride if k < batch_axis_count else 0
+        for k, stride in enumerate(array_strides[: len(grid_shape)])
+    ]
+    batch_strides += [0] * (len(grid_shape) - len(batch_strides))
 
-    def one(places: list[str]) -> None:
-        number, offset = places
-        for k in range(count):
-            at = advance(writer, str(k), number, count)
-            index_register = writer.load(writer.scalar, index.dtype, positions, at)
-            place = write_position(writer, index.dtype, index_register, shape[batch + k], failure)
-            offset = advance(writer, offset, place, steps[batch + k])
-        change(offset, number)
+    def one(offsets: list[str]) -> None:
+        row_number, offset = offsets
+        for k in range(position_count):
+            index_offset = advance(writer, str(k), row_number, position_count)
+            index_register = writer.load(
+                writer.scalar_code, indices.dtype, index_pointer, index_offset
+            )
+            position = write_position(
+                writer, indices.dtype, index_register, array_shape[batch_axis_count + k], failure
+            )
+            offset = advance(writer, offset, position, array_strides[batch_axis_count + k])
+        change(offset, row_number)
 
-    loop_over_grid(writer, grid, [strides(grid), batch_strides], one)
+    loop_over_grid(writer, grid_shape, [strides(grid_shape), batch_strides], one)
 
 
 # --- several updates of one position --------------------------------------------------------------
 
 
-def _select_reduction(op: Op) -> Join | None:
+def _select_reduction(op: Op) -> Combiner | None:
     """Return the function that combines old and new elements, or None if new elements replace old elements."""
-    reduction = op.attributes.get("reduction", "none")
-    if reduction == "none":
+    reduction_name = op.attributes.get("reduction", "none")
+    if reduction_name == "none":
         return None
-    if op.outputs[0].dtype == "bool" or reduction not in _JOINS:
-        raise NotNative(f"it has {qualified_name(op.op_type)} with reduction {reduction}")
-    return _JOINS[reduction]
+    if op.outputs[0].dtype == "bool" or reduction_name not in _WRITER_BY_REDUCTION:
+        raise NotNative(f"it has {qualified_name(op.op_type)} with reduction {reduction_name}")
+    return _WRITER_BY_REDUCTION[reduction_name]
 
 
 def _update_element(
@@ -213,14 +249,16 @@ def _update_element(
     dtype: str,
     target: tuple[str, str],
     source: tuple[str, str],
-    join: Join | None,
+    combine: Combiner | None,
 ) -> None:
     """Write an update of the element at `target` by the element at `source`. Each is a pointer with an index."""
     update = writer.load(code, dtype, *source)
-    element = (
-        update if join is None else join(code, dtype, writer.load(code, dtype, *target), update)
+    updated_element = (
+        update
+        if combine is None
+        else combine(code, dtype, writer.load(code, dtype, *target), update)
     )
-    writer.store(code, dtype, element, *target)
+    writer.store(code, dtype, updated_element, *target)
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
@@ -233,7 +271,7 @@ def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
     return code.select(code.less(dtype, old, new), dtype, old, new)
 
 
-_JOINS: Mapping[str, Join] = {
+_WRITER_BY_REDUCTION: Mapping[str, Combiner] = {
     **{"add": write_sum, "mul": write_multiplication},
     **{"max": _larger, "min": _smaller},
 }

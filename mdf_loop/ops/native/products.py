@@ -27,10 +27,10 @@ from mdf_loop.ops.ordered_sum import N_PARTS
 Number = TypeVar("Number")
 """Type of the numbers that are reduced: registers or values."""
 
-Join = Callable[[Code, str, str, str], str]
-"""Function `join(code, dtype, a, b)` that writes the reduction of two numbers, such as their sum."""
+Combiner = Callable[[Code, str, str, str], str]
+"""Function `combine(code, dtype, a, b)` that writes the reduction of two numbers, such as their sum."""
 
-ROWS_TOGETHER, VECTORS_TOGETHER = 4, 2
+ROWS_PER_LOOP, VECTORS_PER_LOOP = 4, 2
 """Number of rows, or of vectors of one row, that are summed in one loop, and number of vectors of several rows.
 
 Measured: a product of a thousand rows takes half of the time.
@@ -50,47 +50,69 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         NotNative: A matrix is large or has booleans, there are several matrices of float32, or the number of
             terms or columns is known only at run time.
     """
-    a, b = (value for value in op.inputs if value is not None)
-    output, one = op.outputs[0], writer.scalar
-    left, right = writer.extents(a), writer.extents(b)
-    *left_stack, rows, inner = left if len(left) > 1 else (1, *left)
-    *right_stack, terms, columns = right if len(right) > 1 else (*right, 1)
-    if isinstance(inner, str) or isinstance(columns, str) or terms != inner:
+    a, b = (operand for operand in op.inputs if operand is not None)
+    output, scalar_code = op.outputs[0], writer.scalar_code
+    left_extents, right_extents = writer.extents(a), writer.extents(b)
+    *left_stack, row_count, term_count = (
+        left_extents if len(left_extents) > 1 else (1, *left_extents)
+    )
+    *right_stack, right_term_count, column_count = (
+        right_extents if len(right_extents) > 1 else (*right_extents, 1)
+    )
+    if (
+        isinstance(term_count, str)
+        or isinstance(column_count, str)
+        or right_term_count != term_count
+    ):
         raise NotNative("it has onnx::MatMul of arrays whose shape is known only when it runs")
-    stack = _stack_axes(tuple(left_stack), tuple(right_stack))
-    output_extents = (*stack, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+    stack_extents = _stack_axes(tuple(left_stack), tuple(right_stack))
+    output_extents = (
+        *stack_extents,
+        *left_extents[-2:-1],
+        *(right_extents[-1:] if len(right_extents) > 1 else ()),
+    )
     if all(extent == 1 for extent in right_stack):  # all on the left are rows of one
-        rows, stack = product(one, (*stack, rows)), ()
+        row_count, stack_extents = product(scalar_code, (*stack_extents, row_count)), ()
     # If terms cancel out, the sum consists of the runtime's rounding errors, which this code does not reproduce.
-    if stack and output.dtype == "float32":
+    if stack_extents and output.dtype == "float32":
         raise NotNative("it has onnx::MatMul of several matrices of float32")
-    sizes = (product(one, (rows, inner)), inner * columns)
+    matrix_sizes = (product(scalar_code, (row_count, term_count)), term_count * column_count)
     if output.dtype == "bool" or any(
-        isinstance(size, int) and size > MAX_MATRIX_ELEMENTS for size in sizes
+        isinstance(matrix_size, int) and matrix_size > MAX_MATRIX_ELEMENTS
+        for matrix_size in matrix_sizes
     ):
         raise NotNative("it has a large onnx::MatMul")
-    steps = [
-        0 if all(extent == 1 for extent in stack_axes) else size
-        for stack_axes, size in zip((left_stack, right_stack), sizes, strict=True)
+    stack_strides = [
+        0 if all(extent == 1 for extent in stack_axes) else matrix_size
+        for stack_axes, matrix_size in zip((left_stack, right_stack), matrix_sizes, strict=True)
     ]
     writer.set_extents(output, output_extents)
-    x, y = (writer.pointer_of(v, writer.cell(v, cells)) for v in (a, b))
+    left_pointer, right_pointer = (
+        writer.pointer_of(operand, writer.cell(operand, cells)) for operand in (a, b)
+    )
     target = writer.buffer(output)
-    shape = rows, inner, columns
-    if not stack:
-        _write_product(writer, output.dtype, (x, y, target), shape)
+    shape = row_count, term_count, column_count
+    if not stack_extents:
+        _write_product(writer, output.dtype, (left_pointer, right_pointer, target), shape)
     else:
-        size = product(one, (rows, columns))
+        product_size = product(scalar_code, (row_count, column_count))
 
         def write_one(number: str) -> None:
-            places = zip((x, y, target), (*steps, size), strict=True)
-            here = [
-                writer.element_address(output.dtype, p, writer.multiply(number, step))
-                for p, step in places
+            pointers_with_strides = zip(
+                (left_pointer, right_pointer, target), (*stack_strides, product_size), strict=True
+            )
+            matrix_pointers = [
+                writer.element_address(output.dtype, pointer, writer.multiply(number, stride))
+                for pointer, stride in pointers_with_strides
             ]
-            _write_product(writer, output.dtype, (here[0], here[1], here[2]), shape)
+            _write_product(
+                writer,
+                output.dtype,
+                (matrix_pointers[0], matrix_pointers[1], matrix_pointers[2]),
+                shape,
+            )
 
-        writer.repeat("0", str(product(one, stack)), 1, write_one)
+        writer.repeat("0", str(product(scalar_code, stack_extents)), 1, write_one)
     return writer.as_cell(output, target)
 
 
@@ -107,43 +129,50 @@ def _write_product(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
 ) -> None:
     """Write the product of two matrices."""
-    x, y, target = pointers
-    rows, inner, columns = shape
-    if columns == 1:
-        _multiply_rows_by_vector(writer, dtype, pointers, (rows, inner))
+    left_pointer, right_pointer, target = pointers
+    row_count, term_count, column_count = shape
+    if column_count == 1:
+        _multiply_rows_by_vector(writer, dtype, pointers, (row_count, term_count))
         return
 
-    def make_group_writer(count: int) -> Callable[[str], None]:
+    def make_group_writer(group_size: int) -> Callable[[str], None]:
         def write(number: str) -> None:
-            row_pointer = writer.element_address(dtype, x, writer.multiply(number, inner))
-            target_pointer = writer.element_address(dtype, target, writer.multiply(number, columns))
+            row_pointer = writer.element_address(
+                dtype, left_pointer, writer.multiply(number, term_count)
+            )
+            target_pointer = writer.element_address(
+                dtype, target, writer.multiply(number, column_count)
+            )
             _multiply_rows_by_matrix(
-                writer, dtype, (row_pointer, y, target_pointer), (count, inner, columns)
+                writer,
+                dtype,
+                (row_pointer, right_pointer, target_pointer),
+                (group_size, term_count, column_count),
             )
 
         return write
 
-    _for_row_groups(writer, rows, make_group_writer)
+    _for_row_groups(writer, row_count, make_group_writer)
 
 
 def _for_row_groups(
-    writer: Arrays, rows: Extent, make_writer: Callable[[int], Callable[[str], None]]
+    writer: Arrays, row_count: Extent, make_writer: Callable[[int], Callable[[str], None]]
 ) -> None:
     """Write loops over groups of rows, and over the remaining rows one by one.
 
     Args:
         writer: Writer of the code.
-        rows: Number of rows.
+        row_count: Number of rows.
         make_writer: Function that returns a writer for groups of this number of rows.
     """
-    if isinstance(rows, int):
-        grouped_rows: Extent = rows // ROWS_TOGETHER * ROWS_TOGETHER
+    if isinstance(row_count, int):
+        grouped_row_count: Extent = row_count // ROWS_PER_LOOP * ROWS_PER_LOOP
     else:
-        grouped_rows = writer.scalar.emit(f"and i64 {rows}, -{ROWS_TOGETHER}")
-    if grouped_rows != 0:
-        writer.repeat("0", str(grouped_rows), ROWS_TOGETHER, make_writer(ROWS_TOGETHER))
-    if grouped_rows != rows:
-        writer.repeat(str(grouped_rows), str(rows), 1, make_writer(1))
+        grouped_row_count = writer.scalar_code.emit(f"and i64 {row_count}, -{ROWS_PER_LOOP}")
+    if grouped_row_count != 0:
+        writer.repeat("0", str(grouped_row_count), ROWS_PER_LOOP, make_writer(ROWS_PER_LOOP))
+    if grouped_row_count != row_count:
+        writer.repeat(str(grouped_row_count), str(row_count), 1, make_writer(1))
 
 
 def _multiply_add(code: Code, dtype: str, a: str, b: str, total: str) -> str:
@@ -157,20 +186,22 @@ def _multiply_rows_by_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
     """Write the product of a group of rows by a matrix, for groups of columns."""
-    (count, _, columns), column = shape, 0
-    max_vectors = ROWS_TOGETHER if count == 1 else VECTORS_TOGETHER
-    for code, vectors_together in (
-        (writer.vector, max_vectors),
-        (writer.vector, 1),
-        (writer.scalar, 1),
+    (row_count, _, column_count), first_column = shape, 0
+    max_vector_count = ROWS_PER_LOOP if row_count == 1 else VECTORS_PER_LOOP
+    for code, vectors_per_loop in (
+        (writer.vector_code, max_vector_count),
+        (writer.vector_code, 1),
+        (writer.scalar_code, 1),
     ):
-        step = vectors_together * code.width
-        end = column + (columns - column) // step * step
-        if end > column:
+        columns_per_loop = vectors_per_loop * code.lane_count
+        column_end = (
+            first_column + (column_count - first_column) // columns_per_loop * columns_per_loop
+        )
+        if column_end > first_column:
             _multiply_columns(
-                writer, (code, vectors_together), dtype, pointers, shape, (column, end)
+                writer, (code, vectors_per_loop), dtype, pointers, shape, (first_column, column_end)
             )
-        column = end
+        first_column = column_end
 
 
 def _multiply_columns(
@@ -191,48 +222,72 @@ def _multiply_columns(
         shape: Number of rows, terms and columns.
         part: First column, and the column after the last one.
     """
-    (x, matrix, target), (count, inner, columns), (code, vectors_together) = (
+    (
+        (row_pointer, matrix, target),
+        (row_count, term_count, column_count),
+        (code, vectors_per_loop),
+    ) = (
         pointers,
         shape,
         vectors,
     )
-    one, kind = writer.scalar, code.type(dtype)
-    rows = [writer.element_address(dtype, x, str(k * inner)) for k in range(count)]
+    scalar_code, llvm_type = writer.scalar_code, code.type(dtype)
+    row_pointers = [
+        writer.element_address(dtype, row_pointer, str(k * term_count)) for k in range(row_count)
+    ]
 
     def write_columns(column: str) -> None:
-        sums = [[code.allocate_local(kind) for _ in range(vectors_together)] for _ in rows]
+        sum_pointers = [
+            [code.allocate_local(llvm_type) for _ in range(vectors_per_loop)] for _ in row_pointers
+        ]
 
         def term(number: str) -> None:
-            begin = one.emit(f"add i64 {writer.multiply(number, columns)}, {column}")
-            places = [
-                one.emit(f"add i64 {begin}, {k * code.width}") for k in range(vectors_together)
+            first_weight = scalar_code.emit(
+                f"add i64 {writer.multiply(number, column_count)}, {column}"
+            )
+            weight_indices = [
+                scalar_code.emit(f"add i64 {first_weight}, {k * code.lane_count}")
+                for k in range(vectors_per_loop)
             ]
-            weights = [writer.load(code, dtype, matrix, place) for place in places]
-            for row, totals in zip(rows, sums, strict=True):
-                factor = code.broadcast(writer.load(one, dtype, row, number), dtype)
-                for weight, place in zip(weights, totals, strict=True):
-                    total = code.emit(f"load {kind}, ptr {place}")
+            weights = [writer.load(code, dtype, matrix, index) for index in weight_indices]
+            for factor_pointer, row_sums in zip(row_pointers, sum_pointers, strict=True):
+                factor = code.broadcast(
+                    writer.load(scalar_code, dtype, factor_pointer, number), dtype
+                )
+                for weight, pointer in zip(weights, row_sums, strict=True):
+                    total = code.emit(f"load {llvm_type}, ptr {pointer}")
                     next_total = _multiply_add(code, dtype, factor, weight, total)
-                    code.line(f"store {kind} {next_total}, ptr {place}")
+                    code.line(f"store {llvm_type} {next_total}, ptr {pointer}")
 
         _sum_in_parts(
-            writer, code, dtype, [place for places in sums for place in places], inner, term
+            writer,
+            code,
+            dtype,
+            [pointer for pointers in sum_pointers for pointer in pointers],
+            term_count,
+            term,
         )
-        for k, totals in enumerate(sums):
-            begin = one.emit(f"add i64 {column}, {k * columns}")
-            for j, place in enumerate(totals):
-                at = one.emit(f"add i64 {begin}, {j * code.width}")
-                writer.store(code, dtype, code.emit(f"load {kind}, ptr {place}"), target, at)
+        for k, row_sums in enumerate(sum_pointers):
+            first_index = scalar_code.emit(f"add i64 {column}, {k * column_count}")
+            for j, sum_pointer in enumerate(row_sums):
+                target_index = scalar_code.emit(f"add i64 {first_index}, {j * code.lane_count}")
+                writer.store(
+                    code,
+                    dtype,
+                    code.emit(f"load {llvm_type}, ptr {sum_pointer}"),
+                    target,
+                    target_index,
+                )
 
-    writer.repeat(str(part[0]), str(part[1]), vectors_together * code.width, write_columns)
+    writer.repeat(str(part[0]), str(part[1]), vectors_per_loop * code.lane_count, write_columns)
 
 
 def _sum_in_parts(
     writer: Arrays,
     code: Code,
     dtype: str,
-    sums: Sequence[str],
-    inner: int,
+    sum_pointers: Sequence[str],
+    term_count: int,
     term: Callable[[str], None],
 ) -> None:
     """Write sums in the same order as `_compute_dot_products`, one partial sum after the other.
@@ -241,52 +296,56 @@ def _sum_in_parts(
         writer: Writer of the loop.
         code: Writer of instructions for the sums.
         dtype: Dtype of the numbers.
-        sums: Pointers to the sums.
-        inner: Number of terms.
+        sum_pointers: Pointers to the sums.
+        term_count: Number of terms.
         term: Writes the addition of a term to each sum, for the index of the term.
     """
-    kind, summed_in_parts = code.type(dtype), inner // N_PARTS * N_PARTS
+    llvm_type, terms_in_parts = code.type(dtype), term_count // N_PARTS * N_PARTS
 
     def part(first: int) -> list[str]:
-        for place in sums:
-            code.line(f"store {kind} {code.constant(0, dtype)}, ptr {place}")
-        if summed_in_parts <= MAX_UNROLLED_TERMS:
-            for number in range(first, summed_in_parts, N_PARTS):
-                term(str(number))
+        for sum_pointer in sum_pointers:
+            code.line(f"store {llvm_type} {code.constant(0, dtype)}, ptr {sum_pointer}")
+        if terms_in_parts <= MAX_UNROLLED_TERMS:
+            for term_number in range(first, terms_in_parts, N_PARTS):
+                term(str(term_number))
         else:
-            writer.repeat(str(first), str(summed_in_parts), N_PARTS, term)
-        return [code.emit(f"load {kind}, ptr {place}") for place in sums]
+            writer.repeat(str(first), str(terms_in_parts), N_PARTS, term)
+        return [code.emit(f"load {llvm_type}, ptr {pointer}") for pointer in sum_pointers]
 
     def total(first: int, step: int) -> list[str]:
         if step == N_PARTS:
             return part(first)
-        halves = total(first, 2 * step), total(first + step, 2 * step)
-        return [write_sum(code, dtype, a, b) for a, b in zip(*halves, strict=True)]
+        half_sums = total(first, 2 * step), total(first + step, 2 * step)
+        return [write_sum(code, dtype, a, b) for a, b in zip(*half_sums, strict=True)]
 
-    totals = total(0, 1) if summed_in_parts else [code.constant(0, dtype) for _ in sums]
-    for place, register in zip(sums, totals, strict=True):
-        code.line(f"store {kind} {register}, ptr {place}")
-    writer.repeat(str(summed_in_parts), str(inner), 1, term)
+    totals = total(0, 1) if terms_in_parts else [code.constant(0, dtype) for _ in sum_pointers]
+    for sum_pointer, register in zip(sum_pointers, totals, strict=True):
+        code.line(f"store {llvm_type} {register}, ptr {sum_pointer}")
+    writer.repeat(str(terms_in_parts), str(term_count), 1, term)
 
 
 def _multiply_rows_by_vector(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
 ) -> None:
     """Write the product of a matrix and a vector."""
-    (x, y, target), (rows, inner) = pointers, shape
+    (left_pointer, right_pointer, target), (row_count, term_count) = pointers, shape
 
-    def make_group_writer(count: int) -> Callable[[str], None]:
+    def make_group_writer(group_size: int) -> Callable[[str], None]:
         def write(number: str) -> None:
-            row_pointer = writer.element_address(dtype, x, writer.multiply(number, inner))
-            for k, total in enumerate(
-                _compute_dot_products(writer, dtype, (row_pointer, y), inner, count)
+            row_pointer = writer.element_address(
+                dtype, left_pointer, writer.multiply(number, term_count)
+            )
+            for k, dot_product in enumerate(
+                _compute_dot_products(
+                    writer, dtype, (row_pointer, right_pointer), term_count, group_size
+                )
             ):
-                place = writer.scalar.emit(f"add i64 {number}, {k}")
-                writer.store(writer.scalar, dtype, total, target, place)
+                target_index = writer.scalar_code.emit(f"add i64 {number}, {k}")
+                writer.store(writer.scalar_code, dtype, dot_product, target, target_index)
 
         return write
 
-    _for_row_groups(writer, rows, make_group_writer)
+    _for_row_groups(writer, row_count, make_group_writer)
 
 
 def _compute_dot_products(
@@ -297,28 +356,35 @@ def _compute_dot_products(
     Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
     are then added in order.
     """
-    parts, one = Code(writer.text, N_PARTS, True), writer.scalar
-    kind, terms_in_parts = parts.type(dtype), inner // N_PARTS * N_PARTS
-    sums = [parts.allocate_local(kind) for _ in range(row_count)]
-    for place in sums:
-        parts.line(f"store {kind} {parts.constant(0, dtype)}, ptr {place}")
-    rows = [writer.element_address(dtype, pointers[0], str(k * inner)) for k in range(row_count)]
+    part_code, scalar_code = Code(writer.function_text, N_PARTS, True), writer.scalar_code
+    vector_type, terms_in_parts = part_code.type(dtype), inner // N_PARTS * N_PARTS
+    sum_pointers = [part_code.allocate_local(vector_type) for _ in range(row_count)]
+    for sum_pointer in sum_pointers:
+        part_code.line(f"store {vector_type} {part_code.constant(0, dtype)}, ptr {sum_pointer}")
+    row_pointers = [
+        writer.element_address(dtype, pointers[0], str(k * inner)) for k in range(row_count)
+    ]
 
     def terms(number: str) -> None:
-        factor = writer.load(parts, dtype, pointers[1], number)
-        for row, place in zip(rows, sums, strict=True):
-            weight = writer.load(parts, dtype, row, number)
-            total = parts.emit(f"load {kind}, ptr {place}")
-            next_total = _multiply_add(parts, dtype, weight, factor, total)
-            parts.line(f"store {kind} {next_total}, ptr {place}")
+        factors = writer.load(part_code, dtype, pointers[1], number)
+        for row_pointer, pointer in zip(row_pointers, sum_pointers, strict=True):
+            weights = writer.load(part_code, dtype, row_pointer, number)
+            total = part_code.emit(f"load {vector_type}, ptr {pointer}")
+            next_total = _multiply_add(part_code, dtype, weights, factors, total)
+            part_code.line(f"store {vector_type} {next_total}, ptr {pointer}")
 
     writer.repeat("0", str(terms_in_parts), N_PARTS, terms)
     totals = []
-    for row, place in zip(rows, sums, strict=True):
-        total = reduce_lanes(one, dtype, parts.emit(f"load {kind}, ptr {place}"), write_sum)
-        for number in range(terms_in_parts, inner):
-            a, b = (writer.load(one, dtype, pointer, str(number)) for pointer in (row, pointers[1]))
-            total = _multiply_add(one, dtype, a, b, total)
+    for row_start, sum_pointer in zip(row_pointers, sum_pointers, strict=True):
+        total = reduce_lanes(
+            scalar_code, dtype, part_code.emit(f"load {vector_type}, ptr {sum_pointer}"), write_sum
+        )
+        for term_number in range(terms_in_parts, inner):
+            a, b = (
+                writer.load(scalar_code, dtype, pointer, str(term_number))
+                for pointer in (row_start, pointers[1])
+            )
+            total = _multiply_add(scalar_code, dtype, a, b, total)
         totals.append(total)
     return totals
 
@@ -333,16 +399,23 @@ def write_multiplication(code: Code, dtype: str, a: str, b: str) -> str:
     return code.binary("fmul" if is_float(dtype) else "mul", dtype, a, b)
 
 
-def reduce_lanes(one: Code, dtype: str, register: str, join: Join) -> str:
+def reduce_lanes(scalar_code: Code, dtype: str, register: str, combine: Combiner) -> str:
     """Write the pairwise reduction of the eight lanes of a register: lanes at distance four, then two, then one."""
-    kind = f"<{N_PARTS} x {REGISTER_TYPES[dtype]}>"
-    numbers = [one.emit(f"extractelement {kind} {register}, i32 {k}") for k in range(N_PARTS)]
-    return reduce_in_pairs(numbers, lambda a, b: join(one, dtype, a, b))
+    vector_type = f"<{N_PARTS} x {REGISTER_TYPES[dtype]}>"
+    lane_registers = [
+        scalar_code.emit(f"extractelement {vector_type} {register}, i32 {k}")
+        for k in range(N_PARTS)
+    ]
+    return reduce_in_pairs(lane_registers, lambda a, b: combine(scalar_code, dtype, a, b))
 
 
-def reduce_in_pairs(numbers: Sequence[Number], join: Callable[[Number, Number], Number]) -> Number:
+def reduce_in_pairs(
+    numbers: Sequence[Number], combine: Callable[[Number, Number], Number]
+) -> Number:
     """Reduce 2**n numbers in pairs: numbers at a distance of half the list, then a quarter, and so on."""
     while len(numbers) > 1:
-        half = len(numbers) // 2
-        numbers = [join(a, b) for a, b in zip(numbers[:half], numbers[half:], strict=True)]
+        half_count = len(numbers) // 2
+        numbers = [
+            combine(a, b) for a, b in zip(numbers[:half_count], numbers[half_count:], strict=True)
+        ]
     return numbers[0]

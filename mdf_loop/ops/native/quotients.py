@@ -27,16 +27,16 @@ class _NumberType(Struct, frozen=True):
     """Properties of a floating-point dtype.
 
     Attributes:
-        precision: Reproducibility of the significand.
-        least: Smallest exponent of a number for which the remainder of a division is exact.
-        most: Largest exponent of a divisor for which only the quotient may overflow.
-        whole: Integer dtype of the same size.
+        precision: Bits of the significand.
+        min_exponent: Smallest exponent of a number for which the remainder of a division is exact.
+        max_exponent: Largest exponent of a divisor for which only the quotient may overflow.
+        integer_dtype: Integer dtype of the same size.
     """
 
     precision: int
-    least: int
-    most: int
-    whole: str
+    min_exponent: int
+    max_exponent: int
+    integer_dtype: str
 
 
 _NUMBER_TYPES = {
@@ -51,21 +51,26 @@ def divide_by_constant(
 ) -> Sequence[str] | None:
     """Write `x / c` for each number and a literal float `c`, or return None if division instructions are faster."""
     divisor = code.constant_value(c)
-    if divisor is None or code.width == 1 or code.quick_divider:
+    if divisor is None or code.lane_count == 1 or code.has_quick_divider:
         return None
-    kind, size = _NUMBER_TYPES[dtype], abs(divisor)
-    if not 2.0**-kind.most < size < 2.0**kind.most or math.frexp(size)[0] == 0.5:
+    number_type, magnitude = _NUMBER_TYPES[dtype], abs(divisor)
+    if (
+        not 2.0**-number_type.max_exponent < magnitude < 2.0**number_type.max_exponent
+        or math.frexp(magnitude)[0] == 0.5
+    ):
         return None
-    inverse = float(np.asarray(1, dtype) / np.asarray(size, dtype))
-    corrections = 1 if one_correction_suffices(size, inverse, kind.precision) else 2
+    inverse = float(np.asarray(1, dtype) / np.asarray(magnitude, dtype))
+    correction_count = (
+        1 if one_correction_suffices(magnitude, inverse, number_type.precision) else 2
+    )
     quotients = []
     for x in numbers:
         q = code.binary("fmul", dtype, x, code.constant(inverse, dtype))
-        for _ in range(corrections):
-            q = _correct_quotient(code, dtype, (x, q), (size, inverse))
+        for _ in range(correction_count):
+            q = _correct_quotient(code, dtype, (x, q), (magnitude, inverse))
         quotients.append(code.emit(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
-    extreme = _write_extreme_test(code, dtype, (numbers, quotients), size)
-    return _select_quotients(code, dtype, extreme, (numbers, quotients), c)
+    is_extreme = _write_extreme_test(code, dtype, (numbers, quotients), magnitude)
+    return _select_quotients(code, dtype, is_extreme, (numbers, quotients), c)
 
 
 def one_correction_suffices(c: float, r: float, precision: int) -> bool:
@@ -91,11 +96,11 @@ def _correct_quotient(
 ) -> str:
     """Write `q - (q * c - x) * r`."""
     (x, q), (c, r) = operands, constants
-    kind = code.type(dtype)
-    negated = code.emit(f"fneg {kind} {x}")
-    remainder = code.intrinsic("fma", dtype, q, code.constant(c, dtype), negated)
-    negated = code.emit(f"fneg {kind} {remainder}")
-    return code.intrinsic("fma", dtype, negated, code.constant(r, dtype), q)
+    llvm_type = code.type(dtype)
+    negated_number = code.emit(f"fneg {llvm_type} {x}")
+    remainder = code.intrinsic("fma", dtype, q, code.constant(c, dtype), negated_number)
+    negated_number = code.emit(f"fneg {llvm_type} {remainder}")
+    return code.intrinsic("fma", dtype, negated_number, code.constant(r, dtype), q)
 
 
 _Quotients = tuple[Sequence[str], Sequence[str]]
@@ -104,39 +109,60 @@ _Quotients = tuple[Sequence[str], Sequence[str]]
 
 def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float) -> str:
     """Write the test that a number is tiny and not zero, or that a quotient is nan, in any lane."""
-    numbers, results = quotients
-    kind = _NUMBER_TYPES[dtype]
-    least = np.asarray(2.0 ** (kind.least + max(0, math.frexp(c)[1])), dtype)
-    smallest = ""
-    for x in numbers:
-        bits = code.cast("bitcast", dtype, code.intrinsic("fabs", dtype, x), kind.whole)
+    dividends, quotient_registers = quotients
+    number_type = _NUMBER_TYPES[dtype]
+    min_dividend = np.asarray(2.0 ** (number_type.min_exponent + max(0, math.frexp(c)[1])), dtype)
+    smallest_bits = ""
+    for x in dividends:
+        bits = code.cast(
+            "bitcast", dtype, code.intrinsic("fabs", dtype, x), number_type.integer_dtype
+        )
         # The subtraction wraps around for 0.
-        less = code.binary("add", kind.whole, bits, code.constant(-1, kind.whole))
-        smallest = code.intrinsic("umin", kind.whole, smallest, less) if smallest else less
-    truth = code.compare(
-        "ult", kind.whole, smallest, code.constant(least.view(kind.whole) - 1, kind.whole)
+        reduced_bits = code.binary(
+            "add", number_type.integer_dtype, bits, code.constant(-1, number_type.integer_dtype)
+        )
+        smallest_bits = (
+            code.intrinsic("umin", number_type.integer_dtype, smallest_bits, reduced_bits)
+            if smallest_bits
+            else reduced_bits
+        )
+    is_extreme = code.compare(
+        "ult",
+        number_type.integer_dtype,
+        smallest_bits,
+        code.constant(min_dividend.view(number_type.integer_dtype) - 1, number_type.integer_dtype),
     )
-    half = len(results) // 2
-    for one, other in zip(results[: len(results) - half], results[half:], strict=True):
-        truth = code.binary("or", "bool", truth, code.compare("uno", dtype, one, other))
-    return code.any(truth)
+    half_count = len(quotient_registers) // 2
+    for first_quotient, second_quotient in zip(
+        quotient_registers[: len(quotient_registers) - half_count],
+        quotient_registers[half_count:],
+        strict=True,
+    ):
+        is_extreme = code.binary(
+            "or", "bool", is_extreme, code.compare("uno", dtype, first_quotient, second_quotient)
+        )
+    return code.any(is_extreme)
 
 
 def _select_quotients(
-    code: Code, dtype: str, extreme: str, quotients: _Quotients, c: str
+    code: Code, dtype: str, is_extreme: str, quotients: _Quotients, c: str
 ) -> Sequence[str]:
     """Write the selection of the quotients. If the condition is true, division instructions compute all quotients."""
-    text = code.text
-    quick_block, slow_block, end_block = (text.name(stem) for stem in ("quick", "slow", "divided"))
+    function_text = code.function_text
+    quick_block, slow_block, end_block = (
+        function_text.name(stem) for stem in ("quick", "slow", "divided")
+    )
     code.line(f"br label %{quick_block}")
     code.label(quick_block)
-    code.line(f"br i1 {extreme}, label %{slow_block}, label %{end_block}")
+    code.line(f"br i1 {is_extreme}, label %{slow_block}, label %{end_block}")
     code.label(slow_block)
-    divided = [code.binary("fdiv", dtype, x, c) for x in quotients[0]]
+    slow_quotients = [code.binary("fdiv", dtype, x, c) for x in quotients[0]]
     code.line(f"br label %{end_block}")
     code.label(end_block)
-    pairs = zip(quotients[1], divided, strict=True)
+    quotient_pairs = zip(quotients[1], slow_quotients, strict=True)
     return [
-        code.emit(f"phi {code.type(dtype)} [ {q}, %{quick_block} ], [ {d}, %{slow_block} ]")
-        for q, d in pairs
+        code.emit(
+            f"phi {code.type(dtype)} [ {quick_quotient}, %{quick_block} ], [ {slow_quotient}, %{slow_block} ]"
+        )
+        for quick_quotient, slow_quotient in quotient_pairs
     ]

@@ -25,8 +25,8 @@ from mdf_loop.ops.native.code import (
 )
 from mdf_loop.ops.native.extents import larger_extent as largest_of
 from mdf_loop.ops.native.extents import product as product_of
-from mdf_loop.ops.native.moves import Known
-from mdf_loop.ops.native.products import Join, reduce_lanes, write_multiplication, write_sum
+from mdf_loop.ops.native.moves import ArrayLookup
+from mdf_loop.ops.native.products import Combiner, reduce_lanes, write_multiplication, write_sum
 from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS
 from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
@@ -39,7 +39,7 @@ def _smallest(code: Code, dtype: str, a: str, b: str) -> str:
     return extreme_of_two(code, dtype, "lt", a, b)
 
 
-JOINS = {
+BINARY_OP_BY_REDUCTION = {
     "ReduceSum": "Add",
     "ReduceMean": "Add",
     "ReduceProd": "Mul",
@@ -51,46 +51,58 @@ JOINS = {
 }
 """Binary operation that reduces two elements, by the type of the reduction."""
 
-Neutral = Callable[[str], float]
+NeutralElement = Callable[[str], float]
 """Function that returns the neutral element of a reduction for a dtype, such as 0 for a sum."""
 
 
-def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeArrayCode:
+def reduction_writer(
+    combine: Combiner, neutral: NeutralElement, *, mean: bool = False
+) -> NativeArrayCode:
     """Return a writer of a reduction along adjacent axes.
 
     Args:
-        join: Function that writes the reduction of two numbers.
+        combine: Function that writes the reduction of two numbers.
         neutral: Function that returns the neutral element for a dtype.
         mean: True to divide by the number of elements.
     """
 
     def write(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-        data, output = op.inputs[0], op.outputs[0]
-        assert data is not None
-        if data.dtype == "bool":
+        array, output = op.inputs[0], op.outputs[0]
+        assert array is not None
+        if array.dtype == "bool":
             raise NotNative(f"it has {qualified_name(op.op_type)} of truth values")
-        outer, inner_extents = _shape_and_axes(writer, op)
-        writer.set_extents(output, outer)
-        pointer = writer.pointer_of(data, writer.cell(data, cells))
+        output_extents, reduced_axes = _shape_and_axes(writer, op)
+        writer.set_extents(output, output_extents)
+        array_pointer = writer.pointer_of(array, writer.cell(array, cells))
         target = writer.buffer(output)
-        extents = writer.extents(data)
-        front, inner, tail = (
-            product_of(writer.scalar, part)
-            for part in (
-                extents[: inner_extents.start],
-                extents[inner_extents.start : inner_extents.stop],
-                extents[inner_extents.stop :],
+        extents = writer.extents(array)
+        front_size, reduced_size, tail_size = (
+            product_of(writer.scalar_code, group_extents)
+            for group_extents in (
+                extents[: reduced_axes.start],
+                extents[reduced_axes.start : reduced_axes.stop],
+                extents[reduced_axes.stop :],
             )
         )
-        start = literal(neutral(data.dtype), data.dtype)
-        if inner_extents.stop == len(extents):
-            _reduce_last_axes(writer, data.dtype, (pointer, target), (front, inner), (join, start))
+        neutral_literal = literal(neutral(array.dtype), array.dtype)
+        if reduced_axes.stop == len(extents):
+            _reduce_last_axes(
+                writer,
+                array.dtype,
+                (array_pointer, target),
+                (front_size, reduced_size),
+                (combine, neutral_literal),
+            )
         else:
             _reduce_inner_axes(
-                writer, data.dtype, (pointer, target), (front, inner, tail), (join, start)
+                writer,
+                array.dtype,
+                (array_pointer, target),
+                (front_size, reduced_size, tail_size),
+                (combine, neutral_literal),
             )
         if mean:
-            _divide_by_count(writer, output, target, inner)
+            _divide_by_count(writer, output, target, reduced_size)
         return writer.as_cell(output, target)
 
     return write
@@ -102,9 +114,9 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
     Raises:
         NotNative: The axes are not adjacent or are computed.
     """
-    data = op.inputs[0]
-    assert data is not None
-    extents = writer.extents(data)
+    array = op.inputs[0]
+    assert array is not None
+    extents = writer.extents(array)
     reduced_axes = stated_axes(op, len(extents), writer.constant_of)
     if not reduced_axes:
         if op.attributes.get("noop_with_empty_axes"):
@@ -113,15 +125,17 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
     if reduced_axes and reduced_axes != list(range(reduced_axes[0], reduced_axes[-1] + 1)):
         raise NotNative(f"it has {qualified_name(op.op_type)} along axes that do not lie together")
     keeps_axes = op.attributes.get("keepdims", 1)
-    shape = (
-        1 if k in reduced_axes else e
-        for k, e in enumerate(extents)
+    output_extents = (
+        1 if k in reduced_axes else extent
+        for k, extent in enumerate(extents)
         if keeps_axes or k not in reduced_axes
     )
-    return tuple(shape), range(reduced_axes[0], reduced_axes[-1] + 1) if reduced_axes else range(0)
+    return tuple(output_extents), range(
+        reduced_axes[0], reduced_axes[-1] + 1
+    ) if reduced_axes else range(0)
 
 
-def stated_axes(op: Op, rank: int, known: Known) -> list[int]:
+def stated_axes(op: Op, rank: int, array_of: ArrayLookup) -> list[int]:
     """Return the stated axes of a reduction, sorted.
 
     Raises:
@@ -129,7 +143,7 @@ def stated_axes(op: Op, rank: int, known: Known) -> list[int]:
     """
     axes = op.attributes.get("axes")
     if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
-        axes = known(op.inputs[1])
+        axes = array_of(op.inputs[1])
         if axes is None:
             raise NotNative(f"it has {qualified_name(op.op_type)} along axes that are computed")
     return sorted({int(axis) % rank for axis in np.ravel(axes)} if axes is not None else ())
@@ -140,98 +154,114 @@ def _reduce_last_axes(
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent],
-    reducer: tuple[Join, str],
+    reducer: tuple[Combiner, str],
 ) -> None:
     """Write a reduction along the last axes."""
-    (source, target), (outer, inner) = pointers, counts
+    (source, target), (output_size, term_count) = pointers, counts
 
     def result(number: str) -> None:
-        begin = writer.element_address(dtype, source, writer.multiply(number, inner))
+        terms_pointer = writer.element_address(dtype, source, writer.multiply(number, term_count))
         writer.store(
-            writer.scalar,
+            writer.scalar_code,
             dtype,
-            _reduce_contiguous(writer, dtype, begin, inner, reducer),
+            _reduce_contiguous(writer, dtype, terms_pointer, term_count, reducer),
             target,
             number,
         )
 
-    writer.repeat("0", str(outer), 1, result)
+    writer.repeat("0", str(output_size), 1, result)
 
 
 def _reduce_contiguous(
-    writer: Arrays, dtype: str, pointer: str, count: Extent, reducer: tuple[Join, str]
+    writer: Arrays, dtype: str, pointer: str, count: Extent, reducer: tuple[Combiner, str]
 ) -> str:
     """Write the reduction of contiguous numbers, and return the register of the result."""
-    (join, neutral), one = reducer, writer.scalar
+    (combine, neutral), scalar_code = reducer, writer.scalar_code
     if isinstance(count, str):
         return _reduce_unknown_count(writer, dtype, pointer, count, reducer)
     if count == 0:
         return neutral
     if count >= MIN_TERMS_IN_PARTS:
-        return _reduce_in_parts(writer, dtype, pointer, count, join)
-    total = writer.load(one, dtype, pointer)
-    for number in range(1, count):
-        total = join(one, dtype, total, writer.load(one, dtype, pointer, str(number)))
+        return _reduce_in_parts(writer, dtype, pointer, count, combine)
+    total = writer.load(scalar_code, dtype, pointer)
+    for term_number in range(1, count):
+        total = combine(
+            scalar_code, dtype, total, writer.load(scalar_code, dtype, pointer, str(term_number))
+        )
     return total
 
 
-def _reduce_in_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Join) -> str:
+def _reduce_in_parts(
+    writer: Arrays, dtype: str, pointer: str, count: Extent, combine: Combiner
+) -> str:
     """Write the reduction of at least eight numbers in eight parts, each of every eighth number."""
-    parts, one = Code(writer.text, N_PARTS, True), writer.scalar
-    kind, single = parts.type(dtype), one.type(dtype)
-    place = parts.allocate_local(kind)
-    parts.line(f"store {kind} {writer.load(parts, dtype, pointer)}, ptr {place}")
+    part_code, scalar_code = Code(writer.function_text, N_PARTS, True), writer.scalar_code
+    vector_type, scalar_type = part_code.type(dtype), scalar_code.type(dtype)
+    local_pointer = part_code.allocate_local(vector_type)
+    part_code.line(
+        f"store {vector_type} {writer.load(part_code, dtype, pointer)}, ptr {local_pointer}"
+    )
 
     def some(number: str) -> None:
-        partial = parts.emit(f"load {kind}, ptr {place}")
-        joined = join(parts, dtype, partial, writer.load(parts, dtype, pointer, number))
-        parts.line(f"store {kind} {joined}, ptr {place}")
+        partial_results = part_code.emit(f"load {vector_type}, ptr {local_pointer}")
+        next_results = combine(
+            part_code, dtype, partial_results, writer.load(part_code, dtype, pointer, number)
+        )
+        part_code.line(f"store {vector_type} {next_results}, ptr {local_pointer}")
 
     def rest(number: str) -> None:
-        index = one.emit(f"and i64 {number}, {N_PARTS - 1}")
-        part = one.emit(f"getelementptr {single}, ptr {place}, i64 {index}")
-        partial = one.emit(f"load {single}, ptr {part}")
-        joined = join(one, dtype, partial, writer.load(one, dtype, pointer, number))
-        one.line(f"store {single} {joined}, ptr {part}")
+        lane = scalar_code.emit(f"and i64 {number}, {N_PARTS - 1}")
+        lane_pointer = scalar_code.emit(
+            f"getelementptr {scalar_type}, ptr {local_pointer}, i64 {lane}"
+        )
+        partial_result = scalar_code.emit(f"load {scalar_type}, ptr {lane_pointer}")
+        next_result = combine(
+            scalar_code, dtype, partial_result, writer.load(scalar_code, dtype, pointer, number)
+        )
+        scalar_code.line(f"store {scalar_type} {next_result}, ptr {lane_pointer}")
 
     if isinstance(count, int):
-        count_in_vectors: Extent = count // N_PARTS * N_PARTS
+        vectorized_count: Extent = count // N_PARTS * N_PARTS
     else:
-        count_in_vectors = one.emit(f"and i64 {count}, -{N_PARTS}")
-    writer.repeat(str(N_PARTS), str(count_in_vectors), N_PARTS, some)
-    if count_in_vectors != count:
-        writer.repeat(str(count_in_vectors), str(count), 1, rest)
-    return reduce_lanes(one, dtype, parts.emit(f"load {kind}, ptr {place}"), join)
+        vectorized_count = scalar_code.emit(f"and i64 {count}, -{N_PARTS}")
+    writer.repeat(str(N_PARTS), str(vectorized_count), N_PARTS, some)
+    if vectorized_count != count:
+        writer.repeat(str(vectorized_count), str(count), 1, rest)
+    return reduce_lanes(
+        scalar_code, dtype, part_code.emit(f"load {vector_type}, ptr {local_pointer}"), combine
+    )
 
 
 def _reduce_unknown_count(
-    writer: Arrays, dtype: str, pointer: str, count: str, reducer: tuple[Join, str]
+    writer: Arrays, dtype: str, pointer: str, count: str, reducer: tuple[Combiner, str]
 ) -> str:
     """Write the reduction of numbers whose count is known only at run time."""
-    (join, neutral), one = reducer, writer.scalar
-    kind = one.type(dtype)
-    place = one.allocate_local(kind)
-    one.line(f"store {kind} {neutral}, ptr {place}")
-    has_parts = one.emit(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
-    has_some = one.emit(f"icmp ne i64 {count}, 0")
+    (combine, neutral), scalar_code = reducer, writer.scalar_code
+    llvm_type = scalar_code.type(dtype)
+    total_pointer = scalar_code.allocate_local(llvm_type)
+    scalar_code.line(f"store {llvm_type} {neutral}, ptr {total_pointer}")
+    has_parts = scalar_code.emit(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
+    has_terms = scalar_code.emit(f"icmp ne i64 {count}, 0")
 
     def store_total(register: str) -> None:
-        one.line(f"store {kind} {register}, ptr {place}")
+        scalar_code.line(f"store {llvm_type} {register}, ptr {total_pointer}")
 
     def reduce_next(number: str) -> None:
-        total = one.emit(f"load {kind}, ptr {place}")
-        store_total(join(one, dtype, total, writer.load(one, dtype, pointer, number)))
+        total = scalar_code.emit(f"load {llvm_type}, ptr {total_pointer}")
+        store_total(
+            combine(scalar_code, dtype, total, writer.load(scalar_code, dtype, pointer, number))
+        )
 
     def one_by_one() -> None:
-        store_total(writer.load(one, dtype, pointer))
+        store_total(writer.load(scalar_code, dtype, pointer))
         writer.repeat("1", count, 1, reduce_next)
 
-    one.branch(
+    scalar_code.branch(
         has_parts,
-        lambda: store_total(_reduce_in_parts(writer, dtype, pointer, count, join)),
-        lambda: one.branch(has_some, one_by_one),
+        lambda: store_total(_reduce_in_parts(writer, dtype, pointer, count, combine)),
+        lambda: scalar_code.branch(has_terms, one_by_one),
     )
-    return one.emit(f"load {kind}, ptr {place}")
+    return scalar_code.emit(f"load {llvm_type}, ptr {total_pointer}")
 
 
 def _reduce_inner_axes(
@@ -239,21 +269,23 @@ def _reduce_inner_axes(
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent, Extent],
-    reducer: tuple[Join, str],
+    reducer: tuple[Combiner, str],
 ) -> None:
     """Write a reduction along axes other than the last, for each position of the axes in front of them."""
-    (source, target), (front, inner, tail) = pointers, counts
-    if front == 1:
-        _reduce_first_axes(writer, dtype, pointers, (tail, inner), reducer)
+    (source, target), (front_size, reduced_size, tail_size) = pointers, counts
+    if front_size == 1:
+        _reduce_first_axes(writer, dtype, pointers, (tail_size, reduced_size), reducer)
         return
-    size = product_of(writer.scalar, (inner, tail))
+    block_size = product_of(writer.scalar_code, (reduced_size, tail_size))
 
     def part(number: str) -> None:
-        source_pointer = writer.element_address(dtype, source, writer.multiply(number, size))
-        target_pointer = writer.element_address(dtype, target, writer.multiply(number, tail))
-        _reduce_first_axes(writer, dtype, (source_pointer, target_pointer), (tail, inner), reducer)
+        source_pointer = writer.element_address(dtype, source, writer.multiply(number, block_size))
+        target_pointer = writer.element_address(dtype, target, writer.multiply(number, tail_size))
+        _reduce_first_axes(
+            writer, dtype, (source_pointer, target_pointer), (tail_size, reduced_size), reducer
+        )
 
-    writer.repeat("0", str(front), 1, part)
+    writer.repeat("0", str(front_size), 1, part)
 
 
 def _reduce_first_axes(
@@ -261,10 +293,10 @@ def _reduce_first_axes(
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent],
-    reducer: tuple[Join, str],
+    reducer: tuple[Combiner, str],
 ) -> None:
     """Write a reduction along the first axes: each row is reduced elementwise with the result of the rows before."""
-    (source, target), (outer, rows), (join, neutral) = pointers, counts, reducer
+    (source, target), (row_length, row_count), (combine, neutral) = pointers, counts, reducer
 
     def copy_row(code: Code, k: str) -> None:
         writer.store(code, dtype, writer.load(code, dtype, source, k), target, k)
@@ -272,45 +304,47 @@ def _reduce_first_axes(
     def fill_neutral(code: Code, k: str) -> None:
         writer.store(code, dtype, code.broadcast(neutral, dtype), target, k)
 
-    if isinstance(rows, int):
-        writer.for_each_element(outer, copy_row if rows else fill_neutral)
+    if isinstance(row_count, int):
+        writer.for_each_element(row_length, copy_row if row_count else fill_neutral)
     else:
-        has_rows = writer.scalar.emit(f"icmp ne i64 {rows}, 0")
-        writer.scalar.branch(
+        has_rows = writer.scalar_code.emit(f"icmp ne i64 {row_count}, 0")
+        writer.scalar_code.branch(
             has_rows,
-            lambda: writer.for_each_element(outer, copy_row),
-            lambda: writer.for_each_element(outer, fill_neutral),
+            lambda: writer.for_each_element(row_length, copy_row),
+            lambda: writer.for_each_element(row_length, fill_neutral),
         )
 
     def row(number: str) -> None:
-        begin = writer.element_address(dtype, source, writer.multiply(number, outer))
+        row_pointer = writer.element_address(dtype, source, writer.multiply(number, row_length))
 
         def join_row(code: Code, k: str) -> None:
-            partial, element = (writer.load(code, dtype, p, k) for p in (target, begin))
-            writer.store(code, dtype, join(code, dtype, partial, element), target, k)
+            partial_result, element = (
+                writer.load(code, dtype, pointer, k) for pointer in (target, row_pointer)
+            )
+            writer.store(code, dtype, combine(code, dtype, partial_result, element), target, k)
 
-        writer.for_each_element(outer, join_row)
+        writer.for_each_element(row_length, join_row)
 
-    writer.repeat("1", str(rows), 1, row)
+    writer.repeat("1", str(row_count), 1, row)
 
 
-def _divide_by_count(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
+def _divide_by_count(writer: Arrays, output: Value, target: str, reduced_size: Extent) -> None:
     """Write the division of sums by the number of terms, which gives means. An empty sum is divided by 1."""
     dtype = output.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")
-    count = largest_of(writer.scalar, inner, 1)
-    if isinstance(count, int):
-        divisor = writer.scalar.constant(count, dtype)
+    term_count = largest_of(writer.scalar_code, reduced_size, 1)
+    if isinstance(term_count, int):
+        divisor = writer.scalar_code.constant(term_count, dtype)
     else:
-        divisor = writer.scalar.cast("sitofp", "int64", count, dtype)
+        divisor = writer.scalar_code.cast("sitofp", "int64", term_count, dtype)
 
     def divide(code: Code, k: str) -> None:
         total = writer.load(code, dtype, target, k)
         mean = code.binary("fdiv", dtype, total, code.broadcast(divisor, dtype))
         writer.store(code, dtype, mean, target, k)
 
-    writer.for_each_element(product_of(writer.scalar, writer.extents(output)), divide)
+    writer.for_each_element(product_of(writer.scalar_code, writer.extents(output)), divide)
 
 
 def _lowest(dtype: str) -> float:
@@ -323,8 +357,8 @@ def _highest(dtype: str) -> float:
     return np.inf if is_float(dtype) else int(np.iinfo(dtype).max)
 
 
-total = reduction_writer(write_sum, lambda dtype: 0)
-product = reduction_writer(write_multiplication, lambda dtype: 1)
-mean = reduction_writer(write_sum, lambda dtype: 0, mean=True)
-largest = reduction_writer(_largest, _lowest)
-smallest = reduction_writer(_smallest, _highest)
+reduce_sum = reduction_writer(write_sum, lambda dtype: 0)
+reduce_product = reduction_writer(write_multiplication, lambda dtype: 1)
+reduce_mean = reduction_writer(write_sum, lambda dtype: 0, mean=True)
+reduce_max = reduction_writer(_largest, _lowest)
+reduce_min = reduction_writer(_smallest, _highest)

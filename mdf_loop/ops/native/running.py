@@ -18,67 +18,79 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     Raises:
         NotNative: The axis is computed.
     """
-    data, axis = op.inputs[0], writer.constant_of(op.inputs[1])
-    assert data is not None
-    if axis is None:
+    array, axis_array = op.inputs[0], writer.constant_of(op.inputs[1])
+    assert array is not None
+    if axis_array is None:
         raise NotNative("it has onnx::CumSum along an axis that is computed")
-    output, dtype, extents = op.outputs[0], data.dtype, writer.extents(data)
-    along = int(axis.item()) % len(extents)
+    output, dtype, extents = op.outputs[0], array.dtype, writer.extents(array)
+    axis = int(axis_array.item()) % len(extents)
     writer.set_extents(output, extents)
-    source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(output)
-    count, tail = extents[along], product(writer.scalar, extents[along + 1 :])
-    size = product(writer.scalar, (count, tail))
-    exclusive, reverse = (bool(op.attributes.get(name, 0)) for name in ("exclusive", "reverse"))
+    source, target = writer.pointer_of(array, writer.cell(array, cells)), writer.buffer(output)
+    axis_extent, tail_size = extents[axis], product(writer.scalar_code, extents[axis + 1 :])
+    block_size = product(writer.scalar_code, (axis_extent, tail_size))
+    is_exclusive, is_reversed = (
+        bool(op.attributes.get(attribute_name, 0)) for attribute_name in ("exclusive", "reverse")
+    )
 
-    begin, go_on = _sum_writers(writer, dtype, tail, exclusive)
+    write_first, write_next = _sum_writers(writer, dtype, tail_size, is_exclusive)
 
-    def row(part: str, number: str) -> tuple[str, str]:
+    def row(block: str, step_number: str) -> tuple[str, str]:
         """Return the addresses of the input elements and of the sums at a position along the axis."""
-        last = subtract_extents(writer.scalar, count, 1)
-        place = writer.scalar.emit(f"sub i64 {last}, {number}") if reverse else number
-        offset = advance(writer, writer.multiply(part, size), place, tail)
+        last_position = subtract_extents(writer.scalar_code, axis_extent, 1)
+        position = (
+            writer.scalar_code.emit(f"sub i64 {last_position}, {step_number}")
+            if is_reversed
+            else step_number
+        )
+        offset = advance(writer, writer.multiply(block, block_size), position, tail_size)
         return writer.element_address(dtype, source, offset), writer.element_address(
             dtype, target, offset
         )
 
-    def each(part: str) -> None:
-        if isinstance(count, int):
-            begin(*row(part, "0"))
+    def each(block: str) -> None:
+        if isinstance(axis_extent, int):
+            write_first(*row(block, "0"))
         else:
-            has_elements = writer.scalar.compare("ne", "int64", count, "0")
-            writer.scalar.branch(has_elements, lambda: begin(*row(part, "0")))
+            has_elements = writer.scalar_code.compare("ne", "int64", axis_extent, "0")
+            writer.scalar_code.branch(has_elements, lambda: write_first(*row(block, "0")))
 
-        def one(number: str) -> None:
-            (before, sums) = row(part, writer.scalar.emit(f"sub i64 {number}, 1"))
-            (here, there) = row(part, number)
-            go_on(before, here, sums, there)
+        def one(step_number: str) -> None:
+            (previous_input, previous_sums) = row(
+                block, writer.scalar_code.emit(f"sub i64 {step_number}, 1")
+            )
+            (input_pointer, sum_pointer) = row(block, step_number)
+            write_next(previous_input, input_pointer, previous_sums, sum_pointer)
 
-        writer.repeat("1", str(count), 1, one)
+        writer.repeat("1", str(axis_extent), 1, one)
 
-    if count != 0:
-        writer.repeat("0", str(product(writer.scalar, extents[:along])), 1, each)
+    if axis_extent != 0:
+        writer.repeat("0", str(product(writer.scalar_code, extents[:axis])), 1, each)
     return writer.as_cell(output, target)
 
 
 def _sum_writers(
-    writer: Arrays, dtype: str, tail: Extent, exclusive: bool
+    writer: Arrays, dtype: str, tail_size: Extent, is_exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
     """Return the writer of the first sums, and the writer of all other sums from the previous sums."""
 
-    def begin(here: str, there: str) -> None:
+    def begin(input_pointer: str, sum_pointer: str) -> None:
         def first(code: Code, k: str) -> None:
-            number = writer.load(code, dtype, here, k)
-            writer.store(code, dtype, code.constant(0, dtype) if exclusive else number, there, k)
+            element = writer.load(code, dtype, input_pointer, k)
+            writer.store(
+                code, dtype, code.constant(0, dtype) if is_exclusive else element, sum_pointer, k
+            )
 
-        writer.for_each_element(tail, first)
+        writer.for_each_element(tail_size, first)
 
-    def go_on(before: str, here: str, sums: str, there: str) -> None:
+    def go_on(
+        previous_input: str, input_pointer: str, previous_sums: str, sum_pointer: str
+    ) -> None:
         def next_one(code: Code, k: str) -> None:
-            number = writer.load(code, dtype, before if exclusive else here, k)
-            total = write_sum(code, dtype, writer.load(code, dtype, sums, k), number)
-            writer.store(code, dtype, total, there, k)
+            element = writer.load(code, dtype, previous_input if is_exclusive else input_pointer, k)
+            next_sum = write_sum(code, dtype, writer.load(code, dtype, previous_sums, k), element)
+            writer.store(code, dtype, next_sum, sum_pointer, k)
 
-        writer.for_each_element(tail, next_one)
+        writer.for_each_element(tail_size, next_one)
 
     return begin, go_on
 
@@ -94,21 +106,22 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
     """
 
     def write(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-        data, output, code = op.inputs[0], op.outputs[0], writer.scalar
-        assert data is not None
-        shape, dtype = writer.extents(data), data.dtype
+        array, output, code = op.inputs[0], op.outputs[0], writer.scalar_code
+        assert array is not None
+        shape, dtype = writer.extents(array), array.dtype
         axis = op.attributes.get("axis", 0) % max(1, len(shape))
-        count = shape[axis] if shape else 1
-        _require_elements(code, op, count)
+        axis_extent = shape[axis] if shape else 1
+        _require_elements(code, op, axis_extent)
         output_extents = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
         keeps_axis = op.attributes.get("keepdims", 1)
         writer.set_extents(
-            output, tuple(e for k, e in enumerate(output_extents) if keeps_axis or k != axis)
+            output,
+            tuple(extent for k, extent in enumerate(output_extents) if keeps_axis or k != axis),
         )
-        source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(output)
+        source, target = writer.pointer_of(array, writer.cell(array, cells)), writer.buffer(output)
         selects_last = op.attributes.get("select_last_index", 0)
-        steps, output_strides = _strides(code, shape), _strides(code, output_extents)
-        step = steps[axis] if shape else 1
+        input_strides, output_strides = _strides(code, shape), _strides(code, output_extents)
+        axis_stride = input_strides[axis] if shape else 1
         best_pointer, position_pointer = (
             code.allocate_local(code.type(dtype)),
             code.allocate_local("i64"),
@@ -116,56 +129,60 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
 
         def is_better(new: str, old: str) -> str:
             a, b = (old, new) if largest else (new, old)
-            better = code.less(dtype, a, b)
+            is_improvement = code.less(dtype, a, b)
             if selects_last:
-                better = code.binary("or", "bool", better, code.equal(dtype, a, b))
+                is_improvement = code.binary("or", "bool", is_improvement, code.equal(dtype, a, b))
             return (
-                _prefer_nan(code, dtype, (new, old), better, last=selects_last)
+                _prefer_nan(code, dtype, (new, old), is_improvement, last=selects_last)
                 if nan_wins
-                else better
+                else is_improvement
             )
 
-        def one(places: list[str]) -> None:
-            begin, result = places
+        def one(offsets: list[str]) -> None:
+            input_offset, output_offset = offsets
             code.line(
-                f"store {code.type(dtype)} {writer.load(code, dtype, source, begin)}, ptr {best_pointer}"
+                f"store {code.type(dtype)} {writer.load(code, dtype, source, input_offset)}, ptr {best_pointer}"
             )
             code.line(f"store i64 0, ptr {position_pointer}")
 
             def compare(number: str) -> None:
-                new = writer.load(code, dtype, source, advance(writer, begin, number, step))
-                old = code.emit(f"load {code.type(dtype)}, ptr {best_pointer}")
-                better = is_better(new, old)
-                place = code.select(
-                    better, "int64", number, code.emit(f"load i64, ptr {position_pointer}")
+                new_element = writer.load(
+                    code, dtype, source, advance(writer, input_offset, number, axis_stride)
                 )
-                chosen = code.select(better, dtype, new, old)
-                code.line(f"store {code.type(dtype)} {chosen}, ptr {best_pointer}")
-                code.line(f"store i64 {place}, ptr {position_pointer}")
+                best_element = code.emit(f"load {code.type(dtype)}, ptr {best_pointer}")
+                is_improvement = is_better(new_element, best_element)
+                best_position = code.select(
+                    is_improvement, "int64", number, code.emit(f"load i64, ptr {position_pointer}")
+                )
+                selected_element = code.select(is_improvement, dtype, new_element, best_element)
+                code.line(f"store {code.type(dtype)} {selected_element}, ptr {best_pointer}")
+                code.line(f"store i64 {best_position}, ptr {position_pointer}")
 
-            writer.repeat("1", str(count), 1, compare)
+            writer.repeat("1", str(axis_extent), 1, compare)
             writer.store(
-                code, "int64", code.emit(f"load i64, ptr {position_pointer}"), target, result
+                code, "int64", code.emit(f"load i64, ptr {position_pointer}"), target, output_offset
             )
 
-        loop_over_grid(writer, output_extents, [steps, output_strides], one)
+        loop_over_grid(writer, output_extents, [input_strides, output_strides], one)
         return writer.as_cell(output, target)
 
     return write
 
 
 def _prefer_nan(
-    code: Code, dtype: str, numbers: tuple[str, str], better: str, *, last: bool
+    code: Code, dtype: str, elements: tuple[str, str], is_improvement: str, *, last: bool
 ) -> str:
-    """Write the extension of the comparison `better` to nan, which is preferred to every other number.
+    """Write the extension of the comparison `is_improvement` to nan, which is preferred to every other number.
 
     Of several nan, the first one is selected, or the last one if `last` is True.
     """
-    new, old = (code.compare("uno", dtype, number, number) for number in numbers)
+    is_new_nan, is_old_nan = (code.compare("uno", dtype, element, element) for element in elements)
     if last:
-        return code.binary("or", "bool", better, new)
-    first = code.binary("and", "bool", new, code.binary("xor", "bool", old, "true"))
-    return code.binary("or", "bool", better, first)
+        return code.binary("or", "bool", is_improvement, is_new_nan)
+    is_first_nan = code.binary(
+        "and", "bool", is_new_nan, code.binary("xor", "bool", is_old_nan, "true")
+    )
+    return code.binary("or", "bool", is_improvement, is_first_nan)
 
 
 def _strides(code: Code, extents: Extents) -> list[Extent]:

@@ -31,7 +31,7 @@ from mdf_loop.ops.native.extents import (
     smaller_extent,
     subtract_extents,
 )
-from mdf_loop.ops.native.moves import MAX_RUNS, write_move
+from mdf_loop.ops.native.moves import MAX_ELEMENT_RUNS, write_move
 from mdf_loop.ops.native.views import Stride, broadcast, contiguous_axes, strided_view
 from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
@@ -42,9 +42,11 @@ def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
     """Return a writer that uses `moves` for known shapes and `rule` for shapes that are known only at run time."""
 
     def write(writer: Arrays, op: Op, cells: Cells) -> Cell:
-        values = [value for value in op.inputs if value is not None]
-        known = all(writer.constant_of(value) is not None for value in values[1:])
-        if known and is_fixed(writer.extents(values[0])):
+        operands = [operand for operand in op.inputs if operand is not None]
+        has_known_operands = all(
+            writer.constant_of(operand) is not None for operand in operands[1:]
+        )
+        if has_known_operands and is_fixed(writer.extents(operands[0])):
             return write_move(writer, op, cells)
         return rule(writer, op, cells)
 
@@ -53,34 +55,38 @@ def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
 
 def _first_operand(op: Op) -> Value:
     """Return the first operand of an operation."""
-    value = op.inputs[0]
-    assert value is not None
-    return value
+    operand = op.inputs[0]
+    assert operand is not None
+    return operand
 
 
-def _stated_integers(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extents | None:
+def _stated_integers(
+    writer: Arrays, op: Op, cells: Cells, operand_index: int, name: str
+) -> Extents | None:
     """Return the integers that an operand or attribute states, or None if neither exists.
 
     Args:
         writer: Writer of the code.
         op: The operation.
         cells: Cells of values.
-        place: Position of the operand.
+        operand_index: Position of the operand.
         name: Name of the attribute.
     """
-    value = op.inputs[place] if place < len(op.inputs) else None
-    if value is None:
+    operand = op.inputs[operand_index] if operand_index < len(op.inputs) else None
+    if operand is None:
         attribute = op.attributes.get(name)
-        return None if attribute is None else tuple(int(number) for number in np.ravel(attribute))
-    numbers = writer.small_integers(value, cells)
-    if numbers is None:
+        return None if attribute is None else tuple(int(integer) for integer in np.ravel(attribute))
+    integers = writer.small_integers(operand, cells)
+    if integers is None:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    return numbers
+    return integers
 
 
-def _stated_axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[int] | None:
+def _stated_axes(
+    writer: Arrays, op: Op, cells: Cells, operand_index: int, rank: int
+) -> list[int] | None:
     """Return the axes that an operand or the attribute `axes` states, or None if neither exists."""
-    axes = _stated_integers(writer, op, cells, place, "axes")
+    axes = _stated_integers(writer, op, cells, operand_index, "axes")
     if axes is None:
         return None
     if not is_fixed(axes):
@@ -90,16 +96,16 @@ def _stated_axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) ->
 
 def _with_extents(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
     """Return the first operand with new extents. The order of its elements does not change."""
-    value, output = _first_operand(op), op.outputs[0]
-    cell = writer.cell(value, cells)
+    operand, output = _first_operand(op), op.outputs[0]
+    cell = writer.cell(operand, cells)
     writer.set_extents(output, extents)
-    if cell.single:
+    if cell.is_scalar:
         return cell
     if cell.registers:
         return writer.integer_cell(
             output, [_register_extent(register) for register in cell.registers]
         )
-    return writer.as_cell(output, writer.pointer_of(value, cell))
+    return writer.as_cell(output, writer.pointer_of(operand, cell))
 
 
 def _register_extent(register: str) -> Extent:
@@ -112,14 +118,14 @@ def _register_extent(register: str) -> Extent:
 
 def shape(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Shape`."""
-    part = slice(op.attributes.get("start", 0), op.attributes.get("end"))
-    return writer.integer_cell(op.outputs[0], writer.extents(_first_operand(op))[part])
+    axis_range = slice(op.attributes.get("start", 0), op.attributes.get("end"))
+    return writer.integer_cell(op.outputs[0], writer.extents(_first_operand(op))[axis_range])
 
 
 def size(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Size`."""
     return writer.integer_cell(
-        op.outputs[0], [product(writer.scalar, writer.extents(_first_operand(op)))]
+        op.outputs[0], [product(writer.scalar_code, writer.extents(_first_operand(op)))]
     )
 
 
@@ -136,19 +142,22 @@ def flatten(writer: Arrays, op: Op, cells: Cells) -> Cell:
     extents = writer.extents(_first_operand(op))
     axis = op.attributes.get("axis", 1)
     axis += len(extents) if axis < 0 else 0
-    sides = (product(writer.scalar, part) for part in (extents[:axis], extents[axis:]))
-    return _with_extents(writer, op, cells, tuple(sides))
+    side_sizes = (
+        product(writer.scalar_code, side_extents)
+        for side_extents in (extents[:axis], extents[axis:])
+    )
+    return _with_extents(writer, op, cells, tuple(side_sizes))
 
 
 def unsqueeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Unsqueeze`."""
     extents = writer.extents(_first_operand(op))
-    added = _stated_integers(writer, op, cells, 1, "axes") or ()
-    axes = _stated_axes(writer, op, cells, 1, len(extents) + len(added)) or []
+    stated_axes = _stated_integers(writer, op, cells, 1, "axes") or ()
+    axes = _stated_axes(writer, op, cells, 1, len(extents) + len(stated_axes)) or []
     input_extents = iter(extents)
-    rank = range(len(extents) + len(axes))
+    output_axes = range(len(extents) + len(axes))
     return _with_extents(
-        writer, op, cells, tuple(1 if k in axes else next(input_extents) for k in rank)
+        writer, op, cells, tuple(1 if k in axes else next(input_extents) for k in output_axes)
     )
 
 
@@ -162,10 +171,12 @@ def squeeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
         axes = [axis for axis, extent in enumerate(extents) if extent == 1]
     for axis in axes:
         if extents[axis] != 1:
-            is_wrong = writer.scalar.emit(f"icmp ne i64 {extents[axis]}, 1")
+            is_not_single = writer.scalar_code.emit(f"icmp ne i64 {extents[axis]}, 1")
             sentence = f"axis {axis} has {NUMBER_PLACEHOLDER} elements and cannot be left out"
             hint = "only an axis of 1 element can be squeezed"
-            writer.scalar.fail_if(is_wrong, Failure(sentence, op.where, hint), [extents[axis]])
+            writer.scalar_code.fail_if(
+                is_not_single, Failure(sentence, op.where, hint), [extents[axis]]
+            )
     output_extents = (extent for axis, extent in enumerate(extents) if axis not in axes)
     return _with_extents(writer, op, cells, tuple(output_extents))
 
@@ -175,32 +186,39 @@ def reshape(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
     A stated extent of 0 keeps the axis unless `allowzero` is set, and -1 stands for the remaining extent.
     """
-    code, input_extents = writer.scalar, writer.extents(_first_operand(op))
-    stated = list(_stated_integers(writer, op, cells, 1, "shape") or ())
+    code, input_extents = writer.scalar_code, writer.extents(_first_operand(op))
+    stated_extents = list(_stated_integers(writer, op, cells, 1, "shape") or ())
     if not op.attributes.get("allowzero", 0):
-        stated = [
-            _extent_unless_zero(code, e, input_extents[k] if k < len(input_extents) else 0)
-            for k, e in enumerate(stated)
+        stated_extents = [
+            _extent_unless_zero(code, extent, input_extents[k] if k < len(input_extents) else 0)
+            for k, extent in enumerate(stated_extents)
         ]
-    inferred_axes = [k for k, e in enumerate(stated) if e == -1 or not writer.is_extent(e)]
-    factors = [_known_factor(code, e) if k in inferred_axes else e for k, e in enumerate(stated)]
-    target = list(stated)
+    inferred_axes = [
+        k for k, extent in enumerate(stated_extents) if extent == -1 or not writer.is_extent(extent)
+    ]
+    stated_factors = [
+        _known_factor(code, extent) if k in inferred_axes else extent
+        for k, extent in enumerate(stated_extents)
+    ]
+    target_extents = list(stated_extents)
     is_invalid = "false"
     for k in inferred_axes:
-        other_factors = factors[:k] + factors[k + 1 :]
-        remaining = _remaining_extent(code, input_extents, other_factors)
-        target[k] = (
-            remaining if stated[k] == -1 else _replace_if_equal(code, (stated[k], -1), remaining)
+        other_factors = stated_factors[:k] + stated_factors[k + 1 :]
+        remaining_extent = _remaining_extent(code, input_extents, other_factors)
+        target_extents[k] = (
+            remaining_extent
+            if stated_extents[k] == -1
+            else _replace_if_equal(code, (stated_extents[k], -1), remaining_extent)
         )
         is_inferred, is_empty = (
-            code.compare("eq", "int64", str(number), certain)
-            for number, certain in ((stated[k], "-1"), (product(code, other_factors), "0"))
+            code.compare("eq", "int64", str(extent), literal)
+            for extent, literal in ((stated_extents[k], "-1"), (product(code, other_factors), "0"))
         )
         is_invalid = code.binary(
             "or", "bool", is_invalid, code.binary("and", "bool", is_inferred, is_empty)
         )
-    _check_size(writer, op, (input_extents, target, stated), is_invalid)
-    return _with_extents(writer, op, cells, tuple(target))
+    _check_size(writer, op, (input_extents, target_extents, stated_extents), is_invalid)
+    return _with_extents(writer, op, cells, tuple(target_extents))
 
 
 def _extent_unless_zero(code: Code, stated: Extent, input_extent: Extent) -> Extent:
@@ -218,17 +236,17 @@ def _known_factor(code: Code, stated: Extent) -> Extent:
     return 1 if stated == -1 else _replace_if_equal(code, (stated, -1), 1)
 
 
-def _replace_if_equal(code: Code, pair: tuple[Extent, int], replacement: Extent) -> Extent:
-    """Write `replacement if number == certain else number` for a pair of `number` and `certain`."""
-    number, certain = pair
-    is_equal = code.emit(f"icmp eq i64 {number}, {certain}")
-    return code.emit(f"select i1 {is_equal}, i64 {replacement}, i64 {number}")
+def _replace_if_equal(code: Code, comparison: tuple[Extent, int], replacement: Extent) -> Extent:
+    """Write `replacement if extent == searched_extent else extent` for a pair of `extent` and `searched_extent`."""
+    extent, searched_extent = comparison
+    is_equal = code.emit(f"icmp eq i64 {extent}, {searched_extent}")
+    return code.emit(f"select i1 {is_equal}, i64 {replacement}, i64 {extent}")
 
 
-def _remaining_extent(code: Code, input_extents: Extents, others: Sequence[Extent]) -> Extent:
-    """Write the product of the input extents, divided by the product of `others`."""
+def _remaining_extent(code: Code, input_extents: Extents, divisors: Sequence[Extent]) -> Extent:
+    """Write the product of the input extents, divided by the product of `divisors`."""
     dividend_factors, divisor_factors = list(input_extents), []
-    for extent in others:
+    for extent in divisors:
         if extent in dividend_factors and extent != 0:
             dividend_factors.remove(extent)
         else:
@@ -251,25 +269,26 @@ def _check_size(
         shapes: Extents of the operand, of the output, and as stated by the operation.
         is_invalid: Register of the condition.
     """
-    code, (input_extents, target, stated) = writer.scalar, shapes
+    code, (input_extents, target_extents, stated_extents) = writer.scalar_code, shapes
     if (
-        canonical_product(input_extents) != canonical_product(target)
+        canonical_product(input_extents) != canonical_product(target_extents)
         or not canonical_product(input_extents)[0]
     ):
-        input_size, target_size = product(code, input_extents), product(code, target)
-        differs = code.compare("ne", "int64", str(input_size), str(target_size))
-        is_invalid = code.binary("or", "bool", is_invalid, differs)
-    for extent in (extent for extent in target if not writer.is_extent(extent)):
+        input_size, target_size = product(code, input_extents), product(code, target_extents)
+        has_other_size = code.compare("ne", "int64", str(input_size), str(target_size))
+        is_invalid = code.binary("or", "bool", is_invalid, has_other_size)
+    for extent in (extent for extent in target_extents if not writer.is_extent(extent)):
         is_negative = code.compare("slt", "int64", str(extent), "0")
         is_invalid = code.binary("or", "bool", is_invalid, is_negative)
     if is_invalid == "false":
         return
-    input_text, stated_text = (
-        f"[{', '.join([NUMBER_PLACEHOLDER] * len(shape))}]" for shape in (input_extents, stated)
+    input_notation, stated_notation = (
+        f"[{', '.join([NUMBER_PLACEHOLDER] * len(shape))}]"
+        for shape in (input_extents, stated_extents)
     )
-    sentence = f"an array of shape {input_text} cannot become one of shape {stated_text}"
+    sentence = f"an array of shape {input_notation} cannot become one of shape {stated_notation}"
     hint = "both have the same number of elements"
-    code.fail_if(is_invalid, Failure(sentence, op.where, hint), [*input_extents, *stated])
+    code.fail_if(is_invalid, Failure(sentence, op.where, hint), [*input_extents, *stated_extents])
 
 
 # --- operations that move elements ----------------------------------------------------------------
@@ -278,32 +297,35 @@ def _check_size(
 @_for_unknown_shapes
 def transpose(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Transpose`."""
-    value, output = _first_operand(op), op.outputs[0]
-    extents = writer.extents(value)
-    order = op.attributes.get("perm") or range(len(extents))[::-1]
+    operand, output = _first_operand(op), op.outputs[0]
+    extents = writer.extents(operand)
+    axis_order = op.attributes.get("perm") or range(len(extents))[::-1]
     axes = contiguous_axes(extents)
-    writer.set_extents(output, tuple(extents[k] for k in order))
+    writer.set_extents(output, tuple(extents[k] for k in axis_order))
     return strided_view(
-        writer, output, (value, writer.cell(value, cells)), [axes[k] for k in order]
+        writer, output, (operand, writer.cell(operand, cells)), [axes[k] for k in axis_order]
     )
 
 
 @_for_unknown_shapes
 def expand(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Expand`."""
-    value, output = _first_operand(op), op.outputs[0]
-    stated = _stated_integers(writer, op, cells, 1, "shape") or ()
-    input_extents = writer.extents(value)
-    rank = max(len(input_extents), len(stated))
-    aligned_shapes = ((*[1] * (rank - len(part)), *part) for part in (input_extents, stated))
-    target = tuple(
-        _broadcast_extent(writer, op, *pair) for pair in zip(*aligned_shapes, strict=True)
+    operand, output = _first_operand(op), op.outputs[0]
+    stated_extents = _stated_integers(writer, op, cells, 1, "shape") or ()
+    input_extents = writer.extents(operand)
+    rank = max(len(input_extents), len(stated_extents))
+    aligned_shapes = (
+        (*[1] * (rank - len(extents)), *extents) for extents in (input_extents, stated_extents)
     )
-    writer.set_extents(output, target)
-    cell = writer.cell(value, cells)
-    if cell.single:
+    target_extents = tuple(
+        _broadcast_extent(writer, op, *extent_pair)
+        for extent_pair in zip(*aligned_shapes, strict=True)
+    )
+    writer.set_extents(output, target_extents)
+    cell = writer.cell(operand, cells)
+    if cell.is_scalar:
         return cell
-    broadcast_cell = broadcast(writer, value, cell, target)
+    broadcast_cell = broadcast(writer, operand, cell, target_extents)
     return writer.as_cell(output, writer.pointer_of(output, broadcast_cell))
 
 
@@ -314,14 +336,16 @@ def _broadcast_extent(
     if input_extent in (1, target_extent):
         return target_extent
     if target_extent != 1:
-        code = writer.scalar
-        differs = code.compare("ne", "int64", str(target_extent), str(input_extent))
+        code = writer.scalar_code
+        is_other_extent = code.compare("ne", "int64", str(target_extent), str(input_extent))
         is_not_one = code.compare("ne", "int64", str(target_extent), "1")
         sentence = f"an axis of {NUMBER_PLACEHOLDER} elements cannot have {NUMBER_PLACEHOLDER}"
         hint = "only an axis of 1 element can be repeated"
         failure = Failure(sentence, op.where, hint)
         code.fail_if(
-            code.binary("and", "bool", differs, is_not_one), failure, [input_extent, target_extent]
+            code.binary("and", "bool", is_other_extent, is_not_one),
+            failure,
+            [input_extent, target_extent],
         )
     return input_extent
 
@@ -329,76 +353,88 @@ def _broadcast_extent(
 @_for_unknown_shapes
 def slice_axes(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Slice`."""
-    value, output = _first_operand(op), op.outputs[0]
-    extents = writer.extents(value)
+    operand, output = _first_operand(op), op.outputs[0]
+    extents = writer.extents(operand)
     starts, ends = (_stated_integers(writer, op, cells, k, "") or () for k in (1, 2))
-    axes_stated = _stated_axes(writer, op, cells, 3, len(extents))
+    stated_axes = _stated_axes(writer, op, cells, 3, len(extents))
     steps = _stated_integers(writer, op, cells, 4, "") or (1,) * len(starts)
     if not is_fixed(steps) or 0 in steps:
         raise NotNative("it has onnx::Slice of what is computed")
-    code, axes, target = writer.scalar, contiguous_axes(extents), list(extents)
-    begin: Extent = 0
-    for k, axis in enumerate(axes_stated if axes_stated is not None else range(len(starts))):
-        first, count = _slice_range(writer, extents[axis], starts[k], ends[k], steps[k])
-        offset = product(code, (first, *axes[axis].step))
-        begin = add_extents(code, begin, offset)
-        axes[axis] = Stride((count,), (*axes[axis].step, steps[k]))
-        target[axis] = count
-    writer.set_extents(output, tuple(target))
-    return strided_view(writer, output, (value, writer.cell(value, cells)), axes, begin)
+    code, axes, output_extents = writer.scalar_code, contiguous_axes(extents), list(extents)
+    first_element: Extent = 0
+    for k, axis in enumerate(stated_axes if stated_axes is not None else range(len(starts))):
+        first_position, position_count = _slice_range(
+            writer, extents[axis], starts[k], ends[k], steps[k]
+        )
+        offset = product(code, (first_position, *axes[axis].step))
+        first_element = add_extents(code, first_element, offset)
+        axes[axis] = Stride((position_count,), (*axes[axis].step, steps[k]))
+        output_extents[axis] = position_count
+    writer.set_extents(output, tuple(output_extents))
+    return strided_view(writer, output, (operand, writer.cell(operand, cells)), axes, first_element)
 
 
 def _slice_range(
     writer: Arrays, extent: Extent, start: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
     """Write the first position and the number of positions of a slice. Positions out of range are clipped."""
-    code = writer.scalar
-    lowest, highest = (0, extent) if step > 0 else (-1, subtract_extents(code, extent, 1))
-    first = smaller_extent(
-        code, larger_extent(code, _normalize_position(code, start, extent), 0), highest
+    code = writer.scalar_code
+    lower_bound, upper_bound = (0, extent) if step > 0 else (-1, subtract_extents(code, extent, 1))
+    clipped_start = smaller_extent(
+        code, larger_extent(code, _normalize_position(code, start, extent), 0), upper_bound
     )
-    last = smaller_extent(
-        code, larger_extent(code, _normalize_position(code, end, extent), lowest), highest
+    clipped_end = smaller_extent(
+        code, larger_extent(code, _normalize_position(code, end, extent), lower_bound), upper_bound
     )
     distance = (
-        subtract_extents(code, last, first) if step > 0 else subtract_extents(code, first, last)
+        subtract_extents(code, clipped_end, clipped_start)
+        if step > 0
+        else subtract_extents(code, clipped_start, clipped_end)
     )
-    count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
-    return first, smaller_extent(code, larger_extent(code, count, 0), extent)
+    position_count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
+    return clipped_start, smaller_extent(code, larger_extent(code, position_count, 0), extent)
 
 
-def _normalize_position(code: Code, place: Extent, extent: Extent) -> Extent:
+def _normalize_position(code: Code, position: Extent, extent: Extent) -> Extent:
     """Write a position that counts from the end if it is negative."""
-    if isinstance(place, int):
-        return add_extents(code, place, extent) if place < 0 else place
-    from_end = add_extents(code, place, extent)
-    is_negative = code.emit(f"icmp slt i64 {place}, 0")
-    return code.emit(f"select i1 {is_negative}, i64 {from_end}, i64 {place}")
+    if isinstance(position, int):
+        return add_extents(code, position, extent) if position < 0 else position
+    wrapped_position = add_extents(code, position, extent)
+    is_negative = code.emit(f"icmp slt i64 {position}, 0")
+    return code.emit(f"select i1 {is_negative}, i64 {wrapped_position}, i64 {position}")
 
 
 def concatenate(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Concat`: copies of the parts of all arrays, for each position of the axes in front."""
-    values, output = [value for value in op.inputs if value is not None], op.outputs[0]
-    shapes = [writer.extents(value) for value in values]
-    code, axis = writer.scalar, op.attributes["axis"] % len(shapes[0])
-    front = product(code, shapes[0][:axis])
-    if all(map(is_fixed, shapes)) and isinstance(front, int) and front * len(values) <= MAX_RUNS:
+    operands, output = [operand for operand in op.inputs if operand is not None], op.outputs[0]
+    shapes = [writer.extents(operand) for operand in operands]
+    code, axis = writer.scalar_code, op.attributes["axis"] % len(shapes[0])
+    block_count = product(code, shapes[0][:axis])
+    if (
+        all(map(is_fixed, shapes))
+        and isinstance(block_count, int)
+        and block_count * len(operands) <= MAX_ELEMENT_RUNS
+    ):
         return write_move(writer, op, cells)
-    for value in values[1:]:
-        _check_equal_axes(writer, op, (values[0], value), axis)
+    for array in operands[1:]:
+        _check_equal_axes(writer, op, (operands[0], array), axis)
     joined_extents = list(shapes[0])
     joined_extents[axis] = add_extents(code, *(extents[axis] for extents in shapes))
     writer.set_extents(output, tuple(joined_extents))
     target = writer.buffer(output)
     block_size = product(code, joined_extents[axis:])
-    begin: Extent = 0
-    for value, extents in zip(values, shapes, strict=True):
-        source = writer.pointer_of(value, writer.cell(value, cells))
-        size = product(code, (extents[axis], *joined_extents[axis + 1 :]))
+    block_offset: Extent = 0
+    for array, extents in zip(operands, shapes, strict=True):
+        source = writer.pointer_of(array, writer.cell(array, cells))
+        part_size = product(code, (extents[axis], *joined_extents[axis + 1 :]))
         _copy_with_stride(
-            writer, output.dtype, (target, source), (front, size), (begin, block_size)
+            writer,
+            output.dtype,
+            (target, source),
+            (block_count, part_size),
+            (block_offset, block_size),
         )
-        begin = add_extents(code, begin, size)
+        block_offset = add_extents(code, block_offset, part_size)
     return Cell(pointer=target)
 
 
@@ -407,7 +443,7 @@ def _copy_with_stride(
     dtype: str,
     pointers: tuple[str, str],
     parts: tuple[Extent, Extent],
-    places: tuple[Extent, Extent],
+    positions: tuple[Extent, Extent],
 ) -> None:
     """Write copies of contiguous parts of an array to equidistant positions.
 
@@ -416,28 +452,34 @@ def _copy_with_stride(
         dtype: Dtype of the elements.
         pointers: Addresses of the target and the source.
         parts: Number of parts, and number of elements of each.
-        places: First position in the target, and stride of the positions.
+        positions: First position in the target, and stride of the positions.
     """
-    (target, source), (count, size), (begin, step) = pointers, parts, places
-    bytes_of = product(writer.scalar, (size, ITEM_BYTES[dtype]))
+    (target, source), (part_count, part_size), (first_position, stride) = pointers, parts, positions
+    part_bytes = product(writer.scalar_code, (part_size, ITEM_BYTES[dtype]))
 
     def part(number: str) -> None:
-        source_pointer = writer.element_address(dtype, source, writer.multiply(number, size))
-        target_pointer = writer.element_address(dtype, target, writer.multiply(number, step))
+        source_pointer = writer.element_address(dtype, source, writer.multiply(number, part_size))
+        target_pointer = writer.element_address(dtype, target, writer.multiply(number, stride))
         writer.copy(
-            writer.element_address(dtype, target_pointer, str(begin)), source_pointer, bytes_of
+            writer.element_address(dtype, target_pointer, str(first_position)),
+            source_pointer,
+            part_bytes,
         )
 
-    writer.repeat("0", str(count), 1, part)
+    writer.repeat("0", str(part_count), 1, part)
 
 
 def _check_equal_axes(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
     """Write a check that two arrays have equal extents along all axes but the concatenated axis."""
-    code = writer.scalar
-    first, other = (writer.extents(value) for value in values)
-    for k, (first_extent, other_extent) in enumerate(zip(first, other, strict=True)):
+    code = writer.scalar_code
+    first_extents, other_extents = (writer.extents(array) for array in values)
+    for k, (first_extent, other_extent) in enumerate(
+        zip(first_extents, other_extents, strict=True)
+    ):
         if k != axis and first_extent != other_extent:
-            differs = code.emit(f"icmp ne i64 {first_extent}, {other_extent}")
+            has_other_extent = code.emit(f"icmp ne i64 {first_extent}, {other_extent}")
             sentence = f"arrays that are joined differ in axis {k}: {NUMBER_PLACEHOLDER} and {NUMBER_PLACEHOLDER} elements"
             hint = "they may differ only along the axis on which they are joined"
-            code.fail_if(differs, Failure(sentence, op.where, hint), [first_extent, other_extent])
+            code.fail_if(
+                has_other_extent, Failure(sentence, op.where, hint), [first_extent, other_extent]
+            )

@@ -1,8 +1,8 @@
 """Vectorized machine code of sin and cos.
 
-    |x| = n pi / 2 + r + rest with |r| <= pi / 4; n, r and the rest determine sin and cos
+    |x| = n pi / 2 + r + r_low with |r| <= pi / 4; n, r and the rest determine sin and cos
 
-Up to `MAX_DIRECT_REDUCTION`, pi / 2 is subtracted in three parts. `n * HALF_PI[1]` is exact, so the sum of the first two is
+Up to `MAX_DIRECT_REDUCTION`, pi / 2 is subtracted in three parts. `n * HALF_PI_PARTS[1]` is exact, so the sum of the first two is
 known with its error (Cody and Waite 1980; Boldo, Daumas and Li 2009). Larger numbers are multiplied by as
 many bits of 2 / pi as the fraction needs (Payne and Hanek 1983), lane by lane. Remez' exchange algorithm
 computed the coefficients of the polynomials (`benchmarks/coefficients.py`). The stated errors are the largest
@@ -19,7 +19,7 @@ from msgspec import Struct
 from mdf_loop.ops.native.code import Code, Text
 from mdf_loop.ops.native.formula import Register, exceeds, fma, polynomial, select, select_all_rare
 
-SIN = (
+SIN_COEFFICIENTS = (
     -0.16666666666666632,
     0.008333333333322318,
     -0.0001984126982972664,
@@ -27,12 +27,12 @@ SIN = (
     -2.505075334276416e-08,
     1.58965095617518e-10,
 )
-"""Coefficients of (sin(r) - r) / r**3 = SIN[0] + SIN[1] r**2 + ...
+"""Coefficients of (sin(r) - r) / r**3 = SIN_COEFFICIENTS[0] + SIN_COEFFICIENTS[1] r**2 + ...
 
 The error of sin(r) is 0.07 * 2**-53.
 """
 
-COS = (
+COS_COEFFICIENTS = (
     0.0416666666666666,
     -0.0013888888888873992,
     2.4801587289396556e-05,
@@ -40,19 +40,19 @@ COS = (
     2.087571962559066e-09,
     -1.1359452208994619e-11,
 )
-"""Coefficients of (cos(r) - 1 + r**2 / 2) / r**4 = COS[0] + COS[1] r**2 + ...
+"""Coefficients of (cos(r) - 1 + r**2 / 2) / r**4 = COS_COEFFICIENTS[0] + COS_COEFFICIENTS[1] r**2 + ...
 
 The error of cos(r) is 0.02 * 2**-53.
 """
 
-HALF_PI = (
+HALF_PI_PARTS = (
     float.fromhex("0x1.921fb54442d18p+0"),
     float.fromhex("0x1.1a62634000000p-54"),
     float.fromhex("-0x1.d747f23e32ed7p-83"),
 )
 """pi / 2 as a sum of three floats: the rounded number, 28 bits of the remainder, and the remaining part."""
 
-PER_HALF_PI = float.fromhex("0x1.45f306dc9c883p-1")
+INVERSE_HALF_PI = float.fromhex("0x1.45f306dc9c883p-1")
 """2 / pi."""
 
 ROUNDING_CONSTANT = 1.5 * 2.0**52
@@ -67,11 +67,11 @@ negligible.
 
 
 class ReducedAngle(Struct, frozen=True):
-    """Argument reduction `x = n pi / 2 + r + rest`. Only the last bits of n are valid."""
+    """Argument reduction `x = n pi / 2 + r + r_low`. Only the last bits of n are valid."""
 
     n: Register
     r: Register
-    rest: Register
+    r_low: Register
 
 
 def sin(x: Register) -> Register:
@@ -95,16 +95,20 @@ def _negate_if(value: Register, sign_bits: Register) -> Register:
 
 def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
     """Return sin(r + rest) for an even n, or cos(r + rest) for an odd n."""
-    square = reduction.r * reduction.r
-    fourth = square * square
-    half = 0.5 * square
-    cos_leading = 1.0 - half
+    r_square = reduction.r * reduction.r
+    r_fourth = r_square * r_square
+    half_square = 0.5 * r_square
+    cos_leading = 1.0 - half_square
     sin_correction = fma(
-        square * reduction.r, polynomial(square, fourth, SIN), reduction.rest * cos_leading
+        r_square * reduction.r,
+        polynomial(r_square, r_fourth, SIN_COEFFICIENTS),
+        reduction.r_low * cos_leading,
     )
-    rounding_error = (1.0 - cos_leading) - half
+    rounding_error = (1.0 - cos_leading) - half_square
     cos_correction = fma(
-        fourth, polynomial(square, fourth, COS), fma(-reduction.r, reduction.rest, rounding_error)
+        r_fourth,
+        polynomial(r_square, r_fourth, COS_COEFFICIENTS),
+        fma(-reduction.r, reduction.r_low, rounding_error),
     )
     is_odd = (n & 1).equals(1)
     return select(is_odd, cos_leading, reduction.r) + select(is_odd, cos_correction, sin_correction)
@@ -112,28 +116,28 @@ def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
 
 def _reduce_angle(x: Register) -> ReducedAngle:
     """Return the argument reduction of a nonnegative angle."""
-    shifted = fma(x, PER_HALF_PI, ROUNDING_CONSTANT)
-    n = shifted - ROUNDING_CONSTANT
-    x_minus_n_half_pi = fma(n, -HALF_PI[0], x)
-    r = fma(n, -HALF_PI[1], x_minus_n_half_pi)
-    rest = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], x_minus_n_half_pi - r))
+    shifted_n = fma(x, INVERSE_HALF_PI, ROUNDING_CONSTANT)
+    n = shifted_n - ROUNDING_CONSTANT
+    x_minus_n_half_pi = fma(n, -HALF_PI_PARTS[0], x)
+    r = fma(n, -HALF_PI_PARTS[1], x_minus_n_half_pi)
+    r_low = fma(n, -HALF_PI_PARTS[2], fma(n, -HALF_PI_PARTS[1], x_minus_n_half_pi - r))
     is_large = exceeds(x, MAX_DIRECT_REDUCTION)
 
     def remedy() -> list[Register]:
         large_reduction = _reduce_large(select(is_large, x, MAX_DIRECT_REDUCTION))
         large_reduction[1] = large_reduction[1] + (x - x)
-        small_reduction = (shifted.bits(), r, rest)
+        small_reduction = (shifted_n.bits(), r, r_low)
         return [
-            select(is_large, there, here)
-            for there, here in zip(large_reduction, small_reduction, strict=True)
+            select(is_large, large_number, small_number)
+            for large_number, small_number in zip(large_reduction, small_reduction, strict=True)
         ]
 
-    return ReducedAngle(*select_all_rare(is_large, (shifted.bits(), r, rest), remedy))
+    return ReducedAngle(*select_all_rare(is_large, (shifted_n.bits(), r, r_low), remedy))
 
 
 # --- far angles -----------------------------------------------------------------------------------
 
-TWO_PER_PI = int(
+TWO_OVER_PI_BITS = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921c"
     "fe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980f"
     "ef2f118b5a0a6d1f6d367ecf27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d08"
@@ -148,17 +152,18 @@ REDUCTION_DTYPES = ("int64", "float64", "float64")
 
 def _reduce_large(x: Register) -> list[Register]:
     """Return the argument reduction of large angles, computed by a separate LLVM function."""
-    code, name = x.code, f"far_angles_{x.code.width}"
-    code.text.declared.update(_large_angle_functions(code.width))
+    code, function_name = x.code, f"far_angles_{x.code.lane_count}"
+    code.function_text.declarations.update(_large_angle_functions(code.lane_count))
     call_register = code.emit(
-        f"call {_reduction_type(code)} @{name}({code.type(x.dtype)} {x.register})"
+        f"call {_reduction_type(code)} @{function_name}({code.type(x.dtype)} {x.register})"
     )
-    parts = (
+    field_registers = (
         code.emit(f"extractvalue {_reduction_type(code)} {call_register}, {k}")
         for k in range(len(REDUCTION_DTYPES))
     )
     return [
-        Register(code, part, dtype) for part, dtype in zip(parts, REDUCTION_DTYPES, strict=True)
+        Register(code, field_register, dtype)
+        for field_register, dtype in zip(field_registers, REDUCTION_DTYPES, strict=True)
     ]
 
 
@@ -172,30 +177,34 @@ def _large_angle_functions(width: int) -> Mapping[str, str]:
     """Return the LLVM function for large angles, and the functions that it calls, by name."""
     code = Code(Text(), width)
     x = Register(code, "%x")
-    parts = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
-    aggregate = "poison"
-    for k, part in enumerate(parts):
-        operand = f"{code.type(part.dtype)} {part.register}"
-        aggregate = code.emit(f"insertvalue {_reduction_type(code)} {aggregate}, {operand}, {k}")
-    code.line(f"ret {_reduction_type(code)} {aggregate}")
-    name = f"far_angles_{width}"
-    head = f"define internal {_reduction_type(code)} @{name}({code.type(x.dtype)} %x) noinline {{"
-    return {**code.text.declared, name: "\n".join([head, *code.text.lines, "}"])}
+    fields = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
+    struct_register = "poison"
+    for k, field in enumerate(fields):
+        operand = f"{code.type(field.dtype)} {field.register}"
+        struct_register = code.emit(
+            f"insertvalue {_reduction_type(code)} {struct_register}, {operand}, {k}"
+        )
+    code.line(f"ret {_reduction_type(code)} {struct_register}")
+    function_name = f"far_angles_{width}"
+    signature = f"define internal {_reduction_type(code)} @{function_name}({code.type(x.dtype)} %x) noinline {{"
+    return {
+        **code.function_text.declarations,
+        function_name: "\n".join([signature, *code.function_text.lines, "}"]),
+    }
 
 
 def _reduce_large_lanes(x: Register) -> list[Register]:
     """Return the argument reduction of large angles, computed lane by lane."""
-    code, one = x.code, Code(x.code.text)
-    vectors = ["poison"] * len(REDUCTION_DTYPES)
-    for lane in range(code.width):
+    code, lane_code = x.code, Code(x.code.function_text)
+    field_vectors = ["poison"] * len(REDUCTION_DTYPES)
+    for lane in range(code.lane_count):
         lane_x = code.emit(f"extractelement {code.type(x.dtype)} {x.register}, i32 {lane}")
-        for k, part in enumerate(_reduce_large(Register(one, lane_x))):
-            operands = (
-                f"{code.type(part.dtype)} {vectors[k]}, {one.type(part.dtype)} {part.register}"
-            )
-            vectors[k] = code.emit(f"insertelement {operands}, i32 {lane}")
+        for k, field in enumerate(_reduce_large(Register(lane_code, lane_x))):
+            operands = f"{code.type(field.dtype)} {field_vectors[k]}, {lane_code.type(field.dtype)} {field.register}"
+            field_vectors[k] = code.emit(f"insertelement {operands}, i32 {lane}")
     return [
-        Register(code, part, dtype) for part, dtype in zip(vectors, REDUCTION_DTYPES, strict=True)
+        Register(code, field_vector, dtype)
+        for field_vector, dtype in zip(field_vectors, REDUCTION_DTYPES, strict=True)
     ]
 
 
@@ -207,17 +216,17 @@ def _reduce_large_scalar(x: Register) -> tuple[Register, Register, Register]:
     are the fraction.
     """
     code = x.code
-    m = (x.bits() & (2**52 - 1)) | 2**52
-    places = 1216 + 1075 - 190 - (x.bits() >> 52)
-    wide_places = code.emit(f"zext i64 {places.register} to i1216")
-    shifted = code.emit(f"lshr i1216 {TWO_PER_PI}, {wide_places}")
-    window = code.emit(f"trunc i1216 {shifted} to i192")
-    wide = code.emit(f"zext i64 {m.register} to i192")
-    product = code.emit(f"mul i192 {window}, {wide}")
-    shifted_left = code.emit(f"shl i192 {product}, 2")
-    fraction = code.emit(f"ashr i192 {shifted_left}, 2")
-    whole = code.emit(f"sub i192 {product}, {fraction}")
-    n_bits = code.emit(f"lshr i192 {whole}, 190")
+    significand = (x.bits() & (2**52 - 1)) | 2**52
+    shift_count = 1216 + 1075 - 190 - (x.bits() >> 52)
+    wide_shift_count = code.emit(f"zext i64 {shift_count.register} to i1216")
+    shifted_bits = code.emit(f"lshr i1216 {TWO_OVER_PI_BITS}, {wide_shift_count}")
+    bit_window = code.emit(f"trunc i1216 {shifted_bits} to i192")
+    wide_significand = code.emit(f"zext i64 {significand.register} to i192")
+    product = code.emit(f"mul i192 {bit_window}, {wide_significand}")
+    shifted_product = code.emit(f"shl i192 {product}, 2")
+    fraction = code.emit(f"ashr i192 {shifted_product}, 2")
+    integer_part = code.emit(f"sub i192 {product}, {fraction}")
+    n_bits = code.emit(f"lshr i192 {integer_part}, 190")
     n = code.emit(f"trunc i192 {n_bits} to i64")
     return Register(code, n, "int64"), *_fraction_to_angle(code, fraction)
 
@@ -227,13 +236,17 @@ def _fraction_to_angle(code: Code, fraction: str) -> tuple[Register, Register]:
 
     The fraction is split into three parts, which are exact.
     """
-    parts = []
-    for places, mask in ((142, -1), (92, 2**50 - 1), (42, 2**50 - 1)):
-        shifted_down = code.emit(f"ashr i192 {fraction}, {places}")
-        bits = Register(code, code.emit(f"trunc i192 {shifted_down} to i64"), "int64") & mask
-        value = Register(code, code.cast("sitofp", "int64", bits.register, "float64"))
-        parts.append(value * 2.0 ** (places - 190))
-    large = parts[0] + parts[1]
-    small = (parts[0] - large) + parts[1] + parts[2]
-    r = large * HALF_PI[0]
-    return r, fma(large, HALF_PI[0], -r) + fma(large, HALF_PI[1], small * HALF_PI[0])
+    fraction_parts = []
+    for shift_count, mask in ((142, -1), (92, 2**50 - 1), (42, 2**50 - 1)):
+        shifted_fraction = code.emit(f"ashr i192 {fraction}, {shift_count}")
+        part_bits = (
+            Register(code, code.emit(f"trunc i192 {shifted_fraction} to i64"), "int64") & mask
+        )
+        fraction_part = Register(code, code.cast("sitofp", "int64", part_bits.register, "float64"))
+        fraction_parts.append(fraction_part * 2.0 ** (shift_count - 190))
+    high_part = fraction_parts[0] + fraction_parts[1]
+    low_part = (fraction_parts[0] - high_part) + fraction_parts[1] + fraction_parts[2]
+    r = high_part * HALF_PI_PARTS[0]
+    return r, fma(high_part, HALF_PI_PARTS[0], -r) + fma(
+        high_part, HALF_PI_PARTS[1], low_part * HALF_PI_PARTS[0]
+    )

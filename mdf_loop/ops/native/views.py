@@ -35,15 +35,15 @@ def contiguous_axes(extents: Extents) -> list[Stride]:
 
 def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
     """Merge neighbouring axes that one stride can describe, and return the resulting axes."""
-    strides: list[Stride] = []
+    merged_axes: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
-        if strides and canonical_product(strides[-1].step) == canonical_product(
+        if merged_axes and canonical_product(merged_axes[-1].step) == canonical_product(
             (*axis.extent, *axis.step)
         ):
-            strides[-1] = Stride((*strides[-1].extent, *axis.extent), axis.step)
+            merged_axes[-1] = Stride((*merged_axes[-1].extent, *axis.extent), axis.step)
         else:
-            strides.append(axis)
-    return strides
+            merged_axes.append(axis)
+    return merged_axes
 
 
 def copy_strided(
@@ -61,29 +61,33 @@ def _copy_merged(
     writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
 ) -> None:
     """Write a copy of the elements along merged axes, none of which has extent 0."""
-    code, first = writer.scalar, axes[0]
-    count, step = product(code, first.extent), product(code, first.step)
-    if len(axes) == 1 and step in (0, 1):
-        writer.for_each_element(count, _make_line_copy(writer, dtype, target, source, bool(step)))
+    code, first_axis = writer.scalar_code, axes[0]
+    first_extent, first_stride = product(code, first_axis.extent), product(code, first_axis.step)
+    if len(axes) == 1 and first_stride in (0, 1):
+        writer.for_each_element(
+            first_extent, _make_line_copy(writer, dtype, target, source, bool(first_stride))
+        )
         return
-    size = product(code, (extent for axis in axes[1:] for extent in axis.extent))
+    part_size = product(code, (extent for axis in axes[1:] for extent in axis.extent))
 
     def part(number: str) -> None:
-        source_pointer = writer.element_address(dtype, source, writer.multiply(number, step))
-        target_pointer = writer.element_address(dtype, target, writer.multiply(number, size))
+        source_pointer = writer.element_address(
+            dtype, source, writer.multiply(number, first_stride)
+        )
+        target_pointer = writer.element_address(dtype, target, writer.multiply(number, part_size))
         if len(axes) == 1:
             writer.store(code, dtype, writer.load(code, dtype, source_pointer), target_pointer)
         else:
             _copy_merged(writer, dtype, target_pointer, source_pointer, axes[1:])
 
-    writer.repeat("0", str(count), 1, part)
+    writer.repeat("0", str(first_extent), 1, part)
 
 
 def _make_line_copy(
     writer: Arrays, dtype: str, target: str, source: str, is_contiguous: bool
 ) -> Callable[[Code, str], None]:
     """Return a function that writes a copy of contiguous elements, or repetitions of one element."""
-    element = "" if is_contiguous else writer.load(writer.scalar, dtype, source)
+    element = "" if is_contiguous else writer.load(writer.scalar_code, dtype, source)
 
     def write(code: Code, k: str) -> None:
         register = (
@@ -115,12 +119,14 @@ def strided_view(
 
 def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
     """Return an array broadcast to a larger shape."""
-    viewed = Value(
-        value.name, value.dtype, tuple("?" if isinstance(e, str) else e for e in extents)
+    broadcast_value = Value(
+        value.name,
+        value.dtype,
+        tuple("?" if isinstance(extent, str) else extent for extent in extents),
     )
-    writer.set_extents(viewed, extents)
+    writer.set_extents(broadcast_value, extents)
     return strided_view(
-        writer, viewed, (value, cell), _broadcast_axes(writer.extents(value), extents)
+        writer, broadcast_value, (value, cell), _broadcast_axes(writer.extents(value), extents)
     )
 
 

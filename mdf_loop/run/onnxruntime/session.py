@@ -17,7 +17,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.native.loop_decisions import decide_loops
-from mdf_loop.native.support import STOP
+from mdf_loop.native.support import STOP_FLAG
 from mdf_loop.onnx_session import run_options, session_options
 from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.pipeline import CUDA, LOADED, prepare
@@ -102,7 +102,7 @@ class Session:
         keep_alive = native_loops.register(options)
         node_writers = NodeWriters(native_loops.writer(write_scan), native_loops.writer(write_loop))
         self._has_stop_flag = bool(native_loops.loops)
-        control_inputs = (STOP,) if native_loops.loops else ()
+        control_inputs = (STOP_FLAG,) if native_loops.loops else ()
         # On CUDA, the condition of a loop is slower than the check for nan in each iteration.
         model = SessionModel(
             repeat_loops_with_nan(loaded_program, native_loops.loops),
@@ -175,7 +175,7 @@ class Session:
         feeds = convert_inputs(arrays, self._bfloat16_inputs)
         if self._has_stop_flag:
             stop_flag = np.zeros((), np.int64)
-            feeds = {**feeds, STOP.name: np.array(address(stop_flag))}
+            feeds = {**feeds, STOP_FLAG.name: np.array(address(stop_flag))}
             computation: Any = TerminationFlag(options, stop_flag)
         else:
             computation = options

@@ -23,17 +23,21 @@ def over_arrays(
     own: Formula, width: int, operands: int = 1, dtype: str = "float64"
 ) -> Callable[..., np.ndarray]:
     """Compile a vectorized function for `width` lanes and return the function over arrays."""
-    code = Code(Text(), width, vectorized=True)
+    code = Code(Text(), width, has_vector_functions=True)
     machine_code = machine.compile_llvm(_text(code, own, operands, dtype), ["over_arrays"])
-    kinds = (ctypes.c_int64, *[ctypes.c_void_p] * (1 + operands))
-    function = ctypes.CFUNCTYPE(None, *kinds)(*machine_code.addresses)
+    argument_types = (ctypes.c_int64, *[ctypes.c_void_p] * (1 + operands))
+    compiled_function = ctypes.CFUNCTYPE(None, *argument_types)(*machine_code.addresses)
 
     def call_compiled(*arrays: np.ndarray) -> np.ndarray:
-        count = arrays[0].size
-        padded = [np.resize(array, -(-count // width) * width) for array in arrays]
-        out = np.empty_like(padded[0])
-        function(out.size, out.ctypes.data, *(array.ctypes.data for array in padded))
-        return out[:count]
+        element_count = arrays[0].size
+        padded_arrays = [np.resize(array, -(-element_count // width) * width) for array in arrays]
+        output_array = np.empty_like(padded_arrays[0])
+        compiled_function(
+            output_array.size,
+            output_array.ctypes.data,
+            *(array.ctypes.data for array in padded_arrays),
+        )
+        return output_array[:element_count]
 
     call_compiled.machine = machine_code  # type: ignore[attr-defined]  # keeps the code alive as long as the function
     return call_compiled
@@ -44,25 +48,36 @@ def _text(code: Code, own: Formula, operands: int, dtype: str) -> str:
 
     `for i in range(0, n, width): out[i : i + width] = own(in0[i : i + width], ...)`.
     """
-    names = ["%out", *(f"%in{k}" for k in range(operands))]
+    pointer_names = ["%out", *(f"%in{k}" for k in range(operands))]
     code.line("br label %again\nagain:")
     code.line("%i = phi i64 [0, %entry], [%next, %stored]")
     code.line("%more = icmp slt i64 %i, %n")
     code.line("br i1 %more, label %some, label %done\nsome:")
-    places = [
-        code.emit(f"getelementptr {REGISTER_TYPES[dtype]}, ptr {name}, i64 %i") for name in names
+    element_pointers = [
+        code.emit(f"getelementptr {REGISTER_TYPES[dtype]}, ptr {pointer_name}, i64 %i")
+        for pointer_name in pointer_names
     ]
     operand_registers = [
-        code.emit(f"load {code.type(dtype)}, ptr {at}, align 4") for at in places[1:]
+        code.emit(f"load {code.type(dtype)}, ptr {operand_pointer}, align 4")
+        for operand_pointer in element_pointers[1:]
     ]
     computed_register = write_vectorized(code, dtype, own, *operand_registers)
-    code.line(f"store {code.type(dtype)} {computed_register}, ptr {places[0]}, align 4")
+    code.line(f"store {code.type(dtype)} {computed_register}, ptr {element_pointers[0]}, align 4")
     code.line("br label %stored\nstored:")
-    code.line(f"%next = add i64 %i, {code.width}")
+    code.line(f"%next = add i64 %i, {code.lane_count}")
     code.line("br label %again\ndone:\n  ret void")
-    head = f"define void @over_arrays(i64 %n, {', '.join(f'ptr {name}' for name in names)}) {{"
-    text = code.text
-    return "\n".join([*text.declared.values(), head, "entry:", *text.frame, *text.lines, "}"])
+    signature = f"define void @over_arrays(i64 %n, {', '.join(f'ptr {pointer_name}' for pointer_name in pointer_names)}) {{"
+    function_text = code.function_text
+    return "\n".join(
+        [
+            *function_text.declarations.values(),
+            signature,
+            "entry:",
+            *function_text.frame_lines,
+            *function_text.lines,
+            "}",
+        ]
+    )
 
 
 def bits(y: np.ndarray) -> np.ndarray:
@@ -74,12 +89,22 @@ def ulps(exact: Callable[..., mpmath.mpf], y: np.ndarray, *x: np.ndarray) -> np.
     """Return the error of each y in ulp, or infinity if only one of y and the true value is finite."""
 
     def one(approximation: float, *at: float) -> float:
-        true = exact(*map(MP.mpf, at))
-        nearest = float(true)
-        if not np.isfinite(nearest):
-            return 0.0 if approximation == nearest else np.inf
+        exact_number = exact(*map(MP.mpf, at))
+        nearest_float = float(exact_number)
+        if not np.isfinite(nearest_float):
+            return 0.0 if approximation == nearest_float else np.inf
         if not np.isfinite(approximation):
             return np.inf
-        return float(abs(MP.mpf(approximation) - true) / MP.mpf(float(np.spacing(abs(nearest)))))
+        return float(
+            abs(MP.mpf(approximation) - exact_number)
+            / MP.mpf(float(np.spacing(abs(nearest_float))))
+        )
 
-    return np.array([one(*each) for each in zip(y.tolist(), *(a.tolist() for a in x), strict=True)])
+    return np.array(
+        [
+            one(*arguments)
+            for arguments in zip(
+                y.tolist(), *(argument_array.tolist() for argument_array in x), strict=True
+            )
+        ]
+    )

@@ -21,23 +21,27 @@ from tests.placements import REQUIRED, STANDARD
 from tests.soak import some
 from tests.strategies.native_operations import Call, calls, combined, hard, same_bits
 
-CLOSE = {"float64": 1e-12, "float32": 2e-6}
+TOLERANCE_BY_DTYPE = {"float64": 1e-12, "float32": 2e-6}
 """Relative tolerance of functions that libraries round differently."""
 
 
 CANCELLATION_ERROR = {"Gelu": 1e-6}
 """Absolute error of the float32 kernel of ONNX Runtime where terms cancel."""
 
-WITH_FORM = calls()
+SUPPORTED_CALLS = calls()
 
 
 def parametrize_calls(cases: Iterable[Call]) -> pytest.MarkDecorator:
     """Parametrize a test by all calls of usual dtypes and a sample of the others."""
-    every, rare = list(cases), [pytest.mark.slow, pytest.mark.soak]
-    usual = [pytest.param(c, id=str(c)) for c in every if c.is_usual]
-    others = some([c for c in every if not c.is_usual], 10)
+    all_calls, rare_marks = list(cases), [pytest.mark.slow, pytest.mark.soak]
+    usual_params = [pytest.param(call, id=str(call)) for call in all_calls if call.is_usual]
+    other_calls = some([call for call in all_calls if not call.is_usual], 10)
     return pytest.mark.parametrize(
-        "call", [*usual, *(pytest.param(c, id=str(c), marks=rare) for c in others)]
+        "call",
+        [
+            *usual_params,
+            *(pytest.param(call, id=str(call), marks=rare_marks) for call in other_calls),
+        ],
     )
 
 
@@ -48,33 +52,52 @@ def loop_over_rows(call: Call, arrays: list[np.ndarray]) -> Program:
         b.new(dtype, array.shape, f"x{k}")
         for k, (dtype, array) in enumerate(zip(call.dtypes, arrays, strict=True))
     ]
-    count = arrays[0].shape[0]
+    row_count = arrays[0].shape[0]
     body = b.body()
-    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
-    scanned = tuple(Scanned(v, body.new(v.dtype, v.shape[1:], "row")) for v in inputs)
+    i, condition_in = body.new("int64", (), "i"), body.new("bool", (), "go")
+    scanned_inputs = tuple(
+        Scanned(value, body.new(value.dtype, value.shape[1:], "row")) for value in inputs
+    )
     with body.at("$.here"):
-        row = call.append_to(body, *(each.row for each in scanned))
-    stack = b.new(row.dtype, (count, *(row.shape or ())), "stack")
-    trip = b.constant(np.array(count))
+        row = call.append_to(body, *(scanned_input.row for scanned_input in scanned_inputs))
+    stack = b.new(row.dtype, (row_count, *(row.shape or ())), "stack")
+    trip_count = b.constant(np.array(row_count))
     ops = tuple(body.ops)
     b.append(
-        Loop("loop", trip, None, i, go, None, (), (Recorded(row, stack),), ops, scanned, where="$")
+        Loop(
+            "loop",
+            trip_count,
+            None,
+            i,
+            condition_in,
+            None,
+            (),
+            (Recorded(row, stack),),
+            ops,
+            scanned_inputs,
+            where="$",
+        )
     )
     return prepared_program(b, inputs, stack)
 
 
 def prepared_program(b: Builder, inputs: list[Value], stack: Value) -> Program:
-    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", stack),))
-    return prepare(raw, ONNXRUNTIME)
+    unprepared_program = Program(
+        "p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", stack),)
+    )
+    return prepare(unprepared_program, ONNXRUNTIME)
 
 
 def native_and_standard(call: Call, arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the native loop and of the standard loop."""
     program_of_call = loop_over_rows(call, arrays)
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
-    feeds = {entry.value.name: feeds[entry.value.name] for entry in program_of_call.inputs}
-    native = Session(program_of_call, REQUIRED).run(feeds)["y"]
-    return native, Session(program_of_call, STANDARD).run(feeds)["y"]
+    feeds = {
+        program_input.value.name: feeds[program_input.value.name]
+        for program_input in program_of_call.inputs
+    }
+    native_rows = Session(program_of_call, REQUIRED).run(feeds)["y"]
+    return native_rows, Session(program_of_call, STANDARD).run(feeds)["y"]
 
 
 def operands(call: Call) -> list[np.ndarray]:
@@ -94,10 +117,10 @@ def array_operands(call: Call) -> list[np.ndarray]:
     """Return all combinations of special numbers in rows; an operand that must be scalar has one per row."""
     if not any(map(call.is_single, range(len(call.dtypes)))):
         return [array[np.newaxis] for array in operands(call)]
-    first, *others = call.dtypes
-    numbers = combined(tuple(others)) if others else []
-    count = numbers[0].size if numbers else 1
-    return [np.tile(hard(first), (count, 1)), *numbers]
+    first_dtype, *other_dtypes = call.dtypes
+    number_arrays = combined(tuple(other_dtypes)) if other_dtypes else []
+    row_count = number_arrays[0].size if number_arrays else 1
+    return [np.tile(hard(first_dtype), (row_count, 1)), *number_arrays]
 
 
 def compare(call: Call, native: np.ndarray, expected: np.ndarray, *, exact: bool) -> None:
@@ -106,53 +129,64 @@ def compare(call: Call, native: np.ndarray, expected: np.ndarray, *, exact: bool
     if exact or native.dtype.kind != "f":
         assert same_bits(native, expected)
         return
-    near = CLOSE[str(native.dtype)]
+    tolerance = TOLERANCE_BY_DTYPE[str(native.dtype)]
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(
-            native, expected, rtol=near, atol=CANCELLATION_ERROR.get(call.name, 1e-37)
+            native, expected, rtol=tolerance, atol=CANCELLATION_ERROR.get(call.name, 1e-37)
         )
 
 
-@parametrize_calls(WITH_FORM)
+@parametrize_calls(SUPPORTED_CALLS)
 def test_calls_with_arrays(call: Call) -> None:
-    native, expected = native_and_standard(call, array_operands(call))
-    compare(call, native, expected, exact=call.is_exact)
+    native_rows, expected = native_and_standard(call, array_operands(call))
+    compare(call, native_rows, expected, exact=call.is_exact)
 
 
-SEVERAL = [call for call in WITH_FORM if len(call.dtypes) > 1 and call.is_exact]
+CALLS_OF_SEVERAL_OPERANDS = [
+    call for call in SUPPORTED_CALLS if len(call.dtypes) > 1 and call.is_exact
+]
 
 
-@parametrize_calls(SEVERAL)
+@parametrize_calls(CALLS_OF_SEVERAL_OPERANDS)
 def test_calls_with_arrays_and_scalars(call: Call) -> None:
     """Make each operand the only scalar among arrays, and the only array among scalars."""
-    pools = [hard(dtype) for dtype in call.dtypes]
+    operand_pools = [hard(dtype) for dtype in call.dtypes]
     if call.divides:
-        pools[1] = pools[1][pools[1] != 0]
-    count, rng = max(map(len, pools)), np.random.default_rng(0)
-    for chosen in range(len(pools)):
-        for alone in (True, False):
-            lone = [(k == chosen) == alone for k in range(len(pools))]
-            if any(call.is_single(k) for k in range(len(pools))):
+        operand_pools[1] = operand_pools[1][operand_pools[1] != 0]
+    row_count, rng = max(map(len, operand_pools)), np.random.default_rng(0)
+    for chosen_operand in range(len(operand_pools)):
+        for is_chosen_scalar in (True, False):
+            scalar_flags = [
+                (k == chosen_operand) == is_chosen_scalar for k in range(len(operand_pools))
+            ]
+            if any(call.is_single(k) for k in range(len(operand_pools))):
                 continue
-            if call.is_shaped_by_first and lone[0]:
+            if call.is_shaped_by_first and scalar_flags[0]:
                 continue
             arrays = [
-                rng.choice(pool, count if one else (count, len(pool)))
-                for pool, one in zip(pools, lone, strict=True)
+                rng.choice(pool, row_count if is_scalar else (row_count, len(pool)))
+                for pool, is_scalar in zip(operand_pools, scalar_flags, strict=True)
             ]
-            width = min(a.shape[1] for a, one in zip(arrays, lone, strict=True) if not one)
-            arrays = [a if one else a[:, :width] for a, one in zip(arrays, lone, strict=True)]
-            native, expected = native_and_standard(call, arrays)
-            compare(call, native, expected, exact=True)
+            width = min(
+                array.shape[1]
+                for array, is_scalar in zip(arrays, scalar_flags, strict=True)
+                if not is_scalar
+            )
+            arrays = [
+                array if is_scalar else array[:, :width]
+                for array, is_scalar in zip(arrays, scalar_flags, strict=True)
+            ]
+            native_rows, expected = native_and_standard(call, arrays)
+            compare(call, native_rows, expected, exact=True)
 
 
-@parametrize_calls(WITH_FORM)
+@parametrize_calls(SUPPORTED_CALLS)
 def test_calls_with_scalars(call: Call) -> None:
-    native, expected = native_and_standard(call, operands(call))
-    compare(call, native, expected, exact=call.is_exact or "float32" not in call.dtypes)
+    native_rows, expected = native_and_standard(call, operands(call))
+    compare(call, native_rows, expected, exact=call.is_exact or "float32" not in call.dtypes)
 
 
-TRUE = {
+EXACT_FUNCTIONS = {
     **{"Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan},
     **{"Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh, "Acosh": np.arccosh},
     **{
@@ -163,7 +197,7 @@ TRUE = {
 }
 
 
-@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize("name", EXACT_FUNCTIONS)
 @pytest.mark.parametrize("lanes", [True, False])
 def test_functions_of_float32_are_rounded_once(name: str, lanes: bool) -> None:
     rng = np.random.default_rng(5)
@@ -171,9 +205,13 @@ def test_functions_of_float32_are_rounded_once(name: str, lanes: bool) -> None:
     x = rng.uniform(low, high, 500).astype(np.float32)
     call = Call(name, ("float32",), places=(0,))
     arrays = [x[np.newaxis] if lanes else x]
-    native = Session(loop_over_rows(call, arrays), REQUIRED).run({"x0": arrays[0]})["y"].reshape(-1)
-    expected = TRUE[name](x.astype(np.float64))
-    assert np.all(abs(native - expected) <= 0.501 * np.spacing(abs(expected.astype(np.float32))))
+    native_row = (
+        Session(loop_over_rows(call, arrays), REQUIRED).run({"x0": arrays[0]})["y"].reshape(-1)
+    )
+    expected = EXACT_FUNCTIONS[name](x.astype(np.float64))
+    assert np.all(
+        abs(native_row - expected) <= 0.501 * np.spacing(abs(expected.astype(np.float32)))
+    )
 
 
 @parametrize_calls(calls(lambda call: call.divides))
@@ -192,12 +230,12 @@ def test_division_by_zero_is_the_standard_outcome(call: Call, shape: tuple[int, 
     assert outcomes[0] == outcomes[1]
 
 
-@parametrize_calls(call for call in WITH_FORM if call.is_fixed)
+@parametrize_calls(call for call in SUPPORTED_CALLS if call.is_fixed)
 def test_fixed_bits_equal_the_interpreter(call: Call) -> None:
     arrays = array_operands(call)
     program_of_call = loop_over_rows(call, arrays)
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
     with np.errstate(all="ignore"):
         expected = interpret(program_of_call, feeds)["y"]
-    native = Session(program_of_call, REQUIRED).run(feeds)["y"]
-    assert same_bits(native, expected)
+    native_rows = Session(program_of_call, REQUIRED).run(feeds)["y"]
+    assert same_bits(native_rows, expected)

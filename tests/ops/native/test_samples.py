@@ -21,7 +21,7 @@ from tests.ops.operator_samples import SAMPLES, WHOLE, F
 from tests.placements import REQUIRED, STANDARD, kernels_checked
 from tests.soak import some
 
-CLOSE = {"float64": 1e-12, "float32": 3e-6}
+TOLERANCE_BY_DTYPE = {"float64": 1e-12, "float32": 3e-6}
 """Relative tolerance of sums and functions that are rounded differently."""
 
 DTYPES = ("float64", "float32", "int64", "int32", "bool")
@@ -38,16 +38,18 @@ class Sample:
     """
 
     def __init__(self, name: str, dtype: str, *, computed: bool = False) -> None:
-        entry, self.b = SAMPLES[name], Builder()
+        sample, self.b = SAMPLES[name], Builder()
         is_integer = np.dtype(dtype).kind in "iu"
-        attributes = WHOLE.get(name, entry.attributes) if is_integer else entry.attributes
+        attributes = WHOLE.get(name, sample.attributes) if is_integer else sample.attributes
         self.inside = self.b.body()
         self.scanned: list[Scanned] = []
         self.arrays: dict[str, np.ndarray] = {}
-        operands = [self._operand(each, dtype, computed) for each in entry.inputs]
+        operands = [self._operand(sample_input, dtype, computed) for sample_input in sample.inputs]
         with self.inside.at("$.here"):
-            values = self.inside.multi(name, *operands, n_outputs=entry.n_outputs, **attributes)
-        self.program = prepare(self._program(values), ONNXRUNTIME)
+            output_values = self.inside.multi(
+                name, *operands, n_outputs=sample.n_outputs, **attributes
+            )
+        self.program = prepare(self._program(output_values), ONNXRUNTIME)
 
     def _operand(self, entry: object, dtype: str, computed: bool) -> Value | None:
         if entry is None:
@@ -56,25 +58,43 @@ class Sample:
         if not isinstance(entry, F) and not computed:
             return self.b.constant(array)
         rows = self.b.new(str(array.dtype), (2, *array.shape), f"x{len(self.arrays)}")
-        other = array.ravel()[::-1].reshape(array.shape) if isinstance(entry, F) else array
-        self.arrays[rows.name] = np.stack([array, other])
+        reversed_array = array.ravel()[::-1].reshape(array.shape) if isinstance(entry, F) else array
+        self.arrays[rows.name] = np.stack([array, reversed_array])
         row = self.inside.new(rows.dtype, array.shape, "row")
         self.scanned.append(Scanned(rows, row))
         return row
 
     def _program(self, values: tuple[Value, ...]) -> Program:
-        b, inside = self.b, self.inside
-        i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-        rows = tuple(
-            Recorded(v, b.new(v.dtype, None if v.shape is None else (2, *v.shape), "stack"))
-            for v in values
+        b, body_builder = self.b, self.inside
+        i, condition_in = body_builder.new("int64", (), "i"), body_builder.new("bool", (), "go")
+        recorded_values = tuple(
+            Recorded(
+                value,
+                b.new(value.dtype, None if value.shape is None else (2, *value.shape), "stack"),
+            )
+            for value in values
         )
-        two, ops = b.constant(np.array(2)), tuple(inside.ops)
+        two, ops = b.constant(np.array(2)), tuple(body_builder.ops)
         b.append(
-            Loop("loop", two, None, i, go, None, (), rows, ops, tuple(self.scanned), where="$")
+            Loop(
+                "loop",
+                two,
+                None,
+                i,
+                condition_in,
+                None,
+                (),
+                recorded_values,
+                ops,
+                tuple(self.scanned),
+                where="$",
+            )
         )
-        inputs = tuple(Input(scanned.rows) for scanned in self.scanned)
-        outputs = tuple(Output(f"y{k}", each.stack) for k, each in enumerate(rows))
+        inputs = tuple(Input(scanned_input.rows) for scanned_input in self.scanned)
+        outputs = tuple(
+            Output(f"y{k}", recorded_value.stack)
+            for k, recorded_value in enumerate(recorded_values)
+        )
         return Program("p", inputs, tuple(b.ops), outputs)
 
     def run(self, placement: Placement) -> OutputsOrFindings:
@@ -87,23 +107,25 @@ class Sample:
 
 def samples() -> Iterator[object]:
     """Yield test parameters: a sample of the operators, with few of other dtypes than float64."""
-    usual = some([each for each in _all() if each[1] == "float64"], 2)
-    others = some([each for each in _all() if each[1] != "float64"], 12)
-    for name, dtype, computed in (*usual, *others):
+    usual_samples = some([sample for sample in _all() if sample[1] == "float64"], 2)
+    other_samples = some([sample for sample in _all() if sample[1] != "float64"], 12)
+    for name, dtype, is_computed in (*usual_samples, *other_samples):
         marks = [pytest.mark.soak] if dtype == "float64" else [pytest.mark.slow, pytest.mark.soak]
-        kind = "computed" if computed else "known"
-        yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{kind}", marks=marks)
+        constness = "computed" if is_computed else "known"
+        yield pytest.param(name, dtype, is_computed, id=f"{name}-{dtype}-{constness}", marks=marks)
 
 
 def _all() -> Iterator[tuple[str, str, bool]]:
-    for name, dtype, computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
+    for name, dtype, is_computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
         if row_of(name).is_random or name in TEXT_OPERATORS:
             continue
-        own_values = [
-            each for each in SAMPLES[name].inputs if each is not None and not isinstance(each, F)
+        constant_inputs = [
+            sample_input
+            for sample_input in SAMPLES[name].inputs
+            if sample_input is not None and not isinstance(sample_input, F)
         ]
-        if not computed or own_values:
-            yield name, dtype, computed
+        if not is_computed or constant_inputs:
+            yield name, dtype, is_computed
 
 
 @pytest.mark.parametrize(("name", "dtype", "computed"), [*samples()])
@@ -114,22 +136,24 @@ def test_operators_equal_the_standard_loop(name: str, dtype: str, computed: bool
         return  # the operator does not exist in this dtype
     try:
         with kernels_checked():
-            native = sample.run(REQUIRED)
+            native_outcome = sample.run(REQUIRED)
     except UnsupportedError as error:
         reason = error.findings[0].what.partition("native: ")[2]
-        assert name in STANDARD_ONLY, reason
+        assert name in STANDARD_OPERATORS, reason
         return
     expected = sample.run(STANDARD)
     if not isinstance(expected, Mapping):
-        assert native == expected
+        assert native_outcome == expected
         return
-    exact = row_of(name).reproducibility is not Reproducibility.OPEN
+    is_exact = row_of(name).reproducibility is not Reproducibility.OPEN
     for key, array in expected.items():
-        close = 0 if exact or array.dtype.kind != "f" else CLOSE[str(array.dtype)]
-        np.testing.assert_allclose(native[key], array, close, close, strict=True)
+        tolerance = (
+            0 if is_exact or array.dtype.kind != "f" else TOLERANCE_BY_DTYPE[str(array.dtype)]
+        )
+        np.testing.assert_allclose(native_outcome[key], array, tolerance, tolerance, strict=True)
 
 
-STANDARD_ONLY = {
+STANDARD_OPERATORS = {
     *[
         "AffineGrid",
         "BlackmanWindow",
