@@ -171,13 +171,13 @@ def _remove_folder(folder: Path) -> None:
             return
 
 
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE_ERROR_CODES = (errno.ENOSPC, errno.EDQUOT)
 """Error codes of the operating system for a full disk and for an exceeded quota."""
 
 
 def write_error(target: Path, error: OSError) -> InputError:
     """Return the error about a file that could not be written."""
-    error_class = DiskFullError if error.errno in NO_SPACE else InputError
+    error_class = DiskFullError if error.errno in NO_SPACE_ERROR_CODES else InputError
     return error_class(f"cannot write '{target}': {error.strerror or error}")
 
 

@@ -32,15 +32,26 @@ def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
     A product of two vectors is a sum, because ONNX Runtime takes 0.2 us for each matrix of a stack.
     """
-    a, c = required_operand(operands, 0), required_operand(operands, 1)
-    if a.is_batched and not c.is_batched and c.rank <= 2:
-        return (scope.b.op("MatMul", a.value, c.value),)
-    if c.is_batched and not a.is_batched and c.rank == 1 and a.rank <= 2:
-        return (scope.b.op("MatMul", c.value, _transpose_matrix(scope.b, a.value)),)
-    if a.rank == c.rank == 1 and a.member.dtype.startswith("float"):
-        products = scope.b.op("Mul", a.value, c.value)
+    left_operand, right_operand = required_operand(operands, 0), required_operand(operands, 1)
+    if left_operand.is_batched and not right_operand.is_batched and right_operand.rank <= 2:
+        return (scope.b.op("MatMul", left_operand.value, right_operand.value),)
+    if (
+        right_operand.is_batched
+        and not left_operand.is_batched
+        and right_operand.rank == 1
+        and left_operand.rank <= 2
+    ):
+        return (
+            scope.b.op(
+                "MatMul", right_operand.value, _transpose_matrix(scope.b, left_operand.value)
+            ),
+        )
+    if left_operand.rank == right_operand.rank == 1 and left_operand.member.dtype.startswith(
+        "float"
+    ):
+        products = scope.b.op("Mul", left_operand.value, right_operand.value)
         return (sum_of(scope.b, products, (-1,)),)
-    return (_multiply_stacks(scope, a, c),)
+    return (_multiply_stacks(scope, left_operand, right_operand),)
 
 
 def _transpose_matrix(b: Builder, matrix: Value) -> Value:
@@ -48,13 +59,13 @@ def _transpose_matrix(b: Builder, matrix: Value) -> Value:
     return matrix if rank(matrix) < 2 else b.op("Transpose", matrix, perm=(1, 0))
 
 
-def _multiply_stacks(scope: BatchScope, a: Operand, c: Operand) -> Value:
+def _multiply_stacks(scope: BatchScope, left_operand: Operand, right_operand: Operand) -> Value:
     b = scope.b
-    n_axes = max(a.rank, c.rank, 2)
-    left_matrix = _reshape_to_matrix(scope, a, n_axes, -2)
-    right_matrix = _reshape_to_matrix(scope, c, n_axes, -1)
+    n_axes = max(left_operand.rank, right_operand.rank, 2)
+    left_matrix = _reshape_to_matrix(scope, left_operand, n_axes, -2)
+    right_matrix = _reshape_to_matrix(scope, right_operand, n_axes, -1)
     product = b.op("MatMul", left_matrix, right_matrix)
-    vector_axes = [axis for axis, x in ((-2, a), (-1, c)) if x.rank == 1]
+    vector_axes = [axis for axis, x in ((-2, left_operand), (-1, right_operand)) if x.rank == 1]
     return b.op("Squeeze", product, ints(b, *vector_axes)) if vector_axes else product
 
 

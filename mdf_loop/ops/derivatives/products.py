@@ -35,21 +35,25 @@ if TYPE_CHECKING:
 
 def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
     """Build the cotangent `ga = g @ b.T` or `gb = a.T @ g` of MatMul, summed over broadcast stack axes."""
-    (g,), a, c = changes, operand(op), operand(op, 1)
+    (g,), left_operand, right_operand = changes, operand(op), operand(op, 1)
     if g is None:
         return None
-    x, other_factor = (a, c) if k == 0 else (c, a)
+    x, other_factor = (left_operand, right_operand) if k == 0 else (right_operand, left_operand)
     if rank(x) == 1 and rank(other_factor) <= 2:
         return _vector_cotangent(b, other_factor, g, k)
-    row_g = b.op("Unsqueeze", g, ints(b, -2)) if rank(a) == 1 else g
-    g = b.op("Unsqueeze", row_g, ints(b, -1)) if rank(c) == 1 else row_g
+    row_g = b.op("Unsqueeze", g, ints(b, -2)) if rank(left_operand) == 1 else g
+    g = b.op("Unsqueeze", row_g, ints(b, -1)) if rank(right_operand) == 1 else row_g
     if k == 0:
         product = (
-            b.op("Mul", g, c) if rank(c) == 1 else b.op("MatMul", g, _transpose_matrices(b, c))
+            b.op("Mul", g, right_operand)
+            if rank(right_operand) == 1
+            else b.op("MatMul", g, _transpose_matrices(b, right_operand))
         )
     else:
         left_factor = (
-            b.op("Unsqueeze", a, ints(b, -1)) if rank(a) == 1 else _transpose_matrices(b, a)
+            b.op("Unsqueeze", left_operand, ints(b, -1))
+            if rank(left_operand) == 1
+            else _transpose_matrices(b, left_operand)
         )
         product = b.op("MatMul", left_factor, g)
     if rank(x) > 1:
@@ -82,7 +86,7 @@ def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | Non
 
     The cotangent of a factor is the product of `g` with the other factor, transposed as `transA` and `transB` say.
     """
-    (g,), a, c = changes, operand(op), operand(op, 1)
+    (g,), left_operand, right_operand = changes, operand(op), operand(op, 1)
     if g is None:
         return None
     if k == 2:
@@ -91,14 +95,14 @@ def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | Non
     alpha = attribute(op, "alpha")
     if k == 0:
         return (
-            _build_gemm_product(b, (c, is_transposed[1]), (g, True), alpha)
+            _build_gemm_product(b, (right_operand, is_transposed[1]), (g, True), alpha)
             if is_transposed[0]
-            else _build_gemm_product(b, (g, False), (c, not is_transposed[1]), alpha)
+            else _build_gemm_product(b, (g, False), (right_operand, not is_transposed[1]), alpha)
         )
     return (
-        _build_gemm_product(b, (g, True), (a, is_transposed[0]), alpha)
+        _build_gemm_product(b, (g, True), (left_operand, is_transposed[0]), alpha)
         if is_transposed[1]
-        else _build_gemm_product(b, (a, not is_transposed[0]), (g, False), alpha)
+        else _build_gemm_product(b, (left_operand, not is_transposed[0]), (g, False), alpha)
     )
 
 

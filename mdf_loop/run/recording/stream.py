@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.errors import DiskFullError
-from mdf_loop.files import NO_SPACE, checked_target, real_place, sync
+from mdf_loop.files import NO_SPACE_ERROR_CODES, checked_target, real_place, sync
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording import zarr_folder as folder
@@ -303,7 +303,7 @@ class Stream:
             if row_count:
                 self._write(row_count)
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in NO_SPACE_ERROR_CODES:
                 raise
             self._reserve.release()
             self._write_what_fits()
@@ -318,7 +318,7 @@ class Stream:
                 self._write(row_count)
                 row_count = min(row_count, self.length - self._stored_count)
             except OSError as error:
-                if error.errno not in NO_SPACE:
+                if error.errno not in NO_SPACE_ERROR_CODES:
                     raise
                 row_count //= 2
         self.length, self._buffered_bytes = self._stored_count, 0

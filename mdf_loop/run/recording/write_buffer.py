@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from mdf_loop.files import NO_SPACE
+from mdf_loop.files import NO_SPACE_ERROR_CODES
 
 BLOCK_BYTES = 1 << 20
 
@@ -51,7 +51,7 @@ class WriteBuffer:
                 self._file.truncate(self._size)
                 raise
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in NO_SPACE_ERROR_CODES:
                 raise
             return False
         self._size = size
