@@ -140,10 +140,10 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
     if loop.start is not None:
         remark = f"← {argument_text(loop.start)}"
         return Terminal("start", "c", loop.condition_in or "condition", remark)
-    is_read = loop.body is not None and any(
+    is_condition_read = loop.body is not None and any(
         body_input.source == "condition" for body_input in loop.body.inputs
     )
-    return Terminal("start", "c", loop.condition_in, "always true") if is_read else None
+    return Terminal("start", "c", loop.condition_in, "always true") if is_condition_read else None
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:

@@ -75,22 +75,22 @@ def choose(
     constant_condition = b.constant_of(condition)
     if constant_condition is not None and condition.type == "bool[]":
         return tuple((then if constant_condition else otherwise)(b))
-    names = names or BranchNames()
+    branch_names = names or BranchNames()
     then_builder, else_builder = _read_side(b, then), _read_side(b, otherwise)
     if then_builder is None or else_builder is None:
         raise Poisoned
     if len(then_builder.outputs) != len(else_builder.outputs):
         raise ArityError(
             f"both branches of '{name}' must give the same number of values, but "
-            f"{names.branches[0]} gives {len(then_builder.outputs)}, {names.branches[1]} {len(else_builder.outputs)}"
+            f"{branch_names.branches[0]} gives {len(then_builder.outputs)}, {branch_names.branches[1]} {len(else_builder.outputs)}"
         )
     joined_outputs = tuple(
         _join_values(
             b,
             (then_builder, else_builder),
             k,
-            names.value_name(k) if names.value_name else name,
-            names,
+            branch_names.value_name(k) if branch_names.value_name else name,
+            branch_names,
             join,
         )
         for k in range(len(then_builder.outputs))

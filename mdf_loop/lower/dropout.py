@@ -22,15 +22,17 @@ def dropout(
     Source: ONNX operators, Dropout-13.
     """
     training_flag = inputs[2] if len(inputs) > 2 else None
-    constant_flag = b.constant_of(training_flag) if training_flag is not None else np.array(False)
+    constant_training_flag = (
+        b.constant_of(training_flag) if training_flag is not None else np.array(False)
+    )
     input_array = inputs[0]
     assert input_array is not None
-    if constant_flag is not None and not constant_flag.any():
+    if constant_training_flag is not None and not constant_training_flag.any():
         return b.op("Identity", input_array), _true_mask(b, input_array)
     ratio = inputs[1] if len(inputs) > 1 else None
-    run_time_flag = training_flag if constant_flag is None else None
-    masked_array, mask = drop_elements(b, input_array, ratio, attributes, run_time_flag)
-    if constant_flag is not None:
+    run_time_training_flag = training_flag if constant_training_flag is None else None
+    masked_array, mask = drop_elements(b, input_array, ratio, attributes, run_time_training_flag)
+    if constant_training_flag is not None:
         return masked_array, mask
     full_mask = b.op("Or", b.op("Not", training_flag), mask)
     return b.op("Where", training_flag, masked_array, input_array), full_mask

@@ -32,8 +32,8 @@ class Function(Struct, frozen=True):
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> Term:
         """Lower one call and return its result."""
-        positional, keyword_values = self.signature.read(b, arguments, keywords)
-        return self.lower(b, *positional, **keyword_values)
+        positional_arguments, keyword_arguments = self.signature.read(b, arguments, keywords)
+        return self.lower(b, *positional_arguments, **keyword_arguments)
 
 
 FUNCTIONS: dict[str, Function] = {}

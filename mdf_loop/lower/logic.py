@@ -102,21 +102,21 @@ def isclose(
     equal_nan: bool = False,
 ) -> Value:
     """Return True where `|a - b| <= atol + rtol * |b|` for finite b, or `a == b`."""
-    first_values, second_values = floats(b, a, b_)
-    magnitude = b.op("Abs", second_values)
-    tolerance = b.op("Mul", scalar(b, rtol, first_values.dtype), magnitude)
-    tolerance = b.op("Add", scalar(b, atol, first_values.dtype), tolerance)
+    first_operand, second_operand = floats(b, a, b_)
+    magnitude = b.op("Abs", second_operand)
+    tolerance = b.op("Mul", scalar(b, rtol, first_operand.dtype), magnitude)
+    tolerance = b.op("Add", scalar(b, atol, first_operand.dtype), tolerance)
     is_within = b.op(
-        "LessOrEqual", b.op("Abs", b.op("Sub", first_values, second_values)), tolerance
+        "LessOrEqual", b.op("Abs", b.op("Sub", first_operand, second_operand)), tolerance
     )
-    is_finite = b.op("Less", magnitude, scalar(b, math.inf, first_values.dtype))
+    is_finite = b.op("Less", magnitude, scalar(b, math.inf, first_operand.dtype))
     is_close = b.op(
-        "Or", b.op("And", is_within, is_finite), b.op("Equal", first_values, second_values)
+        "Or", b.op("And", is_within, is_finite), b.op("Equal", first_operand, second_operand)
     )
     if not equal_nan:
         return is_close
     return b.op(
-        "Or", is_close, b.op("And", b.op("IsNaN", first_values), b.op("IsNaN", second_values))
+        "Or", is_close, b.op("And", b.op("IsNaN", first_operand), b.op("IsNaN", second_operand))
     )
 
 

@@ -104,8 +104,8 @@ def tensor(b: ModelBuilder, term: Term) -> Value:
         return b.constant(np.zeros(0, b.float_dtype))
     members = promote(b, *(tensor(b, member) for member in term))
     _refuse_ragged(members)
-    axis = ints(b, 0)
-    return b.op("Concat", *(b.op("Unsqueeze", member, axis) for member in members), axis=0)
+    axis_operand = ints(b, 0)
+    return b.op("Concat", *(b.op("Unsqueeze", member, axis_operand) for member in members), axis=0)
 
 
 def _refuse_ragged(members: Sequence[Value]) -> None:

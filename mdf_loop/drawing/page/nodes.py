@@ -140,11 +140,11 @@ def _box_lines(node: NodeOutline) -> Iterator[str]:
     yield from formulas[:MAX_FORMULA_LINES]
     if len(formulas) > MAX_FORMULA_LINES:
         yield f"… {len(formulas) - MAX_FORMULA_LINES} more"
-    constants = [
+    constant_texts = [
         f"{item.id} = {value_text(item.value, 20)}" for item in node.items if item.constant
     ]
-    if constants:
-        yield shorten(", ".join(constants), MAX_FORMULA_LENGTH)
+    if constant_texts:
+        yield shorten(", ".join(constant_texts), MAX_FORMULA_LENGTH)
 
 
 def _input_text(port: PortOutline) -> str:

@@ -159,10 +159,12 @@ def _build_inner_wires(
             elif name not in frames:
                 outer_ends.setdefault(name, []).append((reader_number, stroke))
         for block_id, frame in frames.items():
-            positions = {
+            read_positions = {
                 k for expression in expressions for k in result_positions(expression, block_id)
             }
-            wires += [Wire(end, reader_number, stroke) for end in _result_ends(frame, positions)]
+            wires += [
+                Wire(end, reader_number, stroke) for end in _result_ends(frame, read_positions)
+            ]
     return wires, outer_ends
 
 
