@@ -165,6 +165,7 @@ def small_cases(native):
 
 
 @pytest.mark.slow
+@pytest.mark.native
 def test_all_ways_of_native_compute_the_same_numbers(native, small_cases) -> None:
     for case in small_cases:
         expected = native.by_numpy(case.system(4), case.iterations(4))
