@@ -36,12 +36,15 @@ SLOW_PREFIXES = (
 )
 """Prefixes of documents with slow code."""
 
+NATIVE_WORDS = ("native", "run-on-a-cluster")
+"""Words in the names of documents whose shown output mentions native loops."""
+
 
 def marks(name):
     """Return the pytest marks of a document."""
     slow, native = (
         [pytest.mark.slow] * name.startswith(SLOW_PREFIXES),
-        [pytest.mark.native] * ("native" in name),
+        [pytest.mark.native] * any(word in name for word in NATIVE_WORDS),
     )
     return [*slow, *native]
 
