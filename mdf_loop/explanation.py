@@ -151,7 +151,7 @@ def _describe_node(node: NodeOutline) -> Iterator[str]:
             yield shorten(", ".join(constants), 100)
         return
     for block in node.blocks:
-        yield f"{block.word} {block.id}: {headline(block)}"
+        yield f"{block.block_type} {block.id}: {headline(block)}"
     yield from (shorten(text, 100) for text in formulas)
 
 
@@ -203,8 +203,8 @@ def _describe_native(program: Program, order: Order) -> Iterator[str]:
 
 def _describe_start(pair: CarriedOutline) -> str:
     """Return a text about the initial value of a state."""
-    constant_text = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
-    start_text = "?" if pair.initial is None else value_text(pair.initial)
+    constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
+    start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
     return f"{pair.input_name}, starts as {start_text}" + (
         f" = {constant_text}" if constant_text else ""
     )
@@ -228,7 +228,7 @@ def _describe_decisions(document: Document) -> Iterator[str]:
 
 def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
     """Yield lines about a loop or a choice, with pseudo-code, and about its inner loops and choices."""
-    yield f"{indent}{block.word.capitalize()} {block.full_name}: {block.kind}"
+    yield f"{indent}{block.block_type.capitalize()} {block.full_name}: {block.kind}"
     inner_indent = indent + "  "
     sentences, value_lines = _describe_parts(block, [*_describe_result_uses(node, block)])
     yield from (inner_indent + line for line in sentences)
@@ -375,8 +375,8 @@ def _label_lines(word: str, lines: list[str]) -> Iterator[str]:
 
 def _describe_carried(pair: CarriedOutline, final: str) -> str:
     """Return a text about a loop-carried value: initial value, names in the body, and final value."""
-    start_text = "?" if pair.initial is None else value_text(pair.initial)
-    constant_text = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
+    start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
+    constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
     initial_text = f"{start_text} = {constant_text}" if constant_text else start_text
     return _append_type(
         f"{initial_text} → {pair.input_name or '?'} → {pair.output_name or '?'} → {final}",

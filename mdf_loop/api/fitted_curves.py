@@ -17,6 +17,7 @@ from mdf_loop.api.fitting_to_data import (
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
+from mdf_loop.fitting.parameter_effects import check_parameters_have_effect
 from mdf_loop.fitting.search import (
     Optimum,
     SearchResult,
@@ -31,7 +32,6 @@ from mdf_loop.fitting.uncertainty import (
     normal_negative_log_likelihood,
     uncertainty_from_jacobian,
 )
-from mdf_loop.fitting.unmoved import check_parameters_have_effect
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
@@ -71,7 +71,7 @@ def build_curve_term(
     """
     observations = match_data(model, request, request.data)
     refuse_too_few_data(len(indices), observations.count)
-    outputs = [series.output for series in observations.parts]
+    outputs = [series.output for series in observations.output_series]
     fitted_model = build_fitted_model(model, request, observations.steps, outputs)
     fitted_model.check_method(space.values(np.full(len(indices), 0.5)), request.method)
     return CurveTerm(fitted_model, space, indices, observations)
@@ -107,9 +107,9 @@ def search_optima(
 def build_fits(report: Report, objective: LeastSquaresObjective) -> list[Fit]:
     """Return the fit of each subject from a finished least-squares search."""
     best_optimum = report.search_result.best
-    observations = [term.observations for term in objective.parts]
+    observations = [term.observations for term in objective.objective_terms]
     degrees_of_freedom = sum(subject_data.count for subject_data in observations) - objective.size
-    has_known_deviations = all(subject_data.exact for subject_data in observations)
+    has_known_deviations = all(subject_data.has_known_deviations for subject_data in observations)
     variance = (
         1.0
         if has_known_deviations
@@ -121,18 +121,18 @@ def build_fits(report: Report, objective: LeastSquaresObjective) -> list[Fit]:
     uncertainty = uncertainty_from_jacobian(
         jacobian, variance, None if has_known_deviations else degrees_of_freedom
     )
-    return [_build_fit(report, term, uncertainty) for term in objective.parts]
+    return [_build_fit(report, term, uncertainty) for term in objective.objective_terms]
 
 
 def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit:
     """Return the fit of one subject from a finished least-squares search of all subjects."""
     point, value_count = report.search_result.best.point[term.indices], term.observations.count
     residuals = term.residuals(point[None])[0]
-    sse, has_known_deviations = float(residuals @ residuals), term.observations.exact
+    sse, has_known_deviations = float(residuals @ residuals), term.observations.has_known_deviations
     unit = report.model.prepared.units[TIME]
     difference_reason = getattr(term.model, "difference_reason", "")
     return report.build_fit(
-        term.free,
+        term.parameter_space,
         uncertainty.subset(term.indices),
         "least squares" + (f" with differences: {difference_reason}" if difference_reason else ""),
         term.indices,
@@ -140,11 +140,13 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
         sse=sse,
         residual_sd=float(np.sqrt(sse / max(value_count - len(point), 1))),
         **compute_criteria(
-            normal_negative_log_likelihood(sse, term.factors, exact=has_known_deviations),
+            normal_negative_log_likelihood(
+                sse, term.factors, has_known_deviations=has_known_deviations
+            ),
             len(point) + (not has_known_deviations),
             value_count,
         ),
-        nonfinite_derivatives=tuple(sorted(term.nonfinite)),
+        nonfinite_derivatives=tuple(sorted(term.nonfinite_parameters)),
         dropped=term.observations.dropped,
         curves=tuple(_build_curves(term, point, report.request.spec.dt, unit)),
     )
@@ -152,10 +154,10 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
 
 def _build_curves(term: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
     """Yield the fitted curve of each observed output at a point of the search, with data and residuals."""
-    outputs = term.model.outputs(term.free.values(point[None]))
+    outputs = term.model.outputs(term.parameter_space.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt
-    for series in term.observations.parts:
+    for series in term.observations.output_series:
         fitted_values = outputs[series.output][0]
         residuals = np.where(
             series.is_observed, fitted_values[series.steps] - series.values, np.nan

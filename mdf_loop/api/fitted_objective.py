@@ -15,6 +15,7 @@ from mdf_loop.api.nonfinite_derivatives import has_nonfinite
 from mdf_loop.api.suited_method import read_program, warn_of_steps
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
+from mdf_loop.fitting.parameter_effects import check_parameters_have_effect
 from mdf_loop.fitting.search import (
     Optimum,
     minimize_along_gradient,
@@ -22,7 +23,6 @@ from mdf_loop.fitting.search import (
     rank_points,
     run_search,
 )
-from mdf_loop.fitting.unmoved import check_parameters_have_effect
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
@@ -30,7 +30,7 @@ from mdf_loop.results.fit import Fit
 from mdf_loop.specification import Selection
 from mdf_loop.sweeps import generate_sobol_points
 
-Costs = Callable[[Array], Array]
+CostFunction = Callable[[Array], Array]
 
 
 def fit_objective(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
@@ -81,7 +81,7 @@ def fit_objective(model: Derivable, request: FitRequest, space: ParameterSpace) 
 
 def _search(
     objective: _TermObjective | _FunctionObjective,
-    costs: Costs,
+    costs: CostFunction,
     request: FitRequest,
     space: ParameterSpace,
     monitor: FitMonitor,
@@ -157,7 +157,7 @@ class _TermObjective:
         gradient = np.concatenate(
             [cost_and_gradient[parameter.name].ravel() for parameter in self._space.parameters]
         )
-        return float(cost_and_gradient.value), gradient * self._space.width
+        return float(cost_and_gradient.value), gradient * self._space.widths
 
 
 class _FunctionObjective:

@@ -53,8 +53,8 @@ class Report(Struct, frozen=True):
         return Fit(
             **_build_estimate_fields(space, best_optimum.point[indices], uncertainty),
             cost=best_optimum.cost,
-            converged=best_optimum.converged,
-            reason=best_optimum.reason,
+            converged=best_optimum.is_converged,
+            reason=best_optimum.end_reason,
             stopped_by=self.search_result.stopped_by,
             starts=tuple(
                 self._describe_search(space, indices, optimum)
@@ -74,7 +74,7 @@ class Report(Struct, frozen=True):
         """Return the record of one local search: its start, its end, and whether it agrees with the best."""
         start_values, end_values = (
             convert_scalars(space.values(point[indices]))
-            for point in (optimum.start, optimum.point)
+            for point in (optimum.start_point, optimum.point)
         )
         return FitStart(
             start_values,
@@ -140,23 +140,23 @@ def _build_estimate_fields(
     }
     if uncertainty is None:
         return fields
-    standard_errors = uncertainty.standard_errors * space.width
-    interval_centers = space.lower + point * space.width
+    standard_errors = uncertainty.standard_errors * space.widths
+    interval_centers = space.lower_bounds + point * space.widths
     margin = uncertainty.margin * standard_errors
     interval_ends = interval_centers - margin, interval_centers + margin
     lower_limits, upper_limits = (
         convert_scalars(space.unflatten(limits)) for limits in interval_ends
     )
-    exceeds_bounds = (interval_ends[0] < space.lower) | (
-        interval_ends[1] > space.lower + space.width
+    exceeds_bounds = (interval_ends[0] < space.lower_bounds) | (
+        interval_ends[1] > space.lower_bounds + space.widths
     )
     exceeds_bounds &= np.isfinite(margin)
     return fields | {
         "standard_errors": convert_scalars(space.unflatten(standard_errors)),
         "intervals": {name: (lower_limits[name], upper_limits[name]) for name in estimates},
         "beyond_bounds": tuple(space.elements[k] for k in np.flatnonzero(exceeds_bounds)),
-        "covariance": uncertainty.covariance * np.outer(space.width, space.width),
+        "covariance": uncertainty.covariance * np.outer(space.widths, space.widths),
         "unidentifiable": tuple(
-            tuple(space.elements[k] for k in group) for group in uncertainty.unidentifiable
+            tuple(space.elements[k] for k in group) for group in uncertainty.unidentifiable_groups
         ),
     }

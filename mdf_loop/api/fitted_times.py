@@ -15,14 +15,14 @@ from mdf_loop.api.fitting_to_data import (
     refuse_too_few_data,
 )
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.apart import check_data_within_model_range
-from mdf_loop.fitting.around import refine_noisy_minimum, refined_optimum
+from mdf_loop.fitting.data_range import check_data_within_model_range
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import Table, find_column, read_table
+from mdf_loop.fitting.parameter_effects import check_parameters_have_effect
 from mdf_loop.fitting.reaction_times import DecisionTerm, LikelihoodObjective, ReactionTimeData
+from mdf_loop.fitting.response_surface import refine_noisy_minimum, refined_optimum
 from mdf_loop.fitting.search import Optimum, minimize_by_evolution, rank_points, run_search
 from mdf_loop.fitting.uncertainty import Uncertainty
-from mdf_loop.fitting.unmoved import check_parameters_have_effect
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item
@@ -136,17 +136,17 @@ def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     Raises:
         InputError: The data are outside the range of the model, or a parameter has no effect.
     """
-    (term,), size = likelihood.parts, likelihood.size
+    (term,), size = likelihood.objective_terms, likelihood.size
     initial_points = _choose_initial_points(likelihood, request)
     check_data_within_model_range(
-        term.times,
+        term.reaction_times,
         term.trials,
         initial_points[:2],
         lambda: np.concatenate(
             [initial_points, generate_sobol_points(request.points, size, request.seed)]
         ),
     )
-    check_parameters_have_effect(term.free, initial_points[:2], term.log_shares)
+    check_parameters_have_effect(term.parameter_space, initial_points[:2], term.log_shares)
     population = initial_points[: max(8 * size, MIN_INITIAL_POINTS)]
     return minimize_by_evolution(likelihood.costs, size, request.seed, MAX_GENERATIONS, population)
 
@@ -161,7 +161,7 @@ def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest)
     offsets = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
     offsets[0] = 0.0
     initial_points: Array = np.clip(
-        likelihood.parts[0].free.normalize(request.start) + offsets, 0.0, 1.0
+        likelihood.objective_terms[0].parameter_space.normalize(request.start) + offsets, 0.0, 1.0
     )
     return initial_points
 
@@ -196,7 +196,7 @@ def refine_and_report(
     report = Report(model, request, run_search(run, likelihood.monitor), likelihood.monitor)
     return [
         _build_fit(report, term, uncertainties[0] if uncertainties else None, seeds)
-        for term in likelihood.parts
+        for term in likelihood.objective_terms
     ]
 
 
@@ -206,26 +206,26 @@ def _build_fit(
     """Return the fit of one subject from a finished likelihood search of all subjects."""
     point = report.search_result.best.point[term.indices]
     bin_shares = term.pooled_shares(point[None], seeds)[0]
-    cost = -float(np.log(bin_shares) @ term.times.observed)
+    cost = -float(np.log(bin_shares) @ term.reaction_times.data_counts)
     return report.build_fit(
-        term.free,
+        term.parameter_space,
         uncertainty and uncertainty.subset(term.indices),
         "differential evolution of a binned likelihood",
         term.indices,
-        **compute_criteria(cost, len(point), term.times.count),
-        dropped=term.times.dropped,
+        **compute_criteria(cost, len(point), term.reaction_times.count),
+        dropped=term.reaction_times.dropped_count,
         distributions=_build_distributions(term, bin_shares),
     )
 
 
 def _build_distributions(term: DecisionTerm, bin_shares: Array) -> tuple[Distribution, ...]:
     """Return the distribution of each choice: bins with the observed and the predicted counts."""
-    expected_counts = bin_shares * term.times.count
+    expected_counts = bin_shares * term.reaction_times.count
     distributions, offset = [], 0
-    for histogram in term.times.bins:
-        choice_counts = expected_counts[offset : offset + len(histogram.observed)]
+    for histogram in term.reaction_times.bins:
+        choice_counts = expected_counts[offset : offset + len(histogram.data_counts)]
         distributions.append(
-            Distribution(histogram.choice, histogram.edges, histogram.observed, choice_counts)
+            Distribution(histogram.choice, histogram.edges, histogram.data_counts, choice_counts)
         )
-        offset += len(histogram.observed)
+        offset += len(histogram.data_counts)
     return tuple(distributions)

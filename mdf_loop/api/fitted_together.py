@@ -140,7 +140,7 @@ def _assign_indices(space: ParameterSpace, shared: Sequence[str], subjects: int)
     """Return the indices of each subject's parameters in a joint point, shared parameters first."""
     is_shared = np.repeat(
         [parameter.name in shared for parameter in space.parameters],
-        [parameter.lower.size for parameter in space.parameters],
+        [parameter.lower_bounds.size for parameter in space.parameters],
     )
     shared_count, unshared_count = int(is_shared.sum()), int((~is_shared).sum())
     subject_indices = []

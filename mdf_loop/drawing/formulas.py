@@ -50,7 +50,13 @@ def _item_expressions(item: ItemOutline) -> tuple[object, ...]:
     """Return all expressions of a parameter or function."""
     arguments = tuple(value for _, value in item.arguments)
     condition_expressions = tuple(expression for case in item.conditions for expression in case)
-    return (item.value, item.initial, item.derivative, *arguments, *condition_expressions)
+    return (
+        item.value,
+        item.initial_expression,
+        item.derivative,
+        *arguments,
+        *condition_expressions,
+    )
 
 
 def _is_name(value: object, node: NodeOutline) -> bool:

@@ -189,11 +189,15 @@ def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
     if loop.start is not None:
         edge_targets.append(EdgeTarget(left_rail.outer("c"), "data", (loop.start.expression,)))
     for k, carried_value in enumerate(loop.carried):
-        edge_targets.append(EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried_value.initial,)))
+        edge_targets.append(
+            EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried_value.initial_expression,))
+        )
     for k, row_slice in enumerate(loop.slices):
         edge_targets.append(EdgeTarget(left_rail.outer(f"s{k}"), "data", (row_slice.source,)))
     for k, delay in enumerate(loop.delays):
-        edge_targets.append(EdgeTarget(left_rail.outer(f"d{k}"), "data", (delay.initial,)))
+        edge_targets.append(
+            EdgeTarget(left_rail.outer(f"d{k}"), "data", (delay.initial_expression,))
+        )
     edge_targets += [
         EdgeTarget(left_rail.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
@@ -298,7 +302,7 @@ def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_r
                 left_rail.inner(f"d{k}", direction.back_end_side),
                 "back",
                 f"{loop.path} {delay.name}",
-                f"t+{value_text(delay.lag)}",
+                f"t+{value_text(delay.iterations_back)}",
             )
 
 

@@ -71,7 +71,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
     """Draw a node as one box with its title and some lines. All edges end at the box."""
     box_name = canvas.name(node.id)
     content = stack_lines(*title_lines(node, canvas), *extra_lines)
-    box_kind = next((block.word for block in node.blocks), "node")
+    box_kind = next((block.block_type for block in node.blocks), "node")
     canvas.node(
         box_name,
         content,
@@ -316,7 +316,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
     for item in node.items:
         yield from (
             item.value,
-            item.initial,
+            item.initial_expression,
             item.derivative,
             *(argument for _, argument in item.arguments),
         )

@@ -157,10 +157,14 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
     """Return the left terminal of the `k`-th carried value."""
     carried_value = loop.carried[k]
-    initial_text = "?" if carried_value.initial is None else _initial_text(carried_value.initial)
-    if detail.shows_types and carried_value.initial is not None:
+    initial_text = (
+        "?"
+        if carried_value.initial_expression is None
+        else _initial_text(carried_value.initial_expression)
+    )
+    if detail.shows_types and carried_value.initial_expression is not None:
         initial_text = argument_text(
-            ArgumentOutline(carried_value.initial, carried_value.initial_value)
+            ArgumentOutline(carried_value.initial_expression, carried_value.initial_value)
         )
     type_text = f" · {carried_value.type}" if detail.shows_types and carried_value.type else ""
     return Terminal(
@@ -229,7 +233,11 @@ def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
     """Yield the terminals of delays."""
     for k, delay in enumerate(loop.delays):
-        initial_text = "" if delay.initial is None else f"← {value_text(delay.initial, 20)}, then "
+        initial_text = (
+            ""
+            if delay.initial_expression is None
+            else f"← {value_text(delay.initial_expression, 20)}, then "
+        )
         yield Terminal("delayed", f"d{k}", delay.name, f"{initial_text}{delay_text(delay)}")
 
 

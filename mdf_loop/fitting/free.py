@@ -24,15 +24,15 @@ class Parameter(Struct, frozen=True):
     """Free parameter with the lower and upper bound of each element."""
 
     name: str
-    lower: Array
-    upper: Array
+    lower_bounds: Array
+    upper_bounds: Array
 
     @property
     def elements(self) -> list[str]:
         """Names of the parameter's elements, such as `net.W[0,1]`."""
-        if not self.lower.shape:
+        if not self.lower_bounds.shape:
             return [self.name]
-        index_tuples = np.ndindex(self.lower.shape)
+        index_tuples = np.ndindex(self.lower_bounds.shape)
         return [f"{self.name}[{','.join(map(str, index_tuple))}]" for index_tuple in index_tuples]
 
 
@@ -50,29 +50,31 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return tuple(name for parameter in self.parameters for name in parameter.elements)
 
     @cached_property
-    def lower(self) -> Array:
+    def lower_bounds(self) -> Array:
         """Lower bounds of the elements of a point."""
-        return np.concatenate([parameter.lower.ravel() for parameter in self.parameters])
+        return np.concatenate([parameter.lower_bounds.ravel() for parameter in self.parameters])
 
     @cached_property
-    def width(self) -> Array:
+    def widths(self) -> Array:
         """Differences between upper and lower bounds of the elements of a point."""
-        upper = np.concatenate([parameter.upper.ravel() for parameter in self.parameters])
-        width: Array = upper - self.lower
-        return width
+        upper_bounds = np.concatenate(
+            [parameter.upper_bounds.ravel() for parameter in self.parameters]
+        )
+        widths: Array = upper_bounds - self.lower_bounds
+        return widths
 
     def values(self, points: Array) -> dict[str, Array]:
         """Return the parameter values at some points, which lie along the leading axes."""
-        return self.unflatten(self.lower + np.clip(points, 0.0, 1.0) * self.width)
+        return self.unflatten(self.lower_bounds + np.clip(points, 0.0, 1.0) * self.widths)
 
     def unflatten(self, elements: Array) -> dict[str, Array]:
         """Split the last axis of an array by free parameter, and restore each parameter's shape."""
         arrays_by_name, start_index = {}, 0
         for parameter in self.parameters:
-            element_count = parameter.lower.size
+            element_count = parameter.lower_bounds.size
             flat_elements = elements[..., start_index : start_index + element_count]
             arrays_by_name[parameter.name] = flat_elements.reshape(
-                (*elements.shape[:-1], *parameter.lower.shape)
+                (*elements.shape[:-1], *parameter.lower_bounds.shape)
             )
             start_index += element_count
         return arrays_by_name
@@ -83,28 +85,37 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         flat_values = [
             np.asarray(values[parameter.name], float).ravel() for parameter in self.parameters
         ]
-        point: Array = (np.concatenate(flat_values) - self.lower) / self.width
+        point: Array = (np.concatenate(flat_values) - self.lower_bounds) / self.widths
         return point
 
     def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield a finding for each parameter whose start value is missing, unknown or out of bounds."""
-        names = [parameter.name for parameter in self.parameters]
+        known_names = [parameter.name for parameter in self.parameters]
         for name in values:
-            if name not in names:
+            if name not in known_names:
                 yield Finding("InputError", f"start names '{name}', which is not free", "", "")
         for parameter in self.parameters:
             if parameter.name not in values:
                 yield Finding("InputError", f"start says nothing of '{parameter.name}'", "", "")
                 continue
             start_value = np.asarray(values[parameter.name], float)
-            if start_value.shape != parameter.lower.shape:
-                fault = f"of shape {list(start_value.shape)}, not {list(parameter.lower.shape)}"
-                yield Finding("InputError", f"the start of '{parameter.name}' is {fault}", "", "")
+            if start_value.shape != parameter.lower_bounds.shape:
+                fault_text = (
+                    f"of shape {list(start_value.shape)}, not {list(parameter.lower_bounds.shape)}"
+                )
+                yield Finding(
+                    "InputError", f"the start of '{parameter.name}' is {fault_text}", "", ""
+                )
             elif not bool(
-                np.all((parameter.lower <= start_value) & (start_value <= parameter.upper))
+                np.all(
+                    (parameter.lower_bounds <= start_value)
+                    & (start_value <= parameter.upper_bounds)
+                )
             ):
-                fault = f"{start_value.tolist()} is not within its bounds"
-                yield Finding("InputError", f"the start of '{parameter.name}', {fault}", "", "")
+                fault_text = f"{start_value.tolist()} is not within its bounds"
+                yield Finding(
+                    "InputError", f"the start of '{parameter.name}', {fault_text}", "", ""
+                )
 
 
 def free_names(free: Any) -> tuple[str, ...]:
@@ -142,14 +153,16 @@ def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Paramete
     """Build a free parameter, or return a message about invalid bounds."""
     subject_text = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
-        lower, upper = (np.array(np.broadcast_to(np.asarray(b, float), shape)) for b in bounds)
+        lower_bounds, upper_bounds = (
+            np.array(np.broadcast_to(np.asarray(bound, float), shape)) for bound in bounds
+        )
     except (TypeError, ValueError):
-        expectation = (
+        expectation_text = (
             f", each a number or an array {list(shape)}" if math.prod(shape) != 1 or shape else ""
         )
-        return f"{subject_text} are no two numbers{expectation}"
-    if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+        return f"{subject_text} are no two numbers{expectation_text}"
+    if not (np.isfinite(lower_bounds).all() and np.isfinite(upper_bounds).all()):
         return f"{subject_text} are not finite"
-    if not bool(np.all(lower < upper)):
+    if not bool(np.all(lower_bounds < upper_bounds)):
         return f"{subject_text} leave nothing between them: the second is not above the first"
-    return Parameter(name, lower, upper)
+    return Parameter(name, lower_bounds, upper_bounds)

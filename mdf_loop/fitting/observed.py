@@ -30,7 +30,7 @@ Table = Mapping[str, Array]
 """Columns by name, with a row for each observation."""
 
 
-class Observed(Struct, frozen=True):
+class ObservedSeries(Struct, frozen=True):
     """Observed values of one output, with the step and the weight of each row.
 
     Attributes:
@@ -59,24 +59,24 @@ class Observations(Struct, frozen=True):
     For a single evaluation `steps` is None, and the rows are elements of the output.
 
     Attributes:
-        parts: The observed values of each output.
+        output_series: The observed values of each output.
         steps: The number of evaluations in the run.
-        exact: True if the standard deviation of each value is known.
+        has_known_deviations: True if the standard deviation of each value is known.
     """
 
-    parts: tuple[Observed, ...]
+    output_series: tuple[ObservedSeries, ...]
     steps: int | None
-    exact: bool
+    has_known_deviations: bool
 
     @property
     def count(self) -> int:
         """Number of observed values."""
-        return sum(int(part.is_observed.sum()) for part in self.parts)
+        return sum(int(series.is_observed.sum()) for series in self.output_series)
 
     @property
     def dropped(self) -> int:
         """Number of data rows that are dropped, because a value is nan or infinite."""
-        return count_nonfinite_rows(*(part.values for part in self.parts))
+        return count_nonfinite_rows(*(series.values for series in self.output_series))
 
 
 def count_nonfinite_rows(*columns: Array) -> int:
@@ -87,26 +87,26 @@ def count_nonfinite_rows(*columns: Array) -> int:
     return int(np.any(nonfinite_masks, axis=0).sum())
 
 
-def read_table(data: Any, what: str = "the data") -> Table:
+def read_table(data: Any, data_name: str = "the data") -> Table:
     """Read the columns of a .csv or .npz file, a pandas DataFrame or a mapping of arrays.
 
     Raises:
         InputError: The data have another form, or the columns differ in length.
     """
     if isinstance(data, str | Path):
-        path = path_of(data, what)
+        path = path_of(data, data_name)
         table = _read_file(path)
-        what = f"'{path.name}'"
+        data_name = f"'{path.name}'"
     elif hasattr(data, "columns") and hasattr(data, "to_numpy"):
         table = {str(name): data[name].to_numpy() for name in data.columns}
     elif isinstance(data, Mapping) and data:
         table = {str(name): _to_column(name, values) for name, values in data.items()}
     else:
         raise InputError(
-            f"{what} cannot be {type(data).__name__}",
+            f"{data_name} cannot be {type(data).__name__}",
             hint="give a .csv or .npz file, a pandas DataFrame, or arrays by name",
         )
-    _check_columns(table, what)
+    _check_columns(table, data_name)
     return table
 
 
@@ -131,15 +131,15 @@ def _to_column(name: Any, values: Any) -> Array:
         raise InputError(f"the column '{name}' has rows of different lengths") from None
 
 
-def _check_columns(table: Table, what: str) -> None:
+def _check_columns(table: Table, data_name: str) -> None:
     """Raise InputError if a column is not numeric, or the columns differ in length."""
     for name, column in table.items():
         if column.ndim == 0 or column.dtype.kind not in "biuf":
-            raise InputError(f"the column '{name}' of {what} is no column of numbers")
+            raise InputError(f"the column '{name}' of {data_name} is no column of numbers")
     lengths = {name: len(column) for name, column in table.items()}
     if len(set(lengths.values())) > 1:
         lengths_text = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
-        raise InputError(f"the columns of {what} are not equally long: {lengths_text}")
+        raise InputError(f"the columns of {data_name} are not equally long: {lengths_text}")
 
 
 def find_column(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
@@ -172,17 +172,17 @@ def match_to_steps(
         InputError: A row matches no step. The message names the row.
     """
     row_steps = _row_steps(table, steps, dt, len(next(iter(columns.values()))))
-    factors, exact = _residual_factors(table, len(row_steps))
+    factors, has_known_deviations = _residual_factors(table, len(row_steps))
     has_time = dt is not None or TIME in table or STEP in table
     step_count = int(row_steps.max()) + 1 if steps is None and has_time else steps
-    parts = tuple(
-        Observed(output, row_steps, column.astype(float), factors)
+    output_series = tuple(
+        ObservedSeries(output, row_steps, column.astype(float), factors)
         for output, column in columns.items()
     )
-    for part in parts:
-        if not part.is_observed.any():
-            raise InputError(f"the data have no number for '{part.output}'")
-    return Observations(parts, step_count, exact)
+    for series in output_series:
+        if not series.is_observed.any():
+            raise InputError(f"the data have no number for '{series.output}'")
+    return Observations(output_series, step_count, has_known_deviations)
 
 
 def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Array:
@@ -210,11 +210,11 @@ def _range_findings(
     """Yield a finding about the first row of the data that is outside of the run."""
     last_step = np.inf if steps is None else steps - 1
     if len(rows_outside := np.flatnonzero((row_steps < 0) | (row_steps > last_step))):
-        row = int(rows_outside[0])
+        row_index = int(rows_outside[0])
         end_text = "" if steps is None else f" and ends at {last_step * step_length:g}"
         yield Finding(
             "InputError",
-            f"row {row + 1} of the data is at time {times[row]:g}, but the run begins at 0{end_text}: "
+            f"row {row_index + 1} of the data is at time {times[row_index]:g}, but the run begins at 0{end_text}: "
             f"{len(rows_outside)} of {len(times)} rows match no step",
             "",
             "give more steps, another dt, or leave those rows out",
@@ -231,10 +231,10 @@ def _residual_factors(table: Table, rows: int) -> tuple[Array, bool]:
     column = np.asarray(table[column_name], float)
     is_valid = column >= 0 if column_name == WEIGHT else column > 0
     if column.ndim != 1 or not bool(np.all(is_valid & np.isfinite(column))):
-        requirement = (
+        requirement_text = (
             "finite numbers from 0 on" if column_name == WEIGHT else "finite numbers above 0"
         )
-        raise InputError(f"the column '{column_name}' must hold {requirement}")
+        raise InputError(f"the column '{column_name}' must hold {requirement_text}")
     return (np.sqrt(column), False) if column_name == WEIGHT else (1 / column, True)
 
 

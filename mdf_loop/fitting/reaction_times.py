@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.around import Term
 from mdf_loop.fitting.observed import count_nonfinite_rows
+from mdf_loop.fitting.response_surface import Term
 from mdf_loop.fitting.summands import ObjectiveTerm, SumObjective
 from mdf_loop.ir import Array
 
@@ -41,7 +41,7 @@ class Bins(Struct, frozen=True):
 
     choice: float | None
     edges: Array
-    observed: Array
+    data_counts: Array
 
     @classmethod
     def of(cls, choice: float | None, times: Array) -> Bins:
@@ -63,11 +63,11 @@ def _count_in_bins(edges: Array, times: Array) -> Array:
     bin_numbers = np.searchsorted(edges, times, side="right")
     bin_numbers = np.where(np.isfinite(times), bin_numbers, len(edges) + 1)
     bin_count = len(edges) + 2
-    flat_numbers = bin_numbers + bin_count * np.arange(len(times))[:, None]
-    counts: Array = np.bincount(flat_numbers.ravel(), minlength=bin_count * len(times)).reshape(
-        -1, bin_count
-    )
-    return counts[:, :-1]
+    flat_bin_numbers = bin_numbers + bin_count * np.arange(len(times))[:, None]
+    bin_counts: Array = np.bincount(
+        flat_bin_numbers.ravel(), minlength=bin_count * len(times)
+    ).reshape(-1, bin_count)
+    return bin_counts[:, :-1]
 
 
 class ReactionTimeData(Struct, frozen=True):
@@ -76,12 +76,12 @@ class ReactionTimeData(Struct, frozen=True):
     Attributes:
         bins: Bins of the times, by choice.
         times: All times.
-        dropped: The number of rows whose time or choice is nan or infinite.
+        dropped_count: The number of rows whose time or choice is nan or infinite.
     """
 
     bins: tuple[Bins, ...]
     times: Array
-    dropped: int = 0
+    dropped_count: int = 0
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimeData:
@@ -110,14 +110,14 @@ class ReactionTimeData(Struct, frozen=True):
         return cls(bins, times[is_finite], dropped_count)
 
     @property
-    def observed(self) -> Array:
+    def data_counts(self) -> Array:
         """Observed number of data in each bin."""
-        return np.concatenate([bins_of_choice.observed for bins_of_choice in self.bins])
+        return np.concatenate([bins_of_choice.data_counts for bins_of_choice in self.bins])
 
     @property
     def count(self) -> int:
         """Number of observed times."""
-        return int(self.observed.sum())
+        return int(self.data_counts.sum())
 
     def log_shares(self, times: Array, choices: Array | None) -> Array:
         """Return the logarithm of the share of trials in each bin, for each member."""
@@ -134,8 +134,8 @@ class ReactionTimeData(Struct, frozen=True):
 class DecisionTerm(ObjectiveTerm, frozen=True):
     """Term of a likelihood: a model, and the observed decisions of one subject."""
 
-    times: ReactionTimeData
-    outputs: Sequence[str]
+    reaction_times: ReactionTimeData
+    output_names: Sequence[str]
 
     def costs(self, points: Array) -> Array:
         """Return the negative log likelihood at some points, with the same seed at all points."""
@@ -154,16 +154,18 @@ class DecisionTerm(ObjectiveTerm, frozen=True):
 
     def log_shares(self, points: Array, **run_arguments: Array) -> Array:
         """Return the logarithm of the share of trials in each bin, at each point."""
-        return self.times.log_shares(*self.trials(points, **run_arguments))
+        return self.reaction_times.log_shares(*self.trials(points, **run_arguments))
 
     def trials(self, points: Array, **run_arguments: Array) -> tuple[Array, Array | None]:
         """Return the reaction times of the trials at each point, and their choices if there are any."""
-        outputs = self.model.outputs({**self.free.values(points), **run_arguments})
-        times, *choices = (np.asarray(outputs[name], float) for name in self.outputs)
+        outputs_by_name = self.model.outputs(
+            {**self.parameter_space.values(points), **run_arguments}
+        )
+        times, *choices = (np.asarray(outputs_by_name[name], float) for name in self.output_names)
         return times, choices[0] if choices else None
 
     def _costs(self, log_shares: Array) -> Array:
-        costs: Array = -(log_shares @ self.times.observed)
+        costs: Array = -(log_shares @ self.reaction_times.data_counts)
         return costs
 
 
@@ -172,32 +174,32 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
 
     def costs(self, points: Array) -> Array:
         """Return the cost of each point, with the same random numbers at all points."""
-        costs = self._sum_over_parts(DecisionTerm.costs, points)
+        costs = self._sum_over_terms(DecisionTerm.costs, points)
         self.monitor.record(points, costs)
         return costs
 
     def pooled_cost(self, point: Array, seeds: Array) -> float:
         """Return the cost of a point, where the trials of several seeds are pooled."""
         return float(
-            self._sum_over_parts(lambda part, own: part.pooled_costs(own, seeds), point[None])[0]
+            self._sum_over_terms(lambda term, own: term.pooled_costs(own, seeds), point[None])[0]
         )
 
     def terms(self, seeds: Array) -> list[Term]:
         """Return one cost term for each subject, where the trials of several seeds are pooled."""
-        return [(part.indices, self._counted_costs(part, seeds)) for part in self.parts]
+        return [(term.indices, self._counted_costs(term, seeds)) for term in self.objective_terms]
 
-    def _sum_over_parts(
+    def _sum_over_terms(
         self, costs: Callable[[DecisionTerm, Array], Array], points: Array
     ) -> Array:
         total_costs: Array = np.sum(
-            [costs(part, points[:, part.indices]) for part in self.parts], axis=0
+            [costs(term, points[:, term.indices]) for term in self.objective_terms], axis=0
         )
         return total_costs
 
-    def _counted_costs(self, part: DecisionTerm, seeds: Array) -> Callable[[Array], Array]:
+    def _counted_costs(self, term: DecisionTerm, seeds: Array) -> Callable[[Array], Array]:
         def costs(points: Array) -> Array:
-            part_costs = part.pooled_costs(points, seeds)
+            term_costs = term.pooled_costs(points, seeds)
             self.monitor.count_runs(len(points) * len(seeds))
-            return part_costs
+            return term_costs
 
         return costs

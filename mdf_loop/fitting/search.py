@@ -32,7 +32,7 @@ POINT_AGREEMENT = 1e-3
 MAX_POINTS_WITHOUT_FINITE_COST = 256
 """Number of points with nan or infinite costs after which differential evolution gives up."""
 
-Costs = Callable[[Array], Array]
+CostFunction = Callable[[Array], Array]
 """Function that returns the cost of each point."""
 
 PointFunction = Callable[[Array], Array]
@@ -44,12 +44,12 @@ class Optimum(Struct, frozen=True):
 
     point: Array
     cost: float
-    start: Array
-    converged: bool
-    reason: str
+    start_point: Array
+    is_converged: bool
+    end_reason: str
 
 
-def rank_points(points: Array, costs: Costs) -> Array:
+def rank_points(points: Array, costs: CostFunction) -> Array:
     """Return the points with finite costs, sorted by cost.
 
     Raises:
@@ -93,9 +93,13 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
         solution.active_mask < 0, 0.0, np.where(solution.active_mask > 0, 1.0, solution.x)
     )
     if bool((point_on_bounds != solution.x).any()):
-        rows = residuals(point_on_bounds)
-        if float(rows @ rows) <= optimum.cost:
-            return replace(optimum, point=point_on_bounds, cost=float(rows @ rows))
+        residuals_on_bounds = residuals(point_on_bounds)
+        if float(residuals_on_bounds @ residuals_on_bounds) <= optimum.cost:
+            return replace(
+                optimum,
+                point=point_on_bounds,
+                cost=float(residuals_on_bounds @ residuals_on_bounds),
+            )
     return optimum
 
 
@@ -119,7 +123,11 @@ def minimize_along_gradient(
 
 
 def minimize_by_evolution(
-    costs: Costs, size: int, seed: int, generations: int = 1000, population: Array | None = None
+    costs: CostFunction,
+    size: int,
+    seed: int,
+    generations: int = 1000,
+    population: Array | None = None,
 ) -> Optimum:
     """Search the minimum of the costs by differential evolution, where each generation is one call.
 
@@ -140,18 +148,18 @@ def minimize_by_evolution(
 
     def generation_costs(points: Array) -> Array:
         nonlocal point_count, has_finite_cost
-        members = points.reshape(size, -1).T
+        member_points = points.reshape(size, -1).T
         try:
-            generation_energies = costs(members)
+            member_costs = costs(member_points)
             point_count, has_finite_cost = (
-                point_count + len(members),
-                has_finite_cost or _has_finite_cost(generation_energies),
+                point_count + len(member_points),
+                has_finite_cost or _has_finite_cost(member_costs),
             )
             if point_count >= MAX_POINTS_WITHOUT_FINITE_COST and not has_finite_cost:
                 raise _no_finite_cost_error(point_count)
         except (TypeError, ValueError) as error:
             raise _CostError(error) from None
-        return generation_energies
+        return member_costs
 
     try:
         solution = differential_evolution(

@@ -19,7 +19,7 @@ class ObjectiveTerm(Struct, frozen=True):
     """Term of an objective: a model, its free parameters, and their `indices` in a point."""
 
     model: Model
-    free: ParameterSpace
+    parameter_space: ParameterSpace
     indices: Array
 
     @property
@@ -34,10 +34,10 @@ AnyTerm = TypeVar("AnyTerm", bound=ObjectiveTerm)
 class SumObjective(Generic[AnyTerm]):
     """Objective of one model, or of several models that share parameters.
 
-    A point has `size` elements. Each of the `parts` states the indices of its own elements.
+    A point has `size` elements. Each of the `objective_terms` states the indices of its own elements.
     """
 
-    def __init__(self, parts: Sequence[AnyTerm], size: int, monitor: FitMonitor) -> None:
-        self.parts = tuple(parts)
+    def __init__(self, objective_terms: Sequence[AnyTerm], size: int, monitor: FitMonitor) -> None:
+        self.objective_terms = tuple(objective_terms)
         self.size = size
         self.monitor = monitor

@@ -30,21 +30,23 @@ class Uncertainty(Struct, frozen=True):
     Attributes:
         covariance: The covariance matrix, infinite for undetermined elements.
         margin: The half-width of an interval, in standard errors.
-        unidentifiable: The groups of elements that the data cannot distinguish, by index.
+        unidentifiable_groups: The groups of elements that the data cannot distinguish, by index.
     """
 
     covariance: Array
     margin: float
-    unidentifiable: tuple[tuple[int, ...], ...] = ()
+    unidentifiable_groups: tuple[tuple[int, ...], ...] = ()
 
     def subset(self, indices: Array) -> Uncertainty:
         """Return the uncertainty of some elements of the point."""
         position_of_index = {int(index): k for k, index in enumerate(indices)}
-        groups = [group for group in self.unidentifiable if position_of_index.keys() >= set(group)]
+        included_groups = [
+            group for group in self.unidentifiable_groups if position_of_index.keys() >= set(group)
+        ]
         return Uncertainty(
             self.covariance[np.ix_(indices, indices)],
             self.margin,
-            tuple(tuple(position_of_index[index] for index in group) for group in groups),
+            tuple(tuple(position_of_index[index] for index in group) for group in included_groups),
         )
 
     @property
@@ -64,62 +66,70 @@ def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | N
             known.
     """
     element_count = jacobian.shape[1]
-    norms = np.sqrt(np.sum(jacobian * jacobian, axis=0))
-    scaled_jacobian = jacobian / np.where(norms > 0, norms, 1.0)
+    column_norms = np.sqrt(np.sum(jacobian * jacobian, axis=0))
+    scaled_jacobian = jacobian / np.where(column_norms > 0, column_norms, 1.0)
     _, singular_values, right_singular_vectors = np.linalg.svd(
         scaled_jacobian, full_matrices=len(scaled_jacobian) < element_count
     )
     singular_values = np.concatenate(
         [singular_values, np.zeros(element_count - len(singular_values))]
     )
-    is_known = singular_values > MIN_RELATIVE_CHANGE * singular_values[0]
+    is_determined = singular_values > MIN_RELATIVE_CHANGE * singular_values[0]
     scaled_rows = (
-        right_singular_vectors[is_known]
-        / singular_values[is_known, None]
-        / np.where(norms > 0, norms, np.inf)
+        right_singular_vectors[is_determined]
+        / singular_values[is_determined, None]
+        / np.where(column_norms > 0, column_norms, np.inf)
     )
     covariance = variance * (scaled_rows.T @ scaled_rows)
     return uncertainty_with_undetermined_directions(
-        covariance, right_singular_vectors[~is_known], freedom
+        covariance, right_singular_vectors[~is_determined], freedom
     )
 
 
 def uncertainty_with_undetermined_directions(
-    covariance: Array, undetermined: Array, freedom: int | None = None
+    covariance: Array, undetermined_directions: Array, freedom: int | None = None
 ) -> Uncertainty:
     """Return the uncertainty of elements that the data do not determine in some directions.
 
     Args:
         covariance: The covariance of the elements in the other directions.
-        undetermined: The unknown directions, one in each row.
+        undetermined_directions: The unknown directions, one in each row.
         freedom: The number of data minus the number of elements, or None if the variance is known.
     """
     from scipy import special
 
     covariance_with_inf = covariance.copy()
-    index_groups = [np.flatnonzero(np.abs(row) > MIN_SHARE_IN_DIRECTION) for row in undetermined]
+    index_groups = [
+        np.flatnonzero(np.abs(row) > MIN_SHARE_IN_DIRECTION) for row in undetermined_directions
+    ]
     for index_group in index_groups:
         covariance_with_inf[index_group, :] = covariance_with_inf[:, index_group] = np.nan
         covariance_with_inf[index_group, index_group] = np.inf
-    quantile = (1 + CONFIDENCE_LEVEL) / 2
-    margin = special.ndtri(quantile) if freedom is None else special.stdtrit(freedom, quantile)
-    unidentifiable = tuple(
+    upper_probability = (1 + CONFIDENCE_LEVEL) / 2
+    margin = (
+        special.ndtri(upper_probability)
+        if freedom is None
+        else special.stdtrit(freedom, upper_probability)
+    )
+    unidentifiable_groups = tuple(
         tuple(map(int, index_group)) for index_group in index_groups if len(index_group) > 1
     )
-    return Uncertainty(covariance_with_inf, float(margin), unidentifiable)
+    return Uncertainty(covariance_with_inf, float(margin), unidentifiable_groups)
 
 
-def normal_negative_log_likelihood(sse: float, factors: Array, *, exact: bool) -> float:
+def normal_negative_log_likelihood(
+    sse: float, factors: Array, *, has_known_deviations: bool
+) -> float:
     """Return the negative log likelihood of normal residuals.
 
     Args:
         sse: The sum of the squared residuals.
         factors: The factor by which each residual was multiplied.
-        exact: True if the factors have scaled the residuals to unit variance. Otherwise the
+        has_known_deviations: True if the factors have scaled the residuals to unit variance. Otherwise the
             variance is the most likely one.
     """
     residual_count, log_scale = len(factors), float(np.sum(np.log(factors)))
-    if exact:
+    if has_known_deviations:
         return 0.5 * (sse + residual_count * float(np.log(2 * np.pi))) - log_scale
     with np.errstate(divide="ignore"):
         return (

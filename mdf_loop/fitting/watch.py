@@ -62,8 +62,8 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.best: tuple[float, Array | None] = (np.inf, None)
         self.ended: StopReason | None = None
         self._callback = progress if callable(progress) else None
-        show_bar = False if callable(progress) else progress
-        self._reporting = open_reporter(show_bar, None, 0, "evaluations", name)
+        is_bar_shown = False if callable(progress) else progress
+        self._reporting = open_reporter(is_bar_shown, None, 0, "evaluations", name)
         self._limit = time_limit
         self._began = perf_counter()
 

@@ -207,7 +207,7 @@ class _Reader:
             value=item.value,
             function=item.function or "",
             arguments=arguments,
-            initial=initial_value,
+            initial_expression=initial_value,
             derivative=derivative,
             conditions=conditions,
             type=self.notes.type_of(path),

@@ -322,7 +322,7 @@ def _outline_carried_values(
         initial_value = known_value(node, expression) if fixed_value is None else fixed_value
         carried_values.append(
             CarriedOutline(
-                initial=expression,
+                initial_expression=expression,
                 input_name=_name_at(signature.carried_inputs, position),
                 output_name=_name_at(signature.carried_outputs, position),
                 ports=result_ports(node, loop_id, position),

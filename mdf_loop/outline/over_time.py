@@ -208,8 +208,8 @@ def _build_parameter_state(
     document_node = next(
         candidate_node for candidate_node in document.graph.nodes if candidate_node.id == node.id
     )
-    starts_at_zero = item.initial is None and item.derivative is None
-    initial_expression = 0 if starts_at_zero else item.initial
+    starts_at_zero = item.initial_expression is None and item.derivative is None
+    initial_expression = 0 if starts_at_zero else item.initial_expression
     initial_value = (
         None if initial_expression is None else known_value(document_node, initial_expression)
     )

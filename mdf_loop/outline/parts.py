@@ -45,7 +45,7 @@ class ItemOutline(Struct, frozen=True):
     value: Any | None = None
     function: str = ""
     arguments: tuple[tuple[str, Any], ...] = ()
-    initial: Any | None = None
+    initial_expression: Any | None = None
     derivative: Any | None = None
     conditions: tuple[tuple[Any, Any], ...] = ()
     type: str = ""
@@ -79,7 +79,7 @@ class LoopOutline(Struct, frozen=True):
         notes: Messages about unknown parts of the loop.
     """
 
-    word: ClassVar[str] = "loop"
+    block_type: ClassVar[str] = "loop"
 
     id: str
     owner: str
@@ -114,7 +114,7 @@ class LoopOutline(Struct, frozen=True):
     @property
     def source_expressions(self) -> Iterator[Any]:
         """Initial values of the loop and arrays that its slices iterate over."""
-        yield from (carried.initial for carried in self.carried)
+        yield from (carried.initial_expression for carried in self.carried)
         yield from (row_slice.source for row_slice in self.slices)
 
     @property
@@ -125,9 +125,9 @@ class LoopOutline(Struct, frozen=True):
             for argument in (self.trip_count, self.start)
             if argument is not None
         )
-        yield from (carried.initial for carried in self.carried)
+        yield from (carried.initial_expression for carried in self.carried)
         yield from (row_slice.source for row_slice in self.slices)
-        yield from (delay.initial for delay in self.delays)
+        yield from (delay.initial_expression for delay in self.delays)
 
     @property
     def full_name(self) -> str:
@@ -165,7 +165,7 @@ class ChoiceOutline(Struct, frozen=True):
     `captures` are the captures of all branches together. `notes` are messages about unknown parts.
     """
 
-    word: ClassVar[str] = "choice"
+    block_type: ClassVar[str] = "choice"
 
     id: str
     owner: str

@@ -73,10 +73,12 @@ _KINDS_TESTED_FIRST = ("while", "for-while", "sliced-while")
 def _initial_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of initial values, the start condition and empty recordings."""
     for k, carried in enumerate(loop.carried):
-        argument = ArgumentOutline(carried.initial, carried.initial_value)
+        argument = ArgumentOutline(carried.initial_expression, carried.initial_value)
         value_literal = fixed_text(argument)
         remark = f"carried, starts as {value_literal}" if value_literal else "carried"
-        initial_text = "?" if carried.initial is None else value_text(carried.initial)
+        initial_text = (
+            "?" if carried.initial_expression is None else value_text(carried.initial_expression)
+        )
         yield with_remark(f"{carried.input_name or f'carried_{k}'} = {initial_text}", remark)
     if loop.start is not None and loop.kind in _KINDS_TESTED_FIRST:
         remark = "start condition" + (
@@ -137,9 +139,13 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
         yield with_remark(f"{row_slice.name or '?'} = {slice_text(row_slice)}", row_slice.remark)
     for delay in loop.delays:
         initial_remark = (
-            "" if delay.initial is None else f"; before that, {value_text(delay.initial)}"
+            ""
+            if delay.initial_expression is None
+            else f"; before that, {value_text(delay.initial_expression)}"
         )
-        delayed_value = f"{delay.source_name}[{loop.iteration or 'i'} - {value_text(delay.lag)}]"
+        delayed_value = (
+            f"{delay.source_name}[{loop.iteration or 'i'} - {value_text(delay.iterations_back)}]"
+        )
         yield with_remark(f"{delay.name} = {delayed_value}", f"{delay_text(delay)}{initial_remark}")
     if loop.body is None:
         yield "…"

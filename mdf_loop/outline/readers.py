@@ -36,7 +36,7 @@ def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:
 
 def _item_expressions(item: ItemOutline) -> Iterator[Any]:
     """Yield the expressions of a parameter or function."""
-    yield from (item.value, item.initial, item.derivative)
+    yield from (item.value, item.initial_expression, item.derivative)
     yield from (value for _, value in item.arguments)
     yield from (text for condition_pair in item.conditions for text in condition_pair)
 

@@ -124,17 +124,17 @@ def _outline_recorded_value(
 
 
 def _outline_state(
-    context: BlockContext, k: int, initial: Any, input_name: str, output_name: str
+    context: BlockContext, k: int, initial_expression: Any, input_name: str, output_name: str
 ) -> CarriedOutline:
     """Return the outline of a state that a Scan carries, with the ports that read the final value."""
     port_ids = result_ports(context.node, context.item.id, k)
     return CarriedOutline(
-        initial=initial,
+        initial_expression=initial_expression,
         input_name=input_name,
         output_name=output_name,
         ports=port_ids,
         type=port_type(context, port_ids),
-        initial_value=known_value(context.node, initial),
+        initial_value=known_value(context.node, initial_expression),
     )
 
 

@@ -86,8 +86,8 @@ def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
 
 def formula_lines(item: ItemOutline) -> Iterator[str]:
     """Yield the formulas of an item, such as `b_next = a - b_in`, `dV/dt = -V / tau` or `V(0) = -1`."""
-    if item.initial is not None:
-        yield f"{item.id}(0) = {value_text(item.initial, 400)}"
+    if item.initial_expression is not None:
+        yield f"{item.id}(0) = {value_text(item.initial_expression, 400)}"
     if item.derivative is not None:
         yield f"d{item.id}/dt = {value_text(item.derivative, 400)}"
     if item.function:

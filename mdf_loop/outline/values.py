@@ -25,11 +25,11 @@ class ArgumentOutline(Struct, frozen=True):
 class CarriedOutline(Struct, frozen=True):
     """Carried value of a loop, with its names as an input and as an output of the body.
 
-    The value of the input `input_name` is `initial` in the first iteration, and later the previous value of
-    the output `output_name`. `ports` are the output ports of the node with the final value.
+    The value of the input `input_name` is `initial_expression` in the first iteration, and later the
+    previous value of the output `output_name`. `ports` are the output ports of the node with the final value.
     """
 
-    initial: Any | None
+    initial_expression: Any | None
     input_name: str
     output_name: str
     ports: tuple[str, ...] = ()
@@ -62,12 +62,15 @@ class SliceOutline(Struct, frozen=True):
 
 
 class DelayOutline(Struct, frozen=True):
-    """Value of `source_name` from `lag` iterations earlier. The first iterations read rows of `initial`."""
+    """Value of `source_name` from `iterations_back` iterations earlier.
+
+    The first iterations read rows of `initial_expression`.
+    """
 
     name: str
     source_name: str
-    lag: int = 1
-    initial: Any | None = None
+    iterations_back: int = 1
+    initial_expression: Any | None = None
 
 
 class CaptureOutline(Struct, frozen=True):

@@ -154,5 +154,5 @@ def slice_text(row_slice: SliceOutline) -> str:
 
 def delay_text(delay: DelayOutline) -> str:
     """Describe a delay, such as `v_out, 2 iterations ago`."""
-    iteration_count_text = value_text(delay.lag)
+    iteration_count_text = value_text(delay.iterations_back)
     return f"{delay.source_name}, {iteration_count_text} {'iteration' if iteration_count_text == '1' else 'iterations'} ago"

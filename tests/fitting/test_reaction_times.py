@@ -10,14 +10,14 @@ from mdf_loop.fitting.reaction_times import MAX_BINS, TRIALS_ADDED_TO_BIN, React
 def test_bins_hold_equally_many_times() -> None:
     times = np.random.default_rng(0).exponential(size=500)
     (bins,) = ReactionTimeData.of(times, None).bins
-    assert len(bins.observed) == MAX_BINS
-    assert bins.observed.tolist() == [50] * MAX_BINS
+    assert len(bins.data_counts) == MAX_BINS
+    assert bins.data_counts.tolist() == [50] * MAX_BINS
 
 
 def test_each_choice_has_its_own_bins() -> None:
     times = np.arange(80.0)
     data = ReactionTimeData.of(times, np.repeat([0, 1], [55, 25]))
-    assert [len(each.observed) for each in data.bins] == [5, 2]
+    assert [len(each.data_counts) for each in data.bins] == [5, 2]
     assert data.count == 80
 
 
@@ -32,7 +32,7 @@ def test_log_shares_of_trials() -> None:
 
 def test_equal_times_are_in_one_bin() -> None:
     (bins,) = ReactionTimeData.of(np.repeat(0.5, 100), None).bins
-    assert bins.observed.sum() == 100
+    assert bins.data_counts.sum() == 100
 
 
 def test_nan_is_dropped() -> None:

@@ -18,7 +18,7 @@ def test_covariance_equals_that_of_linear_regression() -> None:
     )
     assert uncertainty.margin == pytest.approx(stats.t(37).ppf(0.975))
     assert uncertainty_from_jacobian(columns, 1.0, None).margin == pytest.approx(1.959963984540054)
-    assert not uncertainty.unidentifiable
+    assert not uncertainty.unidentifiable_groups
 
 
 def test_unidentifiable_elements_are_named() -> None:
@@ -26,7 +26,7 @@ def test_unidentifiable_elements_are_named() -> None:
     columns = rng.standard_normal((40, 3))
     columns[:, 2] = -2 * columns[:, 0]
     uncertainty = uncertainty_from_jacobian(columns, 1.0, 37)
-    assert uncertainty.unidentifiable == ((0, 2),)
+    assert uncertainty.unidentifiable_groups == ((0, 2),)
     assert np.isinf(uncertainty.standard_errors[[0, 2]]).all()
     assert np.isfinite(uncertainty.standard_errors[1])
 
@@ -45,4 +45,6 @@ def test_likelihood_of_normal_residuals(exact: bool) -> None:
     factors = np.full(50, 1 / 0.3 if exact else 1.0)
     sse = float(np.sum((residuals * factors) ** 2))
     expected = -stats.norm.logpdf(residuals, scale=deviation).sum()
-    assert normal_negative_log_likelihood(sse, factors, exact=exact) == pytest.approx(expected)
+    assert normal_negative_log_likelihood(
+        sse, factors, has_known_deviations=exact
+    ) == pytest.approx(expected)

@@ -34,7 +34,7 @@ def test_outline_of_a_loop():
     assert (loop.iteration, loop.condition_in) == ("i", "going_in")
     assert (loop.continue_name, loop.condition_text) == ("going_out", "x_next > 1")
     (pair,) = loop.carried
-    assert (pair.initial, pair.input_name, pair.output_name) == ("x", "x_in", "x_out")
+    assert (pair.initial_expression, pair.input_name, pair.output_name) == ("x", "x_in", "x_out")
     assert (pair.ports, pair.type, pair.initial_value) == (("x_final",), "float64[]", 64.0)
     (recorded,) = loop.recorded
     assert (recorded.name, recorded.ports) == ("lost", ("losses",))
@@ -129,7 +129,7 @@ def test_ports_with_the_bare_name_of_a_loop_have_results_by_position(shared):
 def test_an_unknown_signature_has_a_note():
     loop = loop_of("broken", "unordered")
     assert "cannot be inferred" in loop.notes[0]
-    assert [(c.initial, c.input_name, c.ports) for c in loop.carried] == [
+    assert [(c.initial_expression, c.input_name, c.ports) for c in loop.carried] == [
         ("a", "", ("p",)),
         ("b", "", ()),
     ]

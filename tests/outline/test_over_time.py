@@ -18,7 +18,7 @@ def time_loop(model):
 def test_states_and_feedback_outputs_are_carried():
     loop = time_loop(MODELS / "two_nodes.yaml")
     assert (loop.kind, headline(loop)) == ("over time", "for each time step")
-    assert [(p.input_name, p.output_name, p.initial) for p in loop.carried] == [
+    assert [(p.input_name, p.output_name, p.initial_expression) for p in loop.carried] == [
         ("hares", "hares'", 10.0),
         ("lynxes", "lynxes'", 2.0),
         ("lynx.kills", "lynx.kills'", 0.0),
@@ -52,12 +52,12 @@ def test_nodes_are_the_same_with_and_without_time():
 
 def test_initial_values_over_time():
     pairs = time_loop(MODELS / "fitzhugh_nagumo.yaml").carried
-    assert [(p.initial, p.initial_value) for p in pairs] == [
+    assert [(p.initial_expression, p.initial_value) for p in pairs] == [
         ("initial_v", [-1.0]),
         ("initial_w", [0.0]),
     ]
     count, *_ = time_loop(MODELS / "states.yaml").carried
-    assert (count.input_name, count.initial) == ("count", 0)
+    assert (count.input_name, count.initial_expression) == ("count", 0)
 
 
 def test_feedback_within_an_evaluation():
@@ -89,7 +89,7 @@ def test_receivers_with_different_defaults():
         for name in ("a", "b")
     }
     (pair,) = time_loop({"g": {"nodes": nodes, "edges": edges}}).carried
-    assert (pair.input_name, pair.initial) == ("c.y", "the default of each port")
+    assert (pair.input_name, pair.initial_expression) == ("c.y", "the default of each port")
 
 
 def test_an_edge_to_an_earlier_node_is_feedback():

@@ -73,7 +73,7 @@ class FrameBuilder:
         }
         return Box(
             id=box_number,
-            kind=self.block.word,
+            kind=self.block.block_type,
             title=shorten(headline(self.block), MAX_TITLE_LENGTH),
             remark=block_name(self.block),
             left_ports=tuple(

@@ -157,7 +157,7 @@ def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
     """Return the ends of wires for each name that the node's formulas read."""
     expressions = [port.value for port in node.outputs]
     for item in node.items:
-        expressions += [item.value, item.initial, item.derivative]
+        expressions += [item.value, item.initial_expression, item.derivative]
         expressions += [value for _, value in item.arguments]
         expressions += [expression for case in item.conditions for expression in case]
     names_read = {name for expression in expressions for name in names_in(expression)}

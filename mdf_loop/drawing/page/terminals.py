@@ -77,14 +77,14 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
         if argument is not None
     ]
     input_terminals += [
-        InputTerminal(f"v{k}", (carried_value.initial,))
+        InputTerminal(f"v{k}", (carried_value.initial_expression,))
         for k, carried_value in enumerate(loop.carried)
     ]
     input_terminals += [
         InputTerminal(f"s{k}", (row_slice.source,)) for k, row_slice in enumerate(loop.slices)
     ]
     input_terminals += [
-        InputTerminal(f"d{k}", (delay.initial,)) for k, delay in enumerate(loop.delays)
+        InputTerminal(f"d{k}", (delay.initial_expression,)) for k, delay in enumerate(loop.delays)
     ]
     terminal_by_name = _capture_keys(loop.captures)
     terminal_by_name |= {
@@ -119,7 +119,7 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     }
     keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     return [
-        (keys_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.lag)}")
+        (keys_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.iterations_back)}")
         for k, delay in enumerate(loop.delays)
         if delay.source_name in keys_by_name
     ]

@@ -60,8 +60,8 @@ def transpose_body(
         reverse: The state of the differentiation.
         outer_sweep: The cotangents of the results of the loop.
         loop: The executed loop.
-        carried_values: Carried values with a cotangent at the end of an iteration; by default, all active carried
-            values.
+        carried_values: Carried values with a cotangent at the end of an iteration; by default, all active
+            carried values.
         recordings: Recordings with cotangents; by default, the recordings that have a cotangent outside of the
             loop.
     """

@@ -250,4 +250,7 @@ def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:
     if initial is None or leave is None or len(initial) != len(leave):
         return None
     extent_pairs = zip(initial, leave, strict=True)
-    return tuple(p if p == q else b.name("extent") for p, q in extent_pairs)
+    return tuple(
+        initial_extent if initial_extent == final_extent else b.name("extent")
+        for initial_extent, final_extent in extent_pairs
+    )

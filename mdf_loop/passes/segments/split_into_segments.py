@@ -81,24 +81,24 @@ def _can_be_cut(loop: Loop) -> bool:
 # --- assignment to segments ----------------------------------------------------------------------
 
 
-def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation, int]:
+def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Operation, int]:
     """Return the number of the straight part of each operation; part 0 is before all loops.
 
     Loop k follows part k. An operation is in the part of its first reader.
     The outputs of the program are computed as early as possible.
     """
-    earliest_part_numbers = _earliest_parts(program, cuts)
+    earliest_part_numbers = _earliest_parts(program, cut_loops)
     output_values = [output.value for output in program.outputs if is_tensor(output.value.dtype)]
     latest_part_numbers = {value: earliest_part_numbers.get(value, 0) for value in output_values}
     part_numbers: dict[Operation, int] = {}
     for operation in reversed(program.ops):
-        if isinstance(operation, Loop) and operation in cuts:
-            part_number = cuts.index(operation)
+        if isinstance(operation, Loop) and operation in cut_loops:
+            part_number = cut_loops.index(operation)
         else:
             reader_part_numbers = (
-                latest_part_numbers.get(value, len(cuts)) for value in results(operation)
+                latest_part_numbers.get(value, len(cut_loops)) for value in results(operation)
             )
-            part_number = min(reader_part_numbers, default=len(cuts))
+            part_number = min(reader_part_numbers, default=len(cut_loops))
         part_numbers[operation] = part_number
         for value in reads(operation):
             latest_part_numbers[value] = min(
@@ -107,12 +107,12 @@ def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation
     return part_numbers
 
 
-def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
+def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Value, int]:
     """Return the first part in which each value can be computed."""
     earliest_part_numbers: dict[Value, int] = {}
     for operation in program.ops:
-        if isinstance(operation, Loop) and operation in cuts:
-            part_number = cuts.index(operation) + 1
+        if isinstance(operation, Loop) and operation in cut_loops:
+            part_number = cut_loops.index(operation) + 1
         else:
             part_number = max(
                 (earliest_part_numbers.get(value, 0) for value in reads(operation)), default=0
@@ -122,13 +122,13 @@ def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, 
 
 
 def _loops_without_crossings(
-    program: Program, cuts: tuple[Loop, ...], parts: Mapping[Operation, int]
+    program: Program, cut_loops: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
     """Return the loops across which only arrays pass to later operations."""
     producers = {value: operation for operation in program.ops for value in results(operation)}
-    last_reading_parts = {output.value: len(cuts) for output in program.outputs}
+    last_reading_parts = {output.value: len(cut_loops) for output in program.outputs}
     for operation in program.ops:
-        part_offset = 1 if operation in cuts else 0  # A loop reads values after its part.
+        part_offset = 1 if operation in cut_loops else 0  # A loop reads values after its part.
         for value in reads(operation):
             last_reading_parts[value] = max(
                 last_reading_parts.get(value, 0), parts[operation] + part_offset
@@ -140,7 +140,7 @@ def _loops_without_crossings(
     ]
     return tuple(
         loop
-        for k, loop in enumerate(cuts)
+        for k, loop in enumerate(cut_loops)
         if not any(k in part_range for part_range in crossed_part_ranges)
     )
 
@@ -154,12 +154,12 @@ class _ProgramSplitter:
     def __init__(
         self,
         program: Program,
-        cuts: tuple[Loop, ...],
+        cut_loops: tuple[Loop, ...],
         parts: Mapping[Operation, int],
         watch: bool,
     ) -> None:
         self.program = program
-        self.cuts = cuts
+        self.cut_loops = cut_loops
         self.parts = parts
         self.watch = watch
         self.b = Builder.resume(program)
@@ -187,12 +187,12 @@ class _ProgramSplitter:
         return tuple(segment for segment in reversed(segments) if segment is not None)
 
     def _parts(self) -> list[Loop | list[Operation]]:
-        straight_parts: list[list[Operation]] = [[] for _ in range(len(self.cuts) + 1)]
+        straight_parts: list[list[Operation]] = [[] for _ in range(len(self.cut_loops) + 1)]
         for operation in self.program.ops:
-            if operation not in self.cuts and not isinstance(operation, Constant):
+            if operation not in self.cut_loops and not isinstance(operation, Constant):
                 straight_parts[self.parts[operation]].append(operation)
         program_parts: list[Loop | list[Operation]] = [straight_parts[0]]
-        for loop, next_straight_part in zip(self.cuts, straight_parts[1:], strict=True):
+        for loop, next_straight_part in zip(self.cut_loops, straight_parts[1:], strict=True):
             program_parts += [loop, next_straight_part]
         return program_parts
 

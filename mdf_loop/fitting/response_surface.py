@@ -1,4 +1,4 @@
-"""Refinement of the minimum of noisy costs by a fitted paraboloid, which also gives standard errors.
+"""Response surface method: refinement of the minimum of noisy costs by a fitted paraboloid.
 
 Sample points lie around the best known point. The cost of each point is computed with several sets of
 random numbers. All points share these sets, so that little of the difference between two points is
@@ -41,7 +41,7 @@ MIN_SHRINK_FACTOR = 0.25
 MAX_RADIUS = 0.5
 """Largest radius of a sample, as a share of the bounds."""
 
-FITTED_SHARE = 0.7
+FITTED_POINT_SHARE = 0.7
 """Share of the points, those with the lowest costs, to which the paraboloid is fitted."""
 
 MIN_RELATIVE_CURVATURE = 1e-3
@@ -53,42 +53,50 @@ Term = tuple[Array, Callable[[Array], Array]]
 
 
 def refine_noisy_minimum(
-    best: Array, terms: Sequence[Term], seed: int
+    best_point: Array, terms: Sequence[Term], seed: int
 ) -> tuple[Array, Uncertainty]:
-    """Refine the minimum of a noisy cost near `best`, and return its uncertainty with it.
+    """Refine the minimum of a noisy cost near `best_point`, and return its uncertainty with it.
 
     Args:
-        best: The best known point.
+        best_point: The best known point.
         terms: The terms of the cost.
         seed: The seed of the sample points.
     """
     rng = np.random.default_rng(seed)
-    element_count = len(best)
+    element_count = len(best_point)
     radius, directions = np.full(element_count, INITIAL_RADIUS), np.eye(element_count)
     for round_number in range(1, MAX_ROUNDS + 1):
         gradient, hessian = np.zeros(element_count), np.zeros((element_count, element_count))
-        for indices, costs in terms:
+        for indices, compute_costs in terms:
             points = _sample_points(
-                best[indices], _project_spread(indices, directions * radius), rng
+                best_point[indices], _project_spread(indices, directions * radius), rng
             )
-            term_gradient, term_hessian = _fit_paraboloid(points - best[indices], costs(points))
+            term_gradient, term_hessian = _fit_paraboloid(
+                points - best_point[indices], compute_costs(points)
+            )
             gradient[indices] += term_gradient
             hessian[np.ix_(indices, indices)] += term_hessian
         eigenvalues, directions = np.linalg.eigh(hessian)
-        is_known = eigenvalues > max(MIN_RELATIVE_CURVATURE * eigenvalues[-1], 0.0)
-        inverse_hessian = (directions[:, is_known] / eigenvalues[is_known]) @ directions[
-            :, is_known
+        is_determined = eigenvalues > max(MIN_RELATIVE_CURVATURE * eigenvalues[-1], 0.0)
+        inverse_hessian = (directions[:, is_determined] / eigenvalues[is_determined]) @ directions[
+            :, is_determined
         ].T
         max_step = min(2 * radius.max(), MAX_RADIUS)
-        best = np.clip(best + np.clip(-inverse_hessian @ gradient, -max_step, max_step), 0.0, 1.0)
-        known_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(np.where(is_known, eigenvalues, np.inf))
-        radius = np.clip(
-            np.where(is_known, known_radius, max_step), MIN_SHRINK_FACTOR * radius.min(), max_step
+        best_point = np.clip(
+            best_point + np.clip(-inverse_hessian @ gradient, -max_step, max_step), 0.0, 1.0
         )
-        if round_number >= MIN_ROUNDS and is_known.all():
+        determined_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(
+            np.where(is_determined, eigenvalues, np.inf)
+        )
+        radius = np.clip(
+            np.where(is_determined, determined_radius, max_step),
+            MIN_SHRINK_FACTOR * radius.min(),
+            max_step,
+        )
+        if round_number >= MIN_ROUNDS and is_determined.all():
             break
-    return best, uncertainty_with_undetermined_directions(
-        inverse_hessian, directions[:, ~is_known].T
+    return best_point, uncertainty_with_undetermined_directions(
+        inverse_hessian, directions[:, ~is_determined].T
     )
 
 
@@ -128,11 +136,13 @@ def _fit_paraboloid(displacements: Array, costs: Array) -> tuple[Array, Array]:
         displacements[:, i] * displacements[:, j] * (0.5 if i == j else 1.0) for i, j in index_pairs
     ]
     design_matrix = np.column_stack([np.ones(len(displacements)), displacements, *quadratic_terms])
-    column_scale = np.maximum(np.abs(design_matrix).max(axis=0), np.finfo(float).tiny)
-    is_low = costs <= np.quantile(costs, FITTED_SHARE)
+    column_scales = np.maximum(np.abs(design_matrix).max(axis=0), np.finfo(float).tiny)
+    is_low_cost = costs <= np.quantile(costs, FITTED_POINT_SHARE)
     coefficients = (
-        np.linalg.lstsq(design_matrix[is_low] / column_scale, costs[is_low], rcond=None)[0]
-        / column_scale
+        np.linalg.lstsq(design_matrix[is_low_cost] / column_scales, costs[is_low_cost], rcond=None)[
+            0
+        ]
+        / column_scales
     )
     hessian = np.zeros((element_count, element_count))
     for (i, j), coefficient in zip(index_pairs, coefficients[1 + element_count :], strict=True):

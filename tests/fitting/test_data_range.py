@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.apart import check_data_within_model_range
+from mdf_loop.fitting.data_range import check_data_within_model_range
 from mdf_loop.fitting.reaction_times import ReactionTimeData
 from mdf_loop.ir import Array
 

@@ -32,7 +32,7 @@ def check_parameters_have_effect(
     trial_points, parameter_names = [], []
     start_index = 0
     for parameter in free.parameters:
-        element_count = parameter.lower.size
+        element_count = parameter.lower_bounds.size
         for point in points:
             for position in TRIED_POSITIONS:
                 trial_point = point.copy()
@@ -57,6 +57,6 @@ def check_parameters_have_effect(
             "",
             "leave it out of free, or fit against what depends on it",
         )
-        for name, is_effective in has_effect.items()
-        if not is_effective
+        for name, is_parameter_effective in has_effect.items()
+        if not is_parameter_effective
     )

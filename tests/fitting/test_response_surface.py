@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mdf_loop.fitting.around import Term, refine_noisy_minimum
+from mdf_loop.fitting.response_surface import Term, refine_noisy_minimum
 
 HESSIAN = np.array([[2000.0, 600.0], [600.0, 900.0]])
 MINIMUM = np.array([0.43, 0.61])

@@ -85,7 +85,7 @@ def _format_range(times: Array) -> str:
 
 def _list_values(values: Array) -> str:
     """Format the first values and the number of further values: `0, 1 and 3 more`."""
-    text = ", ".join(f"{value:.6g}" for value in values[:MAX_LISTED_VALUES])
-    return text + (
+    values_text = ", ".join(f"{value:.6g}" for value in values[:MAX_LISTED_VALUES])
+    return values_text + (
         f" and {len(values) - MAX_LISTED_VALUES} more" if len(values) > MAX_LISTED_VALUES else ""
     )
