@@ -297,7 +297,7 @@ def describe_mode(loop: LoopOutline) -> Iterator[str]:
     match loop.kind:
         case "for":
             reason = "cond is left out, so no condition is looked at"
-            if loop.start is not None:
+            if loop.start_condition is not None:
                 reason = "the condition is always true"
             yield f"Runs {_describe_trip_count(loop)}: M is given; {reason}."
         case "for-while":
@@ -333,11 +333,15 @@ def _describe_trip_count(loop: LoopOutline) -> str:
 
 def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
     """Yield sentences about a condition that is constant."""
-    if loop.start is None:
+    if loop.start_condition is None:
         return
-    if loop.start.value is False:
+    if loop.start_condition.value is False:
         yield "The start condition is false, so it does not run at all."
-    elif loop.start.value is True and loop.condition_text.lower() == "true" and loop.kind != "for":
+    elif (
+        loop.start_condition.value is True
+        and loop.condition_text.lower() == "true"
+        and loop.kind != "for"
+    ):
         end_text = "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
         yield f"The condition is always true, so {end_text}."
 
@@ -403,12 +407,12 @@ def _describe_captured(capture: CaptureOutline) -> str:
 
 def _describe_condition(loop: LoopOutline) -> Iterator[str]:
     """Yield texts about the condition of a loop, at its start and after each iteration."""
-    if loop.start is None:
+    if loop.start_condition is None:
         if loop.has_mid_exit:
             yield f"{loop.continue_name or '?'} = {loop.condition_text}"
         return
-    constant_text = fixed_text(loop.start)
-    start_text = value_text(loop.start.expression) + (
+    constant_text = fixed_text(loop.start_condition)
+    start_text = value_text(loop.start_condition.expression) + (
         f" = {constant_text}" if constant_text else ""
     )
     yield f"at the start {start_text}"

@@ -186,8 +186,10 @@ def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
     edge_targets = []
     if loop.trip_count is not None:
         edge_targets.append(EdgeTarget(left_rail.outer("N"), "data", (loop.trip_count.expression,)))
-    if loop.start is not None:
-        edge_targets.append(EdgeTarget(left_rail.outer("c"), "data", (loop.start.expression,)))
+    if loop.start_condition is not None:
+        edge_targets.append(
+            EdgeTarget(left_rail.outer("c"), "data", (loop.start_condition.expression,))
+        )
     for k, carried_value in enumerate(loop.carried):
         edge_targets.append(
             EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried_value.initial_expression,))

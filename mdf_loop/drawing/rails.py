@@ -73,7 +73,7 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
     if loop.trip_count is not None:
         trip_count_text = argument_text(loop.trip_count)
         remark = "evaluations" if loop.kind == "over time" else "iterations"
-        remark += "" if loop.start is None else " at most"
+        remark += "" if loop.start_condition is None else " at most"
         rows.append((Terminal("trip_count", "N", trip_count_text, remark), None))
     if loop.iteration:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
@@ -123,7 +123,7 @@ def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
 
 def tests_condition(loop: LoopOutline) -> bool:
     """Return True if the loop tests the condition that its body computes."""
-    return loop.start is not None or loop.has_mid_exit
+    return loop.start_condition is not None or loop.has_mid_exit
 
 
 def argument_text(argument: ArgumentOutline) -> str:
@@ -137,8 +137,8 @@ def argument_text(argument: ArgumentOutline) -> str:
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
     """Return the left terminal of the start condition, or None if the loop has no start condition to show."""
-    if loop.start is not None:
-        remark = f"← {argument_text(loop.start)}"
+    if loop.start_condition is not None:
+        remark = f"← {argument_text(loop.start_condition)}"
         return Terminal("start", "c", loop.condition_in or "condition", remark)
     is_condition_read = loop.body is not None and any(
         body_input.source == "condition" for body_input in loop.body.inputs

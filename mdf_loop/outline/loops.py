@@ -104,7 +104,7 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
         path=context.where,
         kind=kind,
         trip_count=None,
-        start=None,
+        start_condition=None,
         iteration="",
         condition_in="",
         continue_name="",
@@ -130,7 +130,7 @@ def _outline_arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str,
         kind = _KINDS_WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
     elif loop is not None and context.notes.always_true(loop):
         kind = _KINDS_WITHOUT_CONDITION.get(kind, kind)
-    return {"trip_count": trip_count, "start": start_condition, "kind": kind}
+    return {"trip_count": trip_count, "start_condition": start_condition, "kind": kind}
 
 
 def _outline_start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:

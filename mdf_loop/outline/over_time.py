@@ -88,7 +88,7 @@ def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
         path=graph.path,
         kind="over time",
         trip_count=ArgumentOutline("steps"),
-        start=None,
+        start_condition=None,
         iteration="",
         condition_in="",
         continue_name="",

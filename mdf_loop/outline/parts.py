@@ -86,7 +86,7 @@ class LoopOutline(Struct, frozen=True):
     path: str
     kind: str
     trip_count: ArgumentOutline | None
-    start: ArgumentOutline | None
+    start_condition: ArgumentOutline | None
     iteration: str
     condition_in: str
     continue_name: str
@@ -122,7 +122,7 @@ class LoopOutline(Struct, frozen=True):
         """Expressions in the loop's arguments, without the captures of its body."""
         yield from (
             argument.expression
-            for argument in (self.trip_count, self.start)
+            for argument in (self.trip_count, self.start_condition)
             if argument is not None
         )
         yield from (carried.initial_expression for carried in self.carried)

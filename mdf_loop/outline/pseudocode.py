@@ -80,12 +80,12 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
             "?" if carried.initial_expression is None else value_text(carried.initial_expression)
         )
         yield with_remark(f"{carried.input_name or f'carried_{k}'} = {initial_text}", remark)
-    if loop.start is not None and loop.kind in _KINDS_TESTED_FIRST:
+    if loop.start_condition is not None and loop.kind in _KINDS_TESTED_FIRST:
         remark = "start condition" + (
-            f", {fixed_text(loop.start)}" if fixed_text(loop.start) else ""
+            f", {fixed_text(loop.start_condition)}" if fixed_text(loop.start_condition) else ""
         )
         yield with_remark(
-            f"{_condition_variable(loop)} = {value_text(loop.start.expression)}", remark
+            f"{_condition_variable(loop)} = {value_text(loop.start_condition.expression)}", remark
         )
     for recorded in loop.recorded:
         remark = ", ".join(
@@ -117,7 +117,7 @@ def _head_line(loop: LoopOutline) -> str:
             _ITERATION_REMARKS[loop.kind],
         )
     remark_text = f"{loop.iteration} = 0, 1, 2, …" if loop.iteration else ""
-    if loop.kind == "while" and loop.start is not None:
+    if loop.kind == "while" and loop.start_condition is not None:
         return with_remark(f"while {_condition_variable(loop)}:", remark_text)
     return with_remark("while True:", remark_text)
 
@@ -133,7 +133,7 @@ _ITERATION_REMARKS = {
 
 def _body_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the statements of a loop's body."""
-    if loop.kind in ("for-while", "sliced-while") and loop.start is not None:
+    if loop.kind in ("for-while", "sliced-while") and loop.start_condition is not None:
         yield f"if not {_condition_variable(loop)}: break"
     for row_slice in loop.slices:
         yield with_remark(f"{row_slice.name or '?'} = {slice_text(row_slice)}", row_slice.remark)

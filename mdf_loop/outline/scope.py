@@ -51,10 +51,10 @@ def known_value(node: Any, expression: Any) -> Any | None:
 def literal_value(text: str) -> Any | None:
     """Return the number or boolean that a text represents, or None."""
     try:
-        value = ast.literal_eval(text.strip())
+        literal = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
-    return None if isinstance(value, str) else value
+    return None if isinstance(literal, str) else literal
 
 
 def node_scope(
@@ -70,8 +70,10 @@ def node_scope(
         field_name = kind_text.replace(" ", "_") + "s"
         for item in items:
             path = f"{where}.{field_name}['{item.id}']"
-            value = known_value(node, item.id) if kind_text == "parameter" else None
-            captures_by_name[item.id] = CaptureOutline(item.id, kind_text, node.id, path, value)
+            constant_value = known_value(node, item.id) if kind_text == "parameter" else None
+            captures_by_name[item.id] = CaptureOutline(
+                item.id, kind_text, node.id, path, constant_value
+            )
     for argument_name in bindings:
         captures_by_name[argument_name] = CaptureOutline(argument_name, "argument", node.id, where)
     return OutlineScope(captures_by_name, outer_scope)

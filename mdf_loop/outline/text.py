@@ -40,8 +40,8 @@ def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
     type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
     if array.size > _MAX_LISTED_NUMBERS or array.size == 0:
         return type_text
-    text = value_text(array.tolist(), 10 * limit)
-    return text if len(text) <= limit else type_text
+    elements_text = value_text(array.tolist(), 10 * limit)
+    return elements_text if len(elements_text) <= limit else type_text
 
 
 def weight_text(weight: Any | None) -> str:
@@ -52,9 +52,9 @@ def weight_text(weight: Any | None) -> str:
 def _list_text(values: list[Any], limit: int) -> str:
     """Format a list, or its shape if the text would be too long."""
     if len(values) <= limit:
-        text = "[" + ", ".join(value_text(element, limit) for element in values) + "]"
-        if len(text) <= limit:
-            return text
+        list_text = "[" + ", ".join(value_text(element, limit) for element in values) + "]"
+        if len(list_text) <= limit:
+            return list_text
     list_shape = []
     inner_list: Any = values
     while isinstance(inner_list, list) and inner_list:

@@ -99,11 +99,13 @@ def _condition_text(loop: LoopOutline) -> str:
 
     The name of the body's condition replaces a literal, or a constant from another node.
     """
-    if loop.start is None:
+    if loop.start_condition is None:
         return loop.continue_name
-    expression = loop.start.expression
+    expression = loop.start_condition.expression
     is_expression = isinstance(expression, str) and expression.strip() not in ("True", "true")
-    if is_expression and not (loop.start.comes_from_edge and loop.start.value is True):
+    if is_expression and not (
+        loop.start_condition.comes_from_edge and loop.start_condition.value is True
+    ):
         return value_text(expression, 40)
     return loop.continue_name or value_text(expression, 40)
 

@@ -50,9 +50,11 @@ def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]
         inputs: Names of inputs of the program.
     """
     dependence = _Dependence.of(program, inputs)
-    values = dependence.smooth | dependence.piecewise_constant
+    dependent_values = dependence.smooth | dependence.piecewise_constant
     return frozenset(
-        program_output.name for program_output in program.outputs if program_output.value in values
+        program_output.name
+        for program_output in program.outputs
+        if program_output.value in dependent_values
     )
 
 

@@ -80,10 +80,10 @@ def whole_run(
     outputs = []
     for output in later.outputs:
         if output.name in recorded:
-            rows = copies_by_value.get(output.value, output.value)
-            with b.at(rows.where, output.name):
+            later_rows = copies_by_value.get(output.value, output.value)
+            with b.at(later_rows.where, output.name):
                 first_row = _convert_to_row(b, first_outputs[output.name].value, output.value)
-                joined_rows = b.op("Concat", first_row, rows, axis=0)
+                joined_rows = b.op("Concat", first_row, later_rows, axis=0)
             outputs.append(replace(output, value=_name_extent(b, joined_rows, step_extent)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 

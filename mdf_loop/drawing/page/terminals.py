@@ -70,7 +70,7 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     """Return the terminals of a loop and their connections."""
     carried_keys = tuple(f"v{k}" for k in range(len(loop.carried)))
     recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded)))
-    arguments = (("N", loop.trip_count), ("c", loop.start))
+    arguments = (("N", loop.trip_count), ("c", loop.start_condition))
     input_terminals = [
         InputTerminal(terminal_key, (argument.expression,))
         for terminal_key, argument in arguments

@@ -136,12 +136,12 @@ class _Batcher:
 
     def _batch_output(self, output: Output) -> Output:
         """Return the batched output, with the position of its run axis."""
-        value = output.value
-        if value in self.rows:
-            return replace(output, value=self.rows[value], member_axis=1)
-        if value not in self.varying and is_tensor(value.dtype):
-            return replace(output, value=self._replacement(value))
-        return replace(output, value=self._with_run_axis(self.lane, value), member_axis=0)
+        output_value = output.value
+        if output_value in self.rows:
+            return replace(output, value=self.rows[output_value], member_axis=1)
+        if output_value not in self.varying and is_tensor(output_value.dtype):
+            return replace(output, value=self._replacement(output_value))
+        return replace(output, value=self._with_run_axis(self.lane, output_value), member_axis=0)
 
     def _batch_input(self, entry: Input) -> Input:
         if entry.value not in self.varying:
@@ -376,8 +376,10 @@ class _Batcher:
             return replace(recorded, row=self._replacement(recorded.row))
         iteration_extent, *row_extents = recorded.stack.shape or ("iterations",)
         shape = (iteration_extent, self.run_axis, *row_extents)
-        stack = outer_lane.b.new(recorded.stack.dtype, shape, recorded.stack.name)
-        return replace(recorded, row=self._with_run_axis(body_lane, recorded.row), stack=stack)
+        batched_stack = outer_lane.b.new(recorded.stack.dtype, shape, recorded.stack.name)
+        return replace(
+            recorded, row=self._with_run_axis(body_lane, recorded.row), stack=batched_stack
+        )
 
     def _batch_scanned(self, scanned: Scanned) -> Scanned:
         """Return the batched scan. The run axis comes first, so the scanned axis moves by one."""

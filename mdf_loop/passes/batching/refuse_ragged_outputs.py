@@ -13,7 +13,7 @@ def refuse_ragged_outputs(program: Program) -> Program:
     Raises:
         UnsupportedError: Members would have different numbers of rows. The error lists all such outputs.
     """
-    names = program.output_names(OutputRole.LENGTH)
+    length_names = program.output_names(OutputRole.LENGTH)
     raise_findings(
         Finding(
             "UnsupportedError",
@@ -23,6 +23,6 @@ def refuse_ragged_outputs(program: Program) -> Program:
             UNBATCHED_HINT,
         )
         for output in program.outputs
-        if output.name in names
+        if output.name in length_names
     )
     return program

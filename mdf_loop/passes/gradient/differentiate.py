@@ -71,10 +71,10 @@ def differentiate(
     if number is not None:
         sweep.add(outputs_by_name[number].value, scalar(b, 1, outputs_by_name[number].value.dtype))
     for name in of:
-        value = outputs_by_name[name].value
-        cotangent = b.new(value.dtype, value.shape, change_of(name))
+        output_value = outputs_by_name[name].value
+        cotangent = b.new(output_value.dtype, output_value.shape, change_of(name))
         cotangent_inputs.append(Input(cotangent, role=InputRole.DERIVATIVE, owner_name=name))
-        sweep.add(value, cotangent)
+        sweep.add(output_value, cotangent)
     with report_all_underivable(program, active_values.copy()):
         reverse.propagate_backward(sweep, ops)
     gradients = [

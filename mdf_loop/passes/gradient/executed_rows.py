@@ -75,14 +75,16 @@ def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
     return reverse_rows(b, rows) if scanned.is_backward else rows
 
 
-def restore_scan_axis(b: Builder, stack: Value, scanned: Scanned) -> Value:
+def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Value:
     """Move stacked cotangents of scanned rows into the order and to the axis of the scanned array."""
-    stack = reverse_rows(b, stack) if scanned.is_backward else stack
+    cotangent_rows = reverse_rows(b, cotangent_rows) if scanned.is_backward else cotangent_rows
     if scanned.axis == 0:
-        return stack
-    other_axes = list(range(1, rank(stack)))
+        return cotangent_rows
+    other_axes = list(range(1, rank(cotangent_rows)))
     return b.op(
-        "Transpose", stack, perm=(*other_axes[: scanned.axis], 0, *other_axes[scanned.axis :])
+        "Transpose",
+        cotangent_rows,
+        perm=(*other_axes[: scanned.axis], 0, *other_axes[scanned.axis :]),
     )
 
 

@@ -108,8 +108,8 @@ class _BackwardLoop:
         if cotangent is None:
             return None
         shape = (self.forward_loop.row_extent, *(scanned.row.shape or ()))
-        stack = self.b.new(scanned.row.dtype, shape, f"{scanned.row.name} change")
-        return Recorded(cotangent, stack)
+        stacked_cotangents = self.b.new(scanned.row.dtype, shape, f"{scanned.row.name} change")
+        return Recorded(cotangent, stacked_cotangents)
 
     def _scan_backward(self) -> tuple[Scanned, ...]:
         """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""

@@ -111,10 +111,10 @@ class Reverse(Struct):
         tape_recordings, tape_extent = [], b.name("tape")
         for c in loop.carried:
             _refuse_changing_shape(loop, c)
-            stack = b.new(
+            tape_stack = b.new(
                 c.enter.dtype, (tape_extent, *(c.enter.shape or ())), f"{c.enter.name} tape"
             )
-            tape_recordings.append(Recorded(c.enter, stack))
+            tape_recordings.append(Recorded(c.enter, tape_stack))
         iteration_count = loop.iteration_count or b.new("int64", (), f"{loop.name} iterations")
         recording_loop = replace(
             loop, recorded=(*loop.recorded, *tape_recordings), iteration_count=iteration_count

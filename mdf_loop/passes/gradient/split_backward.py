@@ -103,7 +103,7 @@ class SplitBody:
 
     def add_cotangents(self, outer_sweep: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Add the cotangents of captured values and scanned rows, from the adjoints of all iterations."""
-        rows, b = {**self.rows, **adjoints}, self.b
+        rows_by_value, b = {**self.rows, **adjoints}, self.b
         captured_cotangents = {
             value: self._cotangent_of(value) for value in self.body.captured_values
         }
@@ -111,16 +111,16 @@ class SplitBody:
             self.forward_loop.iteration_count,
             self.forward_loop.row_extent,
         )
-        sums = sum_over_iterations(
+        sums_by_value = sum_over_iterations(
             b,
             self._ops_after_recursion,
             captured_cotangents.values(),
-            rows,
+            rows_by_value,
             iteration_count,
             row_extent,
         )
         for value, cotangent in captured_cotangents.items():
-            outer_sweep.add(value, sums[cotangent])
+            outer_sweep.add(value, sums_by_value[cotangent])
         active_scans = [
             scan
             for scan in self.forward_loop.loop.scanned
@@ -128,15 +128,15 @@ class SplitBody:
         ]
         row_cotangents = [self._cotangent_of(scan.row) for scan in active_scans]
         vectorized_values, stacked_values = vectorize_iterations(
-            b, self._ops_after_recursion, row_cotangents, rows, row_extent
+            b, self._ops_after_recursion, row_cotangents, rows_by_value, row_extent
         )
         for scan, cotangent in zip(active_scans, row_cotangents, strict=True):
-            stack = (
+            stacked_cotangents = (
                 vectorized_values[cotangent]
                 if cotangent in stacked_values
                 else repeat_rows(b, vectorized_values[cotangent], iteration_count)
             )
-            outer_sweep.add(scan.rows, restore_scan_axis(b, stack, scan))
+            outer_sweep.add(scan.rows, restore_scan_axis(b, stacked_cotangents, scan))
 
     def _cotangent_of(self, value: Value) -> Value:
         """Return the cotangent of a value that an iteration reads."""
@@ -154,10 +154,12 @@ def iteration_rows(
     iteration_numbers = b.op("Range", zero, forward_loop.iteration_count, one)
     if loop.first_iteration is not None:
         iteration_numbers = b.op("Add", iteration_numbers, loop.first_iteration)
-    rows = {copies_by_value[loop.iteration]: iteration_numbers}
-    rows |= {copies_by_value[c.enter]: forward_loop.tape[c.enter] for c in loop.carried}
-    rows |= {copies_by_value[scan.row]: rows_along_first_axis(b, scan) for scan in loop.scanned}
-    return rows | {
+    rows_by_value = {copies_by_value[loop.iteration]: iteration_numbers}
+    rows_by_value |= {copies_by_value[c.enter]: forward_loop.tape[c.enter] for c in loop.carried}
+    rows_by_value |= {
+        copies_by_value[scan.row]: rows_along_first_axis(b, scan) for scan in loop.scanned
+    }
+    return rows_by_value | {
         cotangent: forward_loop.recording_cotangents(outer_sweep, recording)
         for recording, cotangent in body.row_cotangents.items()
     }
@@ -191,12 +193,12 @@ def _append_recursion(
                 outgoing_cotangent.name,
             )
         )
-        stack = b.new(
+        adjoint_stack = b.new(
             outgoing_cotangent.dtype,
             (forward_loop.row_extent, *(outgoing_cotangent.shape or ())),
             f"{outgoing_cotangent.name} rows",
         )
-        adjoint_recordings.append(Recorded(outgoing_cotangent, stack))
+        adjoint_recordings.append(Recorded(outgoing_cotangent, adjoint_stack))
     scans = [
         Scanned(rows, value, 0, True)
         for value, rows in split_body.rows.items()

@@ -92,17 +92,23 @@ class _Sums(Struct):
         op = self.producers.get(value)
         if op is None or op.op_type not in ("MatMul", "Mul") or len(value.shape or ()) != 2:
             return None
-        left, right = op.inputs
-        assert left is not None
-        assert right is not None
-        if not (is_fixed(left.shape) and is_fixed(right.shape) and is_fixed(value.shape)):
+        left_operand, right_operand = op.inputs
+        assert left_operand is not None
+        assert right_operand is not None
+        if not (
+            is_fixed(left_operand.shape) and is_fixed(right_operand.shape) and is_fixed(value.shape)
+        ):
             return None
-        if 0 in (*left.shape, *right.shape):  # Reshape could not infer an extent -1
+        if 0 in (*left_operand.shape, *right_operand.shape):  # Reshape could not infer an extent -1
             return None
         if op.op_type == "MatMul":
-            return (left, right) if len(left.shape) == len(right.shape) == 2 else None
+            return (
+                (left_operand, right_operand)
+                if len(left_operand.shape) == len(right_operand.shape) == 2
+                else None
+            )
         n, m = value.shape
-        for column, row in ((left, right), (right, left)):
+        for column, row in ((left_operand, right_operand), (right_operand, left_operand)):
             if column.shape == (n, 1) and row.shape in ((m,), (1, m)) and min(n, m) > 1:
                 return column, row
         return None

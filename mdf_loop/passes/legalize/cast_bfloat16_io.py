@@ -30,10 +30,10 @@ def cast_bfloat16_io(program: Program) -> Program:
             program_input = replace(program_input, value=float32_input)
         inputs.append(program_input)
     for output in program.outputs:
-        value = output.value
-        if value.dtype == _BFLOAT16:
-            float32_input = Value(output.name, "float32", value.shape, value.where)
-            output_casts.append(_cast(value, float32_input))
+        output_value = output.value
+        if output_value.dtype == _BFLOAT16:
+            float32_input = Value(output.name, "float32", output_value.shape, output_value.where)
+            output_casts.append(_cast(output_value, float32_input))
             output = replace(output, value=float32_input)
         outputs.append(output)
     if not input_casts and not output_casts:

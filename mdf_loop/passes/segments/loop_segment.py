@@ -167,7 +167,7 @@ class _SegmentBuilder:
 
     def _record_watched(self) -> None:
         """Record every float value that iterations carry or record, without duplicates."""
-        stacks = {recording.row: recording.stack for recording in self.loop.recorded}
+        stacks_by_value = {recording.row: recording.stack for recording in self.loop.recorded}
         computed_values = [value for operation in self.loop.ops for value in results(operation)]
         positions = {value: position for position, value in enumerate(computed_values)}
         names_by_value = {r.row: r.name or r.row.name for r in self.loop.recorded}
@@ -176,13 +176,13 @@ class _SegmentBuilder:
             value for value in names_by_value if kind_of(value.dtype) == "f" and value in positions
         ]
         for value in sorted(float_values, key=positions.__getitem__):
-            stack = (None if self.loop.member_axis else stacks.get(value)) or self._record_stack(
-                value
-            )
+            watched_stack = (
+                None if self.loop.member_axis else stacks_by_value.get(value)
+            ) or self._record_stack(value)
             watched_name = f"{self.loop.name}.{names_by_value[value]}"
             self.watched_values[
                 watched_name if watched_name not in self.watched_values else value.name
-            ] = stack
+            ] = watched_stack
 
     def _record_stack(self, value: Value) -> Value:
         """Record the value of every iteration, or a finiteness mark if its shape may change."""
@@ -191,9 +191,11 @@ class _SegmentBuilder:
             if is_fixed(value.shape)
             else self._finiteness_mark(self._zero_finished_members(value))
         )
-        stack = self.b.new(row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched")
-        self.extra_recordings.append(Recorded(row, stack, value.name))
-        return stack
+        watched_stack = self.b.new(
+            row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched"
+        )
+        self.extra_recordings.append(Recorded(row, watched_stack, value.name))
+        return watched_stack
 
     def _zero_finished_members(self, value: Value) -> Value:
         """Replace the elements of finished members, which are undefined, by 0."""

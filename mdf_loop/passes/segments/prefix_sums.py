@@ -71,7 +71,7 @@ def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value
     recorded_rows = {recorded.row for recorded in loop.recorded}
     first_axis, zero = ints(b, 0), scalar(b, 0, "int64")
     row_count = b.op("Unsqueeze", loop.trip_count, first_axis)
-    stacks = {}
+    stacks_by_value = {}
     for prefix_sum in sums:
         initial_value, rows = prefix_sum.carried.initial, prefix_sum.addend_rows
         if rows is None:
@@ -81,9 +81,11 @@ def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value
         addends = b.op(
             "ScatterND", rows, b.constant([[0]]), b.op("Unsqueeze", first_sum, first_axis)
         )
-        stacks[prefix_sum.carried.leave] = stack = b.op("CumSum", addends, zero)
+        stacks_by_value[prefix_sum.carried.leave] = stacked_sums = b.op("CumSum", addends, zero)
         if prefix_sum.carried.enter in recorded_rows:
             initial_row, last_position = b.op("Unsqueeze", initial_value, first_axis), ints(b, -1)
-            earlier_sums = b.op("Slice", stack, first_axis, last_position, first_axis)
-            stacks[prefix_sum.carried.enter] = b.op("Concat", initial_row, earlier_sums, axis=0)
-    return stacks
+            earlier_sums = b.op("Slice", stacked_sums, first_axis, last_position, first_axis)
+            stacks_by_value[prefix_sum.carried.enter] = b.op(
+                "Concat", initial_row, earlier_sums, axis=0
+            )
+    return stacks_by_value

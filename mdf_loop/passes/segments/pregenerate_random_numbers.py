@@ -66,7 +66,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         return program
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
-        rows = _build_moved_operations(b, loop, max_iterations, counter_steps, moved_ops)
+        rows_by_value = _build_moved_operations(b, loop, max_iterations, counter_steps, moved_ops)
     remaining_ops = [op for op in loop.ops if op not in moved_ops]
     removable_counters = [
         carried
@@ -85,7 +85,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         *body_outputs(loop_without_counters)
     }
     row_scans = [
-        Scanned(rows[op.outputs[0]], op.outputs[0])
+        Scanned(rows_by_value[op.outputs[0]], op.outputs[0])
         for op in moved_ops
         if op.outputs[0] in read_values
     ]
@@ -208,7 +208,7 @@ def _build_moved_operations(
     """
     iteration_numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
     iteration_column = insert_axes(b, iteration_numbers, 0, len(_member_shape(loop)))
-    rows = {}
+    rows_by_value = {}
     for carried in loop.carried:
         if carried.enter not in counter_steps:
             continue
@@ -220,12 +220,14 @@ def _build_moved_operations(
             op for op in moved_ops if op.inputs == (carried.enter,) and _is_cast_to_words(op)
         ]
         for op in cast_ops:  # Cast the few addends instead of all sums.
-            rows[op.outputs[0]] = b.op(
+            rows_by_value[op.outputs[0]] = b.op(
                 "Add", cast(b, initial_value, "uint64"), cast(b, growth, "uint64")
             )
         if any(carried.enter in op.inputs for op in moved_ops if op not in cast_ops):
-            rows[carried.enter] = b.op("Add", initial_value, growth)
-    return vectorize_elementwise(b, [op for op in moved_ops if op.outputs[0] not in rows], rows)
+            rows_by_value[carried.enter] = b.op("Add", initial_value, growth)
+    return vectorize_elementwise(
+        b, [op for op in moved_ops if op.outputs[0] not in rows_by_value], rows_by_value
+    )
 
 
 def _is_cast_to_words(op: Op) -> bool:

@@ -74,17 +74,17 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
         )
         loop_ops = _operations_in_loop(loop)
         condition_ops = [op for op in loop.ops if isinstance(op, Op) and op not in loop_ops]
-        stacks = _stacks_to_record(b, loop, loop_ops, condition_ops)
-        counted_loop = _loop_without_condition(b, loop, trip_count, loop_ops, stacks)
-        if sums := find_prefix_sums(counted_loop):
-            stacks = prefix_sums(b, counted_loop, sums)
+        stacks_by_value = _stacks_to_record(b, loop, loop_ops, condition_ops)
+        counted_loop = _loop_without_condition(b, loop, trip_count, loop_ops, stacks_by_value)
+        if loop_sums := find_prefix_sums(counted_loop):
+            stacks_by_value = prefix_sums(b, counted_loop, loop_sums)
         else:
             b.ops.append(counted_loop)
         b.ops += _select_last_values(
             b,
             loop,
             max_iterations,
-            vectorize_elementwise(b, condition_ops, {**stacks, **_scanned_arrays(loop)}),
+            vectorize_elementwise(b, condition_ops, {**stacks_by_value, **_scanned_arrays(loop)}),
         )
     return replace(program, ops=(*b.ops, *program.ops[loop_position + 1 :]))
 

@@ -18,9 +18,13 @@ from mdf_loop.ops.registry import Reproducibility
 
 def is_exact_elementwise(op: Op) -> bool:
     """Return True for an elementwise operation with the same bits at every position of an array."""
-    row = row_of(op.op_type)
-    is_safe = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
-    return row.is_elementwise and row.reproducibility is Reproducibility.FIXED and is_safe
+    operation_row = row_of(op.op_type)
+    is_safe = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
+    return (
+        operation_row.is_elementwise
+        and operation_row.reproducibility is Reproducibility.FIXED
+        and is_safe
+    )
 
 
 def vectorize_elementwise(

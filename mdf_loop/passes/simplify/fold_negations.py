@@ -110,10 +110,10 @@ class _NegationFolder:
         return b.op(op.op_type, *operands)
 
 
-def _operand(op: Op, place: int) -> Value:
-    value = op.inputs[place]
-    assert value is not None
-    return value
+def _operand(op: Op, position: int) -> Value:
+    operand = op.inputs[position]
+    assert operand is not None
+    return operand
 
 
 def _count_readers(program: Program) -> Counter[Value]:

@@ -91,9 +91,11 @@ def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
             condition = op.inputs[0]
             assert condition is not None
             positions_by_condition.setdefault(condition, []).append(k)
-    groups = sorted(positions_by_condition.values(), key=lambda group: -group[-1])
-    single_selections = [[k] for group in groups if len(group) > 1 for k in reversed(group)]
-    return groups + single_selections
+    position_groups = sorted(positions_by_condition.values(), key=lambda group: -group[-1])
+    single_selections = [
+        [k] for group in position_groups if len(group) > 1 for k in reversed(group)
+    ]
+    return position_groups + single_selections
 
 
 def _is_scalar_selection(op: Op) -> bool:
