@@ -32,7 +32,10 @@ from mdf_loop.ir import (
 def scan_axis_first(program: Program) -> Program:
     """Return the program in which all loops scan the first axis of their arrays."""
     if not any(
-        _scans_later_axis(s) for op in walk(program.ops) if isinstance(op, Loop) for s in op.scanned
+        _scans_later_axis(scanned)
+        for op in walk(program.ops)
+        if isinstance(op, Loop)
+        for scanned in op.scanned
     ):
         return program
     ops = tuple(_transpose_scans(Builder.resume(program), program.ops))

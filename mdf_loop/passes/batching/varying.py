@@ -31,21 +31,21 @@ def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
 
 def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
     """Add the varying values of a loop to `varying`, until no further carried value varies."""
-    varying.update(c.enter for c in loop.carried if c.initial in varying)
-    varying.update(s.row for s in loop.scanned if s.rows in varying)
+    varying.update(carried.enter for carried in loop.carried if carried.initial in varying)
+    varying.update(scanned.row for scanned in loop.scanned if scanned.rows in varying)
     while True:
         propagate_varying(loop.ops, varying)
-        new_varying_values = {c.enter for c in loop.carried if c.leave in varying}
+        new_varying_values = {carried.enter for carried in loop.carried if carried.leave in varying}
         if has_per_member_exit(loop, varying):
-            new_varying_values |= {loop.condition_in, *(c.enter for c in loop.carried)}
+            new_varying_values |= {loop.condition_in, *(carried.enter for carried in loop.carried)}
         if new_varying_values <= varying:
             break
         varying.update(new_varying_values)
-    varying.update(c.final for c in loop.carried if c.enter in varying)
-    varying.update(r.stack for r in loop.recorded if r.row in varying)
+    varying.update(carried.final for carried in loop.carried if carried.enter in varying)
+    varying.update(recorded.stack for recorded in loop.recorded if recorded.row in varying)
     conditions = {loop.condition, loop.condition_out}
     if has_per_member_exit(loop, varying):
-        varying.update(r.stack for r in loop.recorded)
+        varying.update(recorded.stack for recorded in loop.recorded)
         varying.update(() if loop.iteration_count is None else (loop.iteration_count,))
         conditions |= varying
     if loop.last_condition is not None and conditions & varying:

@@ -37,10 +37,16 @@ def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) ->
 
 
 def _add_selected_of_loop(loop: Loop, discardable_values: set[Value]) -> None:
-    for c in loop.carried:
-        if discardable_values & {c.final, c.enter}:
-            discardable_values.add(c.leave)
-    discardable_values.update(r.row for r in loop.recorded if r.stack in discardable_values)
+    for carried in loop.carried:
+        if discardable_values & {carried.final, carried.enter}:
+            discardable_values.add(carried.leave)
+    discardable_values.update(
+        recorded.row for recorded in loop.recorded if recorded.stack in discardable_values
+    )
     _add_selected(loop.ops, discardable_values)
-    discardable_values.update(c.initial for c in loop.carried if c.enter in discardable_values)
-    discardable_values.update(s.rows for s in loop.scanned if s.row in discardable_values)
+    discardable_values.update(
+        carried.initial for carried in loop.carried if carried.enter in discardable_values
+    )
+    discardable_values.update(
+        scanned.rows for scanned in loop.scanned if scanned.row in discardable_values
+    )

@@ -23,8 +23,11 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
     indexing_scans = {
         op: scan for op in loop.ops if (scan := _scan_of_indexing(loop, op, active)) is not None
     }
-    scans = [_cut_scan(b, s, first_row, end_row, active) for s in loop.scanned]
-    scans += [_cut_indexed(b, loop, s, first_row, end_row, active) for s in indexing_scans.values()]
+    scans = [_cut_scan(b, scanned, first_row, end_row, active) for scanned in loop.scanned]
+    scans += [
+        _cut_indexed(b, loop, scanned, first_row, end_row, active)
+        for scanned in indexing_scans.values()
+    ]
     ops = tuple(op for op in loop.ops if op not in indexing_scans)
     return replace(loop, ops=ops, scanned=tuple(scans))
 

@@ -197,16 +197,24 @@ class _TangentBuilder:
     def _append_loop(self, b: Builder, loop: Loop) -> None:
         body_builder = b.body()
         tangent_scans = [
-            self._scan_tangents(b, s) for s in loop.scanned if s.rows in self._tangents
+            self._scan_tangents(b, scanned)
+            for scanned in loop.scanned
+            if scanned.rows in self._tangents
         ]
-        carried_with_tangents = [c for c in loop.carried if self._may_have_tangent(c.enter)]
-        for c in carried_with_tangents:
-            refuse_sequence(loop, c.enter, c.name)
-            self._tangents[c.enter] = _new_tangent(b, c.enter)
+        carried_with_tangents = [
+            carried for carried in loop.carried if self._may_have_tangent(carried.enter)
+        ]
+        for carried in carried_with_tangents:
+            refuse_sequence(loop, carried.enter, carried.name)
+            self._tangents[carried.enter] = _new_tangent(b, carried.enter)
         self.append_scope(body_builder, loop.ops)
-        carried_tangents = [self._carry_tangent(b, body_builder, c) for c in carried_with_tangents]
+        carried_tangents = [
+            self._carry_tangent(b, body_builder, carried) for carried in carried_with_tangents
+        ]
         tangent_recordings = [
-            self._record_tangent(b, r) for r in loop.recorded if r.row in self._tangents
+            self._record_tangent(b, recorded)
+            for recorded in loop.recorded
+            if recorded.row in self._tangents
         ]
         b.append(
             replace(

@@ -33,7 +33,9 @@ MAX_CARRIED_ELEMENTS = 32
 
 def has_small_state(reverse: Reverse, loop: Loop) -> bool:
     """Return True if a loop carries at most `MAX_CARRIED_ELEMENTS` active numbers, all of one dtype."""
-    active_values = [c.enter for c in loop.carried if reverse.is_active_float(c.enter)]
+    active_values = [
+        carried.enter for carried in loop.carried if reverse.is_active_float(carried.enter)
+    ]
     if not all(is_fixed(value.shape) for value in active_values):
         return False
     return (
@@ -88,7 +90,7 @@ def _append_jacobians(
     unit_cotangents = dict(
         zip(outgoing_cotangents, _unit_cotangents(b, outgoing_cotangents, total_size), strict=True)
     )
-    incoming_cotangents = [body.cotangent_of(c.enter) for c in body.outgoing_cotangents]
+    incoming_cotangents = [body.cotangent_of(carried.enter) for carried in body.outgoing_cotangents]
     nonzero_cotangents = [cotangent for cotangent in incoming_cotangents if cotangent is not None]
     stacked_builder = b.body()
     vectorized_values, stacked_values = vectorize_iterations(
@@ -185,7 +187,10 @@ def _append_recursion(
     total_size, dtype = sum(sizes), jacobians.dtype
     final_adjoint = _concatenate(
         b,
-        [outer_sweep.cotangents.get(c.final) or zeros(b, c.enter) for c, _ in outgoing_cotangents],
+        [
+            outer_sweep.cotangents.get(carried.final) or zeros(b, carried.enter)
+            for carried, _ in outgoing_cotangents
+        ],
     )
     body_builder = b.body()
     adjoint, jacobian = (

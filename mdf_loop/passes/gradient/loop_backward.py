@@ -115,11 +115,14 @@ class _BackwardLoop:
         """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
         copies_by_value, loop = self.body.copies_by_value, self.forward_loop.loop
         scans = [
-            Scanned(self.forward_loop.tape[c.enter], copies_by_value[c.enter], 0, True)
-            for c in loop.carried
+            Scanned(self.forward_loop.tape[carried.enter], copies_by_value[carried.enter], 0, True)
+            for carried in loop.carried
         ]
         scans += [
-            Scanned(s.rows, copies_by_value[s.row], s.axis, not s.is_backward) for s in loop.scanned
+            Scanned(
+                scanned.rows, copies_by_value[scanned.row], scanned.axis, not scanned.is_backward
+            )
+            for scanned in loop.scanned
         ]
         recording_cotangents = self.body.row_cotangents.items()
         scans += [

@@ -109,12 +109,14 @@ class Reverse(Struct):
 
     def _record_carried_values(self, b: Builder, loop: Loop) -> Loop:
         tape_recordings, tape_extent = [], b.name("tape")
-        for c in loop.carried:
-            _refuse_changing_shape(loop, c)
+        for carried in loop.carried:
+            _refuse_changing_shape(loop, carried)
             tape_stack = b.new(
-                c.enter.dtype, (tape_extent, *(c.enter.shape or ())), f"{c.enter.name} tape"
+                carried.enter.dtype,
+                (tape_extent, *(carried.enter.shape or ())),
+                f"{carried.enter.name} tape",
             )
-            tape_recordings.append(Recorded(c.enter, tape_stack))
+            tape_recordings.append(Recorded(carried.enter, tape_stack))
         iteration_count = loop.iteration_count or b.new("int64", (), f"{loop.name} iterations")
         recording_loop = replace(
             loop, recorded=(*loop.recorded, *tape_recordings), iteration_count=iteration_count

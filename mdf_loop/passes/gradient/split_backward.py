@@ -68,10 +68,15 @@ class SplitBody:
         adjoint_values = _dependent_values(body.ops, body.outgoing_cotangents.values())
         ops_before_recursion = [op for op in body.ops if adjoint_values.isdisjoint(results(op))]
         self._adjoint_ops = [op for op in body.ops if not adjoint_values.isdisjoint(results(op))]
-        incoming_cotangents = [body.cotangent_of(c.enter) for c in body.outgoing_cotangents]
+        incoming_cotangents = [
+            body.cotangent_of(carried.enter) for carried in body.outgoing_cotangents
+        ]
         outer_cotangents = [
             body.cotangent_of(value)
-            for value in (*body.captured_values, *(s.row for s in forward_loop.loop.scanned))
+            for value in (
+                *body.captured_values,
+                *(scanned.row for scanned in forward_loop.loop.scanned),
+            )
         ]
         self.recursion_ops = _producers_of(self._adjoint_ops, incoming_cotangents)
         self._ops_after_recursion = _producers_of(self._adjoint_ops, outer_cotangents)
@@ -155,7 +160,9 @@ def iteration_rows(
     if loop.first_iteration is not None:
         iteration_numbers = b.op("Add", iteration_numbers, loop.first_iteration)
     rows_by_value = {copies_by_value[loop.iteration]: iteration_numbers}
-    rows_by_value |= {copies_by_value[c.enter]: forward_loop.tape[c.enter] for c in loop.carried}
+    rows_by_value |= {
+        copies_by_value[carried.enter]: forward_loop.tape[carried.enter] for carried in loop.carried
+    }
     rows_by_value |= {
         copies_by_value[scan.row]: rows_along_first_axis(b, scan) for scan in loop.scanned
     }

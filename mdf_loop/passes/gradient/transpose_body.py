@@ -68,21 +68,29 @@ def transpose_body(
     b = outer_sweep.b
     body_builder = b.body()
     replacements = {loop.condition_in: b.constant(np.array(True))}
-    for value in (loop.iteration, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned)):
+    for value in (
+        loop.iteration,
+        *(carried.enter for carried in loop.carried),
+        *(scanned.row for scanned in loop.scanned),
+    ):
         replacements[value] = replace(value, name=b.name(value.name))
     ops, copies_by_value = reverse.copy_operations(b, loop.ops, replacements)
     ops = reverse.append_forward(body_builder, ops)
     if carried_values is None:
-        carried_values = (c for c in loop.carried if reverse.is_active_float(c.enter))
+        carried_values = (
+            carried for carried in loop.carried if reverse.is_active_float(carried.enter)
+        )
     if recordings is None:
-        recordings = (r for r in loop.recorded if r.stack in outer_sweep.cotangents)
-    outgoing_cotangents = {c: _new_cotangent(b, c.enter) for c in carried_values}
-    row_cotangents = {r: _new_cotangent(b, r.row) for r in recordings}
+        recordings = (
+            recorded for recorded in loop.recorded if recorded.stack in outer_sweep.cotangents
+        )
+    outgoing_cotangents = {carried: _new_cotangent(b, carried.enter) for carried in carried_values}
+    row_cotangents = {recorded: _new_cotangent(b, recorded.row) for recorded in recordings}
     sweep = reverse.new_sweep(body_builder, {})
-    for c, cotangent in outgoing_cotangents.items():
-        sweep.add(copies_by_value.get(c.leave, c.leave), cotangent)
-    for r, cotangent in row_cotangents.items():
-        sweep.add(copies_by_value.get(r.row, r.row), cotangent)
+    for carried, cotangent in outgoing_cotangents.items():
+        sweep.add(copies_by_value.get(carried.leave, carried.leave), cotangent)
+    for recorded, cotangent in row_cotangents.items():
+        sweep.add(copies_by_value.get(recorded.row, recorded.row), cotangent)
     reverse.propagate_backward(sweep, ops)
     captured_values = tuple(value for value in captures(loop) if value in sweep.cotangents)
     return TransposedBody(

@@ -89,9 +89,9 @@ def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value])
     """Return the operations of one iteration as a program whose inputs are all values from outside."""
     computed_values = {value for operation in ops for value in results(operation)}
     outer_values = dict.fromkeys(
-        v for operation in ops for v in reads(operation) if v not in computed_values
+        value for operation in ops for value in reads(operation) if value not in computed_values
     )
-    outer_values |= dict.fromkeys(v for v in values if v not in computed_values)
+    outer_values |= dict.fromkeys(value for value in values if value not in computed_values)
     constant_arrays = {
         value: array for value in outer_values if (array := b.constant_of(value)) is not None
     }

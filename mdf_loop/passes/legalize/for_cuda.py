@@ -62,8 +62,14 @@ def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
     }
     return replace(
         loop,
-        carried=tuple(replace(c, leave=copies.get(c.leave, c.leave)) for c in loop.carried),
-        recorded=tuple(replace(r, row=copies.get(r.row, r.row)) for r in loop.recorded),
+        carried=tuple(
+            replace(carried, leave=copies.get(carried.leave, carried.leave))
+            for carried in loop.carried
+        ),
+        recorded=tuple(
+            replace(recorded, row=copies.get(recorded.row, recorded.row))
+            for recorded in loop.recorded
+        ),
         ops=(*check_builder.ops, *loop.ops, *identity_builder.ops),
     )
 

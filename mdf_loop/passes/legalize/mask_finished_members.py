@@ -161,8 +161,8 @@ def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     replacements: dict[Value, Value] = {}
     for value in (
         *captures(loop),
-        *(c.enter for c in loop.carried),
-        *(s.row for s in loop.scanned),
+        *(carried.enter for carried in loop.carried),
+        *(scanned.row for scanned in loop.scanned),
     ):
         if loop.member_axis in (value.shape or ()):
             axis = (value.shape or ()).index(loop.member_axis)

@@ -170,8 +170,12 @@ class _SegmentBuilder:
         stacks_by_value = {recording.row: recording.stack for recording in self.loop.recorded}
         computed_values = [value for operation in self.loop.ops for value in results(operation)]
         positions = {value: position for position, value in enumerate(computed_values)}
-        names_by_value = {r.row: r.name or r.row.name for r in self.loop.recorded}
-        names_by_value |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
+        names_by_value = {
+            recorded.row: recorded.name or recorded.row.name for recorded in self.loop.recorded
+        }
+        names_by_value |= {
+            carried.leave: carried.name or carried.leave.name for carried in self.loop.carried
+        }
         float_values = [
             value for value in names_by_value if kind_of(value.dtype) == "f" and value in positions
         ]

@@ -74,7 +74,9 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         if carried.enter in counter_steps and _is_used_only_to_count(carried, loop, remaining_ops)
     ]
     remaining_ops = [
-        op for op in remaining_ops if not {*results(op)} & {c.leave for c in removable_counters}
+        op
+        for op in remaining_ops
+        if not {*results(op)} & {carried.leave for carried in removable_counters}
     ]
     loop_without_counters = replace(
         loop,
@@ -93,8 +95,8 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     iteration_count = max_iterations if loop.iteration_count is None else loop.iteration_count
     final_counter_ops = [
         op
-        for c in removable_counters
-        for op in _final_counter(b, loop, c, iteration_count, counter_steps[c.enter])
+        for carried in removable_counters
+        for op in _final_counter(b, loop, carried, iteration_count, counter_steps[carried.enter])
     ]
     return replace(program, ops=(*ops_before_loop, *b.ops, scanning_loop, *final_counter_ops))
 

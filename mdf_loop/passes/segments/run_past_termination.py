@@ -104,7 +104,10 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
         and loop.condition_in not in read_values
         and all(isinstance(op, Op) for op in loop.ops)
         and first_that_may_fail(loop.ops, constant_lookup(program.ops)) is None
-        and not any(s.rows in input_values or s.axis or s.is_backward for s in loop.scanned)
+        and not any(
+            scanned.rows in input_values or scanned.axis or scanned.is_backward
+            for scanned in loop.scanned
+        )
         and all(_has_fixed_member_shape(carried, loop.member_axis) for carried in loop.carried)
         and sum(math.prod(_member_shape(carried)) for carried in loop.carried)
         <= MAX_CARRIED_ELEMENTS

@@ -179,7 +179,10 @@ class _ProgramSplitter:
                 needed_values.update(reads(program_part))
                 continue
             part_outputs += [
-                v for operation in program_part for v in results(operation) if v in needed_values
+                value
+                for operation in program_part
+                for value in results(operation)
+                if value in needed_values
             ]
             segments.append(self._straight_segment(program_part, part_outputs))
             needed_values.update(value for operation in program_part for value in reads(operation))

@@ -80,7 +80,8 @@ def _is_empty(loop: Loop, constant_arrays: Mapping[Value, Array]) -> bool:
 def _has_known_results(loop: Loop) -> bool:
     """Return True if all results of an empty loop are known without running it."""
     has_typed_finals = all(
-        (c.final.dtype, c.final.shape) == (c.initial.dtype, c.initial.shape) for c in loop.carried
+        (carried.final.dtype, carried.final.shape) == (carried.initial.dtype, carried.initial.shape)
+        for carried in loop.carried
     )
     return has_typed_finals and all(
         is_tensor(recorded.stack.dtype) and _row_shape(recorded.stack) is not None

@@ -50,20 +50,22 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     """Return the loop with only the results that are read outside, and the operations that they need."""
     last_condition = loop.last_condition if loop.last_condition in live else None
     keeps_condition = loop.condition is not None or last_condition is not None
-    live_recordings = tuple(r for r in loop.recorded if r.stack in live)
+    live_recordings = tuple(recorded for recorded in loop.recorded if recorded.stack in live)
     recorded_rows = {recording.row for recording in live_recordings}
     if keeps_condition and loop.condition_out is not None:
         recorded_rows.add(loop.condition_out)
-    live_carried_values = {c for c in loop.carried if c.final in live}
+    live_carried_values = {carried for carried in loop.carried if carried.final in live}
     while True:
-        ops = _live_ops(loop.ops, recorded_rows | {c.leave for c in live_carried_values})
+        ops = _live_ops(
+            loop.ops, recorded_rows | {carried.leave for carried in live_carried_values}
+        )
         read_values = (
             {value for op in ops for value in reads(op)}
             | recorded_rows
-            | {c.leave for c in live_carried_values}
+            | {carried.leave for carried in live_carried_values}
         )
         newly_live_values = {
-            c for c in loop.carried if c.enter in read_values
+            carried for carried in loop.carried if carried.enter in read_values
         } - live_carried_values
         if not newly_live_values:
             break
@@ -71,10 +73,10 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     live_loop = replace(
         loop,
         ops=ops,
-        carried=tuple(c for c in loop.carried if c in live_carried_values),
+        carried=tuple(carried for carried in loop.carried if carried in live_carried_values),
         recorded=live_recordings,
         first_iteration=loop.first_iteration if loop.iteration in read_values else None,
-        scanned=tuple(s for s in loop.scanned if s.row in read_values),
+        scanned=tuple(scanned for scanned in loop.scanned if scanned.row in read_values),
         condition_out=loop.condition_out if keeps_condition else None,
         iteration_count=loop.iteration_count if loop.iteration_count in live else None,
         last_condition=last_condition,
