@@ -366,7 +366,7 @@ def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
         [_describe_captured(capture) for capture in loop.captures],
     )
     yield from _label_lines(
-        "iteration", [f"{loop.iteration} = 0, 1, 2, …"] if loop.iteration else []
+        "iteration", [f"{loop.iteration_name} = 0, 1, 2, …"] if loop.iteration_name else []
     )
     yield from _label_lines("condition", list(_describe_condition(loop)))
 

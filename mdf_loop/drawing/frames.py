@@ -221,7 +221,7 @@ def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
     )
     terminals.update({row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)})
     terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
-    terminals.update({loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")})
+    terminals.update({loop.iteration_name: ("i", "data"), loop.condition_name: ("c", "data")})
     terminals.pop("", None)
     return terminals
 

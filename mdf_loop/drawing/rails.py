@@ -75,8 +75,8 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
         remark = "evaluations" if loop.kind == "over time" else "iterations"
         remark += "" if loop.start_condition is None else " at most"
         rows.append((Terminal("trip_count", "N", trip_count_text, remark), None))
-    if loop.iteration:
-        rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
+    if loop.iteration_name:
+        rows.append((Terminal("iteration", "i", loop.iteration_name, "0, 1, 2, …"), None))
     rows.append((_start_terminal(loop), _stop_terminal(loop)))
     rows += [
         (_enter_terminal(loop, k, detail), _leave_terminal(loop, k, detail, observation))
@@ -139,11 +139,11 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
     """Return the left terminal of the start condition, or None if the loop has no start condition to show."""
     if loop.start_condition is not None:
         remark = f"← {argument_text(loop.start_condition)}"
-        return Terminal("start", "c", loop.condition_in or "condition", remark)
+        return Terminal("start", "c", loop.condition_name or "condition", remark)
     is_condition_read = loop.body is not None and any(
         body_input.source == "condition" for body_input in loop.body.inputs
     )
-    return Terminal("start", "c", loop.condition_in, "always true") if is_condition_read else None
+    return Terminal("start", "c", loop.condition_name, "always true") if is_condition_read else None
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:

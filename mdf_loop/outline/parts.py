@@ -87,8 +87,8 @@ class LoopOutline(Struct, frozen=True):
     kind: str
     trip_count: ArgumentOutline | None
     start_condition: ArgumentOutline | None
-    iteration: str
-    condition_in: str
+    iteration_name: str
+    condition_name: str
     continue_name: str
     condition_text: str
     carried: tuple[CarriedOutline, ...]

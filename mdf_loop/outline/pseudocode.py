@@ -96,7 +96,7 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _condition_variable(loop: LoopOutline) -> str:
     """Return the name of the variable that decides about the next iteration."""
-    return loop.condition_in or "going"
+    return loop.condition_name or "going"
 
 
 def _list_name(name: str, ports: tuple[str, ...]) -> str:
@@ -110,13 +110,13 @@ def _head_line(loop: LoopOutline) -> str:
         trip_count_text = value_text(loop.trip_count.expression)
         value_literal = fixed_text(loop.trip_count)
         remark = f"M = {value_literal}" if value_literal else "M"
-        return with_remark(f"for {loop.iteration or '_'} in range({trip_count_text}):", remark)
+        return with_remark(f"for {loop.iteration_name or '_'} in range({trip_count_text}):", remark)
     if loop.kind in _ITERATION_REMARKS:
         return with_remark(
-            f"for {loop.iteration or 'i'} over {slice_sources(loop)}:",
+            f"for {loop.iteration_name or 'i'} over {slice_sources(loop)}:",
             _ITERATION_REMARKS[loop.kind],
         )
-    remark_text = f"{loop.iteration} = 0, 1, 2, …" if loop.iteration else ""
+    remark_text = f"{loop.iteration_name} = 0, 1, 2, …" if loop.iteration_name else ""
     if loop.kind == "while" and loop.start_condition is not None:
         return with_remark(f"while {_condition_variable(loop)}:", remark_text)
     return with_remark("while True:", remark_text)
@@ -143,9 +143,7 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
             if delay.initial_expression is None
             else f"; before that, {value_text(delay.initial_expression)}"
         )
-        delayed_value = (
-            f"{delay.source_name}[{loop.iteration or 'i'} - {value_text(delay.iterations_back)}]"
-        )
+        delayed_value = f"{delay.source_name}[{loop.iteration_name or 'i'} - {value_text(delay.iterations_back)}]"
         yield with_remark(f"{delay.name} = {delayed_value}", f"{delay_text(delay)}{initial_remark}")
     if loop.body is None:
         yield "…"

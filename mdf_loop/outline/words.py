@@ -85,7 +85,7 @@ def _slice_source(row_slice: SliceOutline) -> str:
 def _for_text(loop: LoopOutline) -> str:
     """Describe the trip count of a loop, such as `for i in range(M=10)`."""
     trip_count_text = "?" if loop.trip_count is None else _argument_text(loop.trip_count)
-    return f"for {loop.iteration or 'i'} in range(M={trip_count_text})"
+    return f"for {loop.iteration_name or 'i'} in range(M={trip_count_text})"
 
 
 def _argument_text(argument: ArgumentOutline) -> str:

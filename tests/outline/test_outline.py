@@ -31,7 +31,7 @@ def test_outline_of_a_loop():
     assert (loop.full_name, loop.kind) == ("halving.halve", "for-while")
     assert (loop.trip_count.expression, loop.trip_count.value) == ("limit", 10)
     assert (loop.start_condition.expression, loop.start_condition.value) == ("going", True)
-    assert (loop.iteration, loop.condition_in) == ("i", "going_in")
+    assert (loop.iteration_name, loop.condition_name) == ("i", "going_in")
     assert (loop.continue_name, loop.condition_text) == ("going_out", "x_next > 1")
     (pair,) = loop.carried
     assert (pair.initial_expression, pair.input_name, pair.output_name) == ("x", "x_in", "x_out")

@@ -94,7 +94,7 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
         row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)
     }
     terminal_by_name |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
-    terminal_by_name |= {loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")}
+    terminal_by_name |= {loop.iteration_name: ("i", "data"), loop.condition_name: ("c", "data")}
     terminal_by_name.pop("", None)
     result_keys = (*carried_keys, *recorded_keys)
     key_by_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))

@@ -151,7 +151,7 @@ class _SegmentBuilder:
             first_iteration=self.first_iteration,
             carried=tuple(replace(carried, initial=value) for carried, value in carried_and_inputs),
             recorded=(*original_loop.recorded, *self.extra_recordings),
-            scanned=tuple(replace(carried, rows=value) for carried, value in scans_and_inputs),
+            scanned=tuple(replace(scanned, rows=value) for scanned, value in scans_and_inputs),
             ops=(*original_loop.ops, *self.b.ops),
             iteration_count=self.iteration_count,
             last_condition=self.last_condition,
