@@ -216,9 +216,9 @@ class _Sources:
         for carried_value in operation.carried:
             initial_state = (carried_value.initial,) if carried_value.initial in self.states else ()
             carried_text = f"carried value '{carried_value.name}' of '{operation.name}'"
-            self.turning[carried_value.enter] = (
+            self.turning[carried_value.body_input] = (
                 carried_text,
-                initial_state or (carried_value.initial, carried_value.leave),
+                initial_state or (carried_value.initial, carried_value.body_output),
             )
 
     def of(self, value: Value) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def append_loop(
 def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     """Build the body graph of a Loop node."""
     loop = parts.loop
-    carried_inputs = tuple(carried_value.enter for carried_value in loop.carried)
+    carried_inputs = tuple(carried_value.body_input for carried_value in loop.carried)
     iteration_number = (
         writer.new_counter(loop)
         if loop.first_iteration is not None
@@ -144,7 +144,7 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     else:
         condition_out = body.as_graph_output(loop.condition_out, copied_inputs(loop))
     carried_outputs = [
-        body.as_graph_output(carried_value.leave, copied_inputs(loop))
+        body.as_graph_output(carried_value.body_output, copied_inputs(loop))
         for carried_value in loop.carried
     ]
     carried_outputs += parts.extra_carried.body_outputs(body, iteration_number)

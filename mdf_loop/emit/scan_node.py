@@ -95,7 +95,9 @@ def _can_scan(
     """
     if loop.condition is not None or not recorded or has_large_weight(loop, known):
         return False
-    carried_pairs = ((carried_value.enter, carried_value.leave) for carried_value in loop.carried)
+    carried_pairs = (
+        (carried_value.body_input, carried_value.body_output) for carried_value in loop.carried
+    )
     have_fixed_shapes = all(
         _is_fixed_numeric(carried_output) and carried_input.shape == carried_output.shape
         for carried_input, carried_output in carried_pairs
@@ -229,7 +231,7 @@ def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Valu
 def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
     """Build the body graph of a Scan node."""
     loop = parts.loop
-    carried_inputs = tuple(carried_value.enter for carried_value in loop.carried)
+    carried_inputs = tuple(carried_value.body_input for carried_value in loop.carried)
     state_inputs = [writer.define(value) for value in carried_inputs]
     defined_values = [*carried_inputs, *([loop.iteration] if has_number else [])]
     iteration_inputs = [writer.define(loop.iteration)] if has_number else []
@@ -287,7 +289,7 @@ def _define_outputs(
     """
     loop, used_values = parts.loop, set(inputs)
     body_outputs = [
-        body.as_graph_output(carried_value.leave, copied_inputs(loop))
+        body.as_graph_output(carried_value.body_output, copied_inputs(loop))
         for carried_value in loop.carried
     ]
     body_outputs += parts.extra_carried.body_outputs(body)

@@ -189,7 +189,7 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
 
 
 def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Finding]:
-    carried_input, carried_output = carried.enter, carried.leave
+    carried_input, carried_output = carried.body_input, carried.body_output
     change_text = (
         f"'{carried_input.name}': {carried.initial.type} becomes '{carried.name or carried_output.name}': "
         f"{carried_output.type} (body output {position})"

@@ -110,22 +110,22 @@ class Guard(Struct, frozen=True, eq=False):
 
 
 class Carried(Struct, frozen=True, eq=False):
-    """Loop-carried value: `enter` is `initial` first, then the `leave` of the previous iteration.
+    """Loop-carried value: `body_input` is `initial` first, then the `body_output` of the previous iteration.
 
-    `name` is the name of the body output in the document.
+    `final` is the value after the loop. `name` is the name of the body output in the document.
     """
 
     initial: Value
-    enter: Value
-    leave: Value
+    body_input: Value
+    body_output: Value
     final: Value
     name: str = ""
 
     @property
     def keeps_shape(self) -> bool:
         """True if the program states one shape for the initial, incoming and outgoing value."""
-        return self.enter.shape is not None and (
-            self.enter.shape == self.initial.shape == self.leave.shape
+        return self.body_input.shape is not None and (
+            self.body_input.shape == self.initial.shape == self.body_output.shape
         )
 
 
@@ -158,12 +158,12 @@ class Scanned(Struct, frozen=True, eq=False):
 class Loop(Struct, frozen=True, eq=False):
     """Loop whose body runs once per iteration.
 
-        i, go = 0, condition
+        i, go, body_inputs = 0, condition, initials
         while (trip_count is None or i < trip_count) and (condition is None or go):
             iteration = i if first_iteration is None else first_iteration + i
-            go, leaves, rows = body(iteration, go, enters, scanned[i])
+            go, body_inputs, rows = body(iteration, go, body_inputs, scanned[i])
             i += 1                                     # all carried values change at once
-        finals, stacks = leaves, np.stack(rows)
+        finals, stacks = body_inputs, np.stack(rows)
 
     Without a `condition` the body's own condition is ignored, as the ONNX document says (ONNX
     Runtime evaluates it, so the emitter writes a constant one). `max_iterations` is the caller's
@@ -178,8 +178,8 @@ class Loop(Struct, frozen=True, eq=False):
 
         going = condition
         while (trip_count is None or i < trip_count) and any(going):
-            leaves, rows, go = body(iteration, going, enters, scanned[i])
-            enters = np.where(going, leaves, enters)       # stopped members keep their values
+            body_outputs, rows, go = body(iteration, going, body_inputs, scanned[i])
+            body_inputs = np.where(going, body_outputs, body_inputs)  # stopped members keep their values
             iteration_count += going
             going, i = going & go, i + 1
 

@@ -66,8 +66,8 @@ def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
     inner_indent = indent + "  "
     for carried_value in loop.carried:
         yield (
-            f"{inner_indent}carry {carried_value.enter} from %{carried_value.initial.name} "
-            f"to %{carried_value.leave.name} giving %{carried_value.final.name}"
+            f"{inner_indent}carry {carried_value.body_input} from %{carried_value.initial.name} "
+            f"to %{carried_value.body_output.name} giving %{carried_value.final.name}"
         )
     for scanned_input in loop.scanned:
         direction_text = " backward" if scanned_input.is_backward else ""

@@ -65,7 +65,7 @@ def body_inputs(loop: Loop) -> tuple[Value, ...]:
     return (
         loop.iteration,
         loop.condition_in,
-        *(carried_value.enter for carried_value in loop.carried),
+        *(carried_value.body_input for carried_value in loop.carried),
         *(scanned_input.row for scanned_input in loop.scanned),
     )
 
@@ -75,7 +75,7 @@ def body_outputs(loop: Loop) -> tuple[Value, ...]:
     conditions = () if loop.condition_out is None else (loop.condition_out,)
     return (
         *conditions,
-        *(carried_value.leave for carried_value in loop.carried),
+        *(carried_value.body_output for carried_value in loop.carried),
         *(recording.row for recording in loop.recorded),
     )
 

@@ -104,7 +104,7 @@ class ChangingArrays:
         """
         first_index = index
         for carried_value in loop.carried:
-            changing_axes = self._axes.get(carried_value.enter, [])
+            changing_axes = self._axes.get(carried_value.body_input, [])
             if changing_axes:
                 self.finals[carried_value.final] = dict(
                     zip(changing_axes, range(index, index + len(changing_axes)), strict=True)
@@ -158,13 +158,13 @@ def find_changed_axes(
     Raises:
         NotNative: The number of axes changes, or the value may be a scalar in some iterations only.
     """
-    if is_single(carried.enter) and is_single(carried.leave):
+    if is_single(carried.body_input) and is_single(carried.body_output):
         return ()
-    if len(enter) != len(leave) or is_single(carried.enter) or is_single(carried.final):
+    if len(enter) != len(leave) or is_single(carried.body_input) or is_single(carried.final):
         raise NotNative("what it carries may change its shape")
     extent_pairs = zip(enter, leave, strict=True)
     return [
-        (carried.enter, k)
+        (carried.body_input, k)
         for k, (enter_extent, leave_extent) in enumerate(extent_pairs)
         if enter_extent != leave_extent
     ]

@@ -342,7 +342,7 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
 
 def _has_large_arrays(loop: Loop) -> bool:
     """Return True if a loop carries an array of many elements or of unknown size."""
-    shapes = (carried_value.enter.shape or () for carried_value in loop.carried)
+    shapes = (carried_value.body_input.shape or () for carried_value in loop.carried)
     return any(
         math.prod(_extent_or_minimum(extent) for extent in shape) >= MIN_SHARED_ELEMENTS
         for shape in shapes

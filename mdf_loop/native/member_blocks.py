@@ -51,7 +51,7 @@ class MemberBlocks(LaneBlocks):
         )
         code.line(f"store i64 0, ptr {self._active_count}")
         self._member_end = self._write_share_begin(self._count, next_share)
-        self._carried = {carried_value.enter: carried_value for carried_value in loop.carried}
+        self._carried = {carried_value.body_input: carried_value for carried_value in loop.carried}
         self._captured = [value for value in self.signature.captured_values if not is_single(value)]
         self._number = Value("number", "int64", ())
         self._member = Value("member", "int64", ())
@@ -145,7 +145,7 @@ class MemberBlocks(LaneBlocks):
         self.ops(loop.ops, cells)
         for value, carried_value in self._carried.items():
             self._store_vectors(
-                value, self._broadcast_value(carried_value.leave, cells), variables[value]
+                value, self._broadcast_value(carried_value.body_output, cells), variables[value]
             )
         one = vector_code.constant(1, "int64")
         next_counts = Cell(

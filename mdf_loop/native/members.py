@@ -49,7 +49,7 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     member_iteration = replace(loop.iteration, shape=(loop.member_axis,))
     elementwise_values.set_elements(loop.iteration, [member_iteration])
     enter_elements = [
-        elementwise_values.create_input_elements(carried_value.enter)
+        elementwise_values.create_input_elements(carried_value.body_input)
         for carried_value in loop.carried
     ]
     used_ops = _select_used_ops(loop)
@@ -61,9 +61,11 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
         Carried(*element_values, name=carried_value.name)
         for carried_value, elements in zip(loop.carried, enter_elements, strict=True)
         for element_values in zip(
-            elementwise_values.matching_elements(carried_value.initial, carried_value.enter),
+            elementwise_values.matching_elements(carried_value.initial, carried_value.body_input),
             elements,
-            elementwise_values.matching_elements(carried_value.leave, carried_value.enter),
+            elementwise_values.matching_elements(
+                carried_value.body_output, carried_value.body_input
+            ),
             elementwise_values.create_outer_elements(carried_value.final),
             strict=True,
         )

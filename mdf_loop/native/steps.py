@@ -263,11 +263,11 @@ class KernelWriter(MemoryWriter):
         owned_pointers = self.space.own - {variable[0] for variable in variables.values()}
         assigned_cells = dict(cells)
         for carried_value in loop.carried:
-            cell = self.cell(carried_value.leave, cells)
+            cell = self.cell(carried_value.body_output, cells)
             if cell.pointer and cell.pointer not in {*owned_pointers, variables[carried_value][0]}:
-                copy_pointer = self.buffer(carried_value.leave)
-                self.copy(copy_pointer, cell.pointer, self.shapes.bytes(carried_value.leave))
-                assigned_cells[carried_value.leave] = Cell(pointer=copy_pointer)
+                copy_pointer = self.buffer(carried_value.body_output)
+                self.copy(copy_pointer, cell.pointer, self.shapes.bytes(carried_value.body_output))
+                assigned_cells[carried_value.body_output] = Cell(pointer=copy_pointer)
         super().assign_carried(loop, assigned_cells, variables)
 
     def _check_extents(self, loop: Loop) -> None:
@@ -277,7 +277,11 @@ class KernelWriter(MemoryWriter):
             MoreExtentsChangeError: More extents change.
         """
         carried_extents = (
-            (carried_value, self.extents(carried_value.enter), self.extents(carried_value.leave))
+            (
+                carried_value,
+                self.extents(carried_value.body_input),
+                self.extents(carried_value.body_output),
+            )
             for carried_value in loop.carried
         )
         changed_axes = frozenset(

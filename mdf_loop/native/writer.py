@@ -261,9 +261,9 @@ class FunctionWriter(ArrayWriter):
             code.allocate_local("i1"),
         )
         for carried_value in loop.carried:
-            self.assign_extents(carried_value.enter, carried_value.initial)
+            self.assign_extents(carried_value.body_input, carried_value.initial)
         variables = {
-            carried_value: self._allocate_variable(carried_value.enter)
+            carried_value: self._allocate_variable(carried_value.body_input)
             for carried_value in loop.carried
         }
         initial_condition = (
@@ -274,7 +274,7 @@ class FunctionWriter(ArrayWriter):
             code.line(f"store i1 {initial_condition}, ptr {flag_pointer}")
         for carried_value in loop.carried:
             self._store_variable(
-                carried_value.enter, carried_value.initial, cells, variables[carried_value]
+                carried_value.body_input, carried_value.initial, cells, variables[carried_value]
             )
         trip_count = self._trip_count(loop, cells)
         if loop.condition is None:
@@ -302,11 +302,13 @@ class FunctionWriter(ArrayWriter):
         code.line(f"br label %{test_block}")
         code.label(end_block)
         final_cells: Cells = {
-            carried_value.final: self._load_variable(carried_value.enter, variables[carried_value])
+            carried_value.final: self._load_variable(
+                carried_value.body_input, variables[carried_value]
+            )
             for carried_value in loop.carried
         }
         for carried_value in loop.carried:
-            self.assign_extents(carried_value.final, carried_value.enter)
+            self.assign_extents(carried_value.final, carried_value.body_input)
         iteration_count = code.emit(f"load i64, ptr {iteration_pointer}")
         if loop is not self.signature.loop:
             final_cells.update(self.stack_cells(loop, iteration_count))
@@ -354,8 +356,8 @@ class FunctionWriter(ArrayWriter):
         cells[loop.iteration] = Cell((iteration_number,), True)
         cells[loop.condition_in] = Cell((code.emit(f"load i1, ptr {condition_pointer}"),), True)
         for carried_value in loop.carried:
-            cells[carried_value.enter] = self._load_variable(
-                carried_value.enter, variables[carried_value]
+            cells[carried_value.body_input] = self._load_variable(
+                carried_value.body_input, variables[carried_value]
             )
         if loop.condition is not None and loop.scanned:
             self._check_rows(loop, code.emit(f"add i64 {iteration_index}, 1"))
@@ -382,7 +384,7 @@ class FunctionWriter(ArrayWriter):
         """Write the simultaneous assignment of all carried values for the next iteration."""
         for carried_value in loop.carried:
             self._store_variable(
-                carried_value.enter, carried_value.leave, cells, variables[carried_value]
+                carried_value.body_input, carried_value.body_output, cells, variables[carried_value]
             )
 
     # --- rows -------------------------------------------------------------------------------------

@@ -326,7 +326,7 @@ def _outline_carried_values(
                 input_name=_name_at(signature.carried_inputs, position),
                 output_name=_name_at(signature.carried_outputs, position),
                 ports=result_ports(node, loop_id, position),
-                type=program_carried.enter.type if program_carried else "",
+                type=program_carried.body_input.type if program_carried else "",
                 initial_value=initial_value,
             )
         )

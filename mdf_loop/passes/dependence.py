@@ -130,12 +130,12 @@ class _Dependence:
         while old_count < len(self.smooth) + len(self.piecewise_constant):
             old_count = len(self.smooth) + len(self.piecewise_constant)
             for carried in loop.carried:
-                self._propagate([carried.initial, carried.leave], carried.enter)
+                self._propagate([carried.initial, carried.body_output], carried.body_input)
             for scanned in loop.scanned:
                 self._propagate([scanned.rows], scanned.row)
             self.visit_operations(loop.ops)
         for carried in loop.carried:
-            self._propagate([carried.initial, carried.leave], carried.final)
+            self._propagate([carried.initial, carried.body_output], carried.final)
         for recorded in loop.recorded:
             self._propagate([recorded.row], recorded.stack)
         if self._is_any_dependent(loop.trip_count, loop.condition, loop.condition_out):

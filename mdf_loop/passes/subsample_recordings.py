@@ -49,7 +49,9 @@ def subsample_recordings(program: Program) -> Program:
         scanned=(),
         condition_in=inner_builder.new("bool", (), "go"),
         carried=tuple(
-            replace(outer_carried, enter=inner_carried.initial, leave=inner_carried.final)
+            replace(
+                outer_carried, body_input=inner_carried.initial, body_output=inner_carried.final
+            )
             for outer_carried, inner_carried in zip(loop.carried, inner_states, strict=True)
         ),
         recorded=tuple(
@@ -90,10 +92,10 @@ def _inner_carried(
     inner_states = []
     for carried in loop.carried:
         initial_value = block.new(
-            carried.enter.dtype, carried.enter.shape, f"{carried.enter.name}_at_row"
+            carried.body_input.dtype, carried.body_input.shape, f"{carried.body_input.name}_at_row"
         )
         final_value = block.new(
-            carried.final.dtype, carried.final.shape, f"{carried.enter.name}_after_row"
+            carried.final.dtype, carried.final.shape, f"{carried.body_input.name}_after_row"
         )
         inner_states.append(replace(carried, initial=initial_value, final=final_value))
     carried_recordings = []

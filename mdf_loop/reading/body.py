@@ -255,7 +255,7 @@ class _BodyReader:
         )
 
     def _define_slices_and_delays(
-        self, iteration: Value, enters: tuple[Value, ...], entering: BodyInputs
+        self, iteration: Value, body_inputs: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
         """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
         for input_slice in entering.slices:
@@ -267,7 +267,7 @@ class _BodyReader:
         carried_by_history = []
         first_position = len(self.signature.carried_inputs)
         for history in entering.histories:
-            carried_values = enters[first_position : first_position + len(history.names)]
+            carried_values = body_inputs[first_position : first_position + len(history.names)]
             first_position += len(history.names)
             carried_by_history.append((history, carried_values))
             with self.b.at(history.where, history.source_name):
@@ -305,7 +305,7 @@ class _BodyReader:
                 delayed_value = inner.value(history.source_name)
                 is_storable = RowType(delayed_value.dtype, delayed_value.shape).fits(history)
                 next_carried += (
-                    history.leaves(self.b, carried_values, delayed_value)
+                    history.body_outputs(self.b, carried_values, delayed_value)
                     if is_storable
                     else carried_values
                 )

@@ -131,26 +131,29 @@ class History(Struct, frozen=True, eq=False):
         )
         return tuple(b.op("Gather", self.values_before, position, axis=0) for position in positions)
 
-    def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
-        """Return the delayed values by name, read from the carried values `enters` of the history."""
+    def delayed(self, b: ModelBuilder, body_inputs: Sequence[Value]) -> dict[str, Value]:
+        """Return the delayed values by name, read from the carried values `body_inputs` of the history."""
         if self.is_chain:
             return {
-                name: enters[iterations_back - 1] for name, iterations_back in self.named_delays
+                name: body_inputs[iterations_back - 1]
+                for name, iterations_back in self.named_delays
             }
         positions = {
             name: b.constant(np.array(self.depth - iterations_back))
             for name, iterations_back in self.named_delays
         }
         return {
-            name: b.op("Gather", enters[0], position, axis=0)
+            name: b.op("Gather", body_inputs[0], position, axis=0)
             for name, position in positions.items()
         }
 
-    def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
+    def body_outputs(
+        self, b: ModelBuilder, body_inputs: Sequence[Value], value: Value
+    ) -> tuple[Value, ...]:
         """Return the history's carried values for the next iteration, with the new value of this iteration added."""
         if self.is_chain:
-            return (value, *enters[:-1])
-        newer_rows = b.op("Slice", enters[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
+            return (value, *body_inputs[:-1])
+        newer_rows = b.op("Slice", body_inputs[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
         return (b.op("Concat", newer_rows, b.op("Unsqueeze", value, ints(b, 0)), axis=0),)
 
 

@@ -111,9 +111,11 @@ def read_over_time(
     )
 
 
-def _find_non_array_states(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
+def _find_non_array_states(
+    document: Document, body_inputs: Mapping[State, Value]
+) -> Iterator[Finding]:
     """Yield findings about states that are not arrays."""
-    for (state_kind, node_id, name), value in enters.items():
+    for (state_kind, node_id, name), value in body_inputs.items():
         if not is_tensor(value.dtype):
             yield Finding(
                 "UnsupportedError",

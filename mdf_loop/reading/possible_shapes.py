@@ -81,12 +81,12 @@ class _PossibleShapes:
         if isinstance(operation, Loop):
             for carried_value in operation.carried:
                 self._add(
-                    carried_value.enter,
-                    self.of(carried_value.initial) | self.of(carried_value.leave),
+                    carried_value.body_input,
+                    self.of(carried_value.initial) | self.of(carried_value.body_output),
                 )
                 self._add(
                     carried_value.final,
-                    self.of(carried_value.initial) | self.of(carried_value.leave),
+                    self.of(carried_value.initial) | self.of(carried_value.body_output),
                 )
         elif isinstance(operation, If):
             branch_outputs = zip(operation.then.outputs, operation.otherwise.outputs, strict=True)

@@ -89,7 +89,7 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
 
 
 def refuse_unrecorded(
-    forms: Mapping[str, RecordingForm], rows: tuple[str, ...], leaves: tuple[str, ...]
+    forms: Mapping[str, RecordingForm], rows: tuple[str, ...], carried_names: tuple[str, ...]
 ) -> None:
     """Refuse recordings of values that the body does not record.
 
@@ -99,7 +99,7 @@ def refuse_unrecorded(
     for recording_form in forms.values():
         if recording_form.name in rows:
             continue
-        if recording_form.name in leaves:
+        if recording_form.name in carried_names:
             raise ModelError(
                 f"'{recording_form.name}' is carried, not recorded",
                 recording_form.where,

@@ -114,14 +114,14 @@ def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTe
         body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
         body_values[loop.condition_in] = np.array(condition)
         body_values.update(
-            (carried.enter, array)
+            (carried.body_input, array)
             for carried, array in zip(loop.carried, carried_arrays, strict=True)
         )
         body_values.update(
             (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
         )
         _run_operations(loop.ops, body_values, check_termination)
-        carried_arrays = [body_values[carried.leave] for carried in loop.carried]
+        carried_arrays = [body_values[carried.body_output] for carried in loop.carried]
         for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
             stack.append(body_values[recorded.row])
         if loop.condition_out is not None:
@@ -159,7 +159,7 @@ def _run_members(
         check_termination()
         body_values = dict(values)
         body_values.update(
-            (carried.enter, array)
+            (carried.body_input, array)
             for carried, array in zip(loop.carried, carried_arrays, strict=True)
         )
         body_values.update(
@@ -167,7 +167,7 @@ def _run_members(
         )
         inner_values = (
             *captured,
-            *(carried.enter for carried in loop.carried),
+            *(carried.body_input for carried in loop.carried),
             *(scanned.row for scanned in loop.scanned),
         )
         body_values.update(
@@ -177,7 +177,7 @@ def _run_members(
         body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
         body_values[loop.condition_in] = is_running
         _run_operations(loop.ops, body_values, check_termination)
-        new_arrays = [body_values[carried.leave] for carried in loop.carried]
+        new_arrays = [body_values[carried.body_output] for carried in loop.carried]
         array_pairs = zip(carried_arrays, new_arrays, strict=True)
         carried_arrays = [
             np.where(_align_mask(is_running, 0, old_array), new_array, old_array)

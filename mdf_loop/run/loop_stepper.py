@@ -256,7 +256,7 @@ class LoopStepper:
         final_values = (
             carried.final
             for carried in loop.carried
-            if self.finished or carried.enter in read_values
+            if self.finished or carried.body_input in read_values
         )
         return (*final_values, *(recorded.stack for recorded in loop.recorded))
 
@@ -272,7 +272,7 @@ class LoopStepper:
         if loop.member_axis is not None:
             arrays["counts"] = state.iteration_counts
         for carried, data in zip(loop.carried, state.carried_values, strict=True):
-            arrays[f"carried {carried.enter.name}"] = np.asarray(data)
+            arrays[f"carried {carried.body_input.name}"] = np.asarray(data)
         arrays |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
         return {**self.outer_arrays, **arrays}
 
@@ -280,7 +280,7 @@ class LoopStepper:
         """Restore the loop state and the recorded rows from a snapshot."""
         loop = self.segment.loop
         carried_values = tuple(
-            snapshot.value(f"carried {carried.enter.name}", carried.enter)
+            snapshot.value(f"carried {carried.body_input.name}", carried.body_input)
             for carried in loop.carried
         )
         iterations = snapshot.number("iterations", self._iteration_limit)

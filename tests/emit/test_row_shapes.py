@@ -41,7 +41,7 @@ def test_rows_with_extents_of_outer_values_are_not_compared(
 ) -> None:
     s = Sketch()
     source, carried = cells(s, outside, inside)
-    loop = s.loop(s.body.op("Add", s.x, s.a), carried.leave, more=[carried])
+    loop = s.loop(s.body.op("Add", s.x, s.a), carried.body_output, more=[carried])
     program = s.program(source, rows=loop.recorded[0].stack)
     assert compares_shapes(program) is expected
     arrays = {"n": np.array(2), "x0": np.zeros(2), "a": np.zeros(2), "source": np.ones(3)}

@@ -85,8 +85,8 @@ def program_with_leave(dtype: str, shape: tuple[int, ...]) -> Program:
     loop = loop_of(program)
     b = Builder()
     other = b.new(dtype, shape, "other")
-    carried = replace(loop.carried[0], leave=other)
-    op = Op("Cast", (loop.carried[0].enter,), (other,))
+    carried = replace(loop.carried[0], body_output=other)
+    op = Op("Cast", (loop.carried[0].body_input,), (other,))
     return replace_loop(program, carried=(carried,), ops=(*loop.ops, op))
 
 
@@ -127,7 +127,7 @@ def test_condition_is_one_bool_and_trip_count_one_integer() -> None:
 
 def test_a_body_condition_must_be_a_bool() -> None:
     program = valid_program()
-    enter = loop_of(program).carried[0].enter
+    enter = loop_of(program).carried[0].body_input
     (finding,) = check(replace_loop(program, condition_out=enter))
     assert finding.kind == "ConditionError"
     assert "body's condition" in finding.what
@@ -145,7 +145,7 @@ def test_a_loop_without_count_and_condition_is_a_violation() -> None:
 
 def test_a_body_value_does_not_exist_outside() -> None:
     program = valid_program()
-    inner = loop_of(program).carried[0].leave
+    inner = loop_of(program).carried[0].body_output
     (finding,) = check(replace(program, outputs=(Output("y", inner),)))
     assert finding.kind == "ScopeError"
     assert "Add" in finding.what

@@ -63,7 +63,7 @@ class LoopBuilder:
 
     def leave(self, *values: Value) -> None:
         pairs = zip(self.carried, values, strict=True)
-        self.carried = [replace(carried, leave=value) for carried, value in pairs]
+        self.carried = [replace(carried, body_output=value) for carried, value in pairs]
 
     def record(self, row: Value, name: str) -> None:
         stack = self.b.new(row.dtype, ("time", *(row.shape or ())), name)

@@ -127,7 +127,7 @@ def test_a_carried_value_with_a_common_initial_value() -> None:
     for names in (("v",), ("s",), ("w",), ("v", "w", "s")):
         checked_batch(program, *names)
     inside = next(op for op in batch(program, ["s"]).ops if isinstance(op, Loop))
-    assert [carried.enter.shape for carried in inside.carried] == [("batch", 2)] * 2 + [(2,)]
+    assert [carried.body_input.shape for carried in inside.carried] == [("batch", 2)] * 2 + [(2,)]
     assert inside.recorded[1].row.shape == (2,)
     assert inside.name == "A.f"
     assert inside.where.endswith("['f']")

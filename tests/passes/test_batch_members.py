@@ -272,7 +272,7 @@ def test_an_inner_loop_that_would_be_endless_for_a_finished_member() -> None:
     far = outer.body.op("Ceil", outer.body.op("Add", x, number(outer.body, 0.6)))
     outer.leave(outer.body.op("Min", far, number(outer.body, 2.0)))
     outer.done(
-        condition=m.truth(True), condition_out=below(outer.body, outer.carried[0].leave, 2.0)
+        condition=m.truth(True), condition_out=below(outer.body, outer.carried[0].body_output, 2.0)
     )
     checked_batch(m.program(x=outer.carried[0].final, y=outer.carried[0].final), "s")
 

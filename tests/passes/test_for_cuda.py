@@ -186,7 +186,7 @@ def test_values_that_pass_through_a_loop_are_copied() -> None:
     program = s.program(x=loop.carried[0].final, u=loop.carried[1].final, us=loop.recorded[0].stack)
     transformed = for_cuda(program)
     (copied,) = (op for op in transformed.ops if isinstance(op, Loop))
-    entering = {carried.enter for carried in copied.carried}
+    entering = {carried.body_input for carried in copied.carried}
     assert entering.isdisjoint(body_outputs(copied))
     arrays = {"n": np.array(3), "x0": np.zeros(2), "a": np.ones(2)}
     for name, array in interpret(program, arrays).items():

@@ -55,7 +55,7 @@ def test_values_read_before_assignment_are_carried() -> None:
     memory.put(V, _constant(memory.b, 2))
     assert not memory.find_leaving_values("$")
     (carried,) = memory.carried(b, lambda state: state[2])
-    assert carried.enter is entered
+    assert carried.body_input is entered
     assert memory.ran("B") is True
     assert isinstance(memory.ran("A"), Value)
 
@@ -75,7 +75,7 @@ def test_a_type_that_became_wider_is_too_narrow() -> None:
     again.put(V, _constant(again.b, 0.5))
     assert not again.find_leaving_values("$")
     (carried,) = again.carried(b, lambda state: state[2])
-    assert carried.enter.dtype == carried.final.dtype == "float64"
+    assert carried.body_input.dtype == carried.final.dtype == "float64"
 
 
 def test_carried_types_are_widened() -> None:

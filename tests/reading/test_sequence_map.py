@@ -98,7 +98,7 @@ def test_sequence_map_compiles_to_a_loop(mdf):
     assert loop.name == "scale.map"
     kinds = [op.op_type for op in loop.ops]
     assert kinds == ["SequenceAt", "SequenceAt", "Add", "SequenceInsert"]
-    assert [carried.enter.dtype for carried in loop.carried] == ["sequence(float32)"]
+    assert [carried.body_input.dtype for carried in loop.carried] == ["sequence(float32)"]
 
 
 def test_a_sequence_that_is_too_short_fails_when_it_runs(mdf):

@@ -348,23 +348,31 @@ class _Batcher:
     def _batch_carried(
         self, outer_lane: BatchScope, body_lane: BatchScope, carried: Carried
     ) -> Carried:
-        if carried.enter not in self.varying:
+        if carried.body_input not in self.varying:
             initial_value, outgoing_value = (
                 self._replacement(carried.initial),
-                self._replacement(carried.leave),
+                self._replacement(carried.body_output),
             )
-            return replace(carried, initial=initial_value, leave=outgoing_value)
-        if len({rank(value) for value in (carried.initial, carried.enter, carried.leave)}) > 1:
+            return replace(carried, initial=initial_value, body_output=outgoing_value)
+        if (
+            len(
+                {
+                    rank(value)
+                    for value in (carried.initial, carried.body_input, carried.body_output)
+                }
+            )
+            > 1
+        ):
             raise CarryShapeError(
-                f"'{carried.name or carried.enter.name}' changes its number of axes, "
+                f"'{carried.name or carried.body_input.name}' changes its number of axes, "
                 "so it cannot be computed for many values at once",
                 hint=UNBATCHED_HINT,
             )
         return replace(
             carried,
             initial=self._with_run_axis(outer_lane, carried.initial),
-            enter=self._replacement(carried.enter),
-            leave=self._with_run_axis(body_lane, carried.leave),
+            body_input=self._replacement(carried.body_input),
+            body_output=self._with_run_axis(body_lane, carried.body_output),
             final=self._add_batched_value(carried.final),
         )
 

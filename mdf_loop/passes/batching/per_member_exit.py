@@ -83,11 +83,11 @@ def refuse_changing_shapes(loop: Loop) -> None:
         UnsupportedError: The error names the first such value.
     """
     for carried in loop.carried:
-        is_array = is_tensor(carried.enter.dtype)
-        if not is_array or carried.initial.shape != carried.leave.shape:
-            problem = "may change its shape" if is_array else f"is {carried.enter.dtype}"
+        is_array = is_tensor(carried.body_input.dtype)
+        if not is_array or carried.initial.shape != carried.body_output.shape:
+            problem = "may change its shape" if is_array else f"is {carried.body_input.dtype}"
             raise UnsupportedError(
-                f"'{carried.name or carried.enter.name}' {problem} in '{loop.name}', "
+                f"'{carried.name or carried.body_input.name}' {problem} in '{loop.name}', "
                 "and each member of the sweep would need its own number of iterations",
                 loop.where,
                 UNBATCHED_HINT,

@@ -31,17 +31,22 @@ def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
 
 def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
     """Add the varying values of a loop to `varying`, until no further carried value varies."""
-    varying.update(carried.enter for carried in loop.carried if carried.initial in varying)
+    varying.update(carried.body_input for carried in loop.carried if carried.initial in varying)
     varying.update(scanned.row for scanned in loop.scanned if scanned.rows in varying)
     while True:
         propagate_varying(loop.ops, varying)
-        new_varying_values = {carried.enter for carried in loop.carried if carried.leave in varying}
+        new_varying_values = {
+            carried.body_input for carried in loop.carried if carried.body_output in varying
+        }
         if has_per_member_exit(loop, varying):
-            new_varying_values |= {loop.condition_in, *(carried.enter for carried in loop.carried)}
+            new_varying_values |= {
+                loop.condition_in,
+                *(carried.body_input for carried in loop.carried),
+            }
         if new_varying_values <= varying:
             break
         varying.update(new_varying_values)
-    varying.update(carried.final for carried in loop.carried if carried.enter in varying)
+    varying.update(carried.final for carried in loop.carried if carried.body_input in varying)
     varying.update(recorded.stack for recorded in loop.recorded if recorded.row in varying)
     conditions = {loop.condition, loop.condition_out}
     if has_per_member_exit(loop, varying):

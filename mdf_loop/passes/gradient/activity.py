@@ -38,14 +38,14 @@ def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) ->
 
 def _add_selected_of_loop(loop: Loop, discardable_values: set[Value]) -> None:
     for carried in loop.carried:
-        if discardable_values & {carried.final, carried.enter}:
-            discardable_values.add(carried.leave)
+        if discardable_values & {carried.final, carried.body_input}:
+            discardable_values.add(carried.body_output)
     discardable_values.update(
         recorded.row for recorded in loop.recorded if recorded.stack in discardable_values
     )
     _add_selected(loop.ops, discardable_values)
     discardable_values.update(
-        carried.initial for carried in loop.carried if carried.enter in discardable_values
+        carried.initial for carried in loop.carried if carried.body_input in discardable_values
     )
     discardable_values.update(
         scanned.rows for scanned in loop.scanned if scanned.row in discardable_values

@@ -29,9 +29,9 @@ MIN_LARGE_ELEMENTS = 2048
 def backward_for_onnxruntime(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that is fastest with ONNX Runtime's kernels."""
     if any(
-        count_elements((carried.enter,)) >= MIN_LARGE_ELEMENTS
+        count_elements((carried.body_input,)) >= MIN_LARGE_ELEMENTS
         for carried in loop.carried
-        if reverse.is_active_float(carried.enter)
+        if reverse.is_active_float(carried.body_input)
     ):
         loop_backward(reverse, outer_sweep, loop)
     else:
@@ -46,7 +46,11 @@ def backward_for_onnxruntime(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -
 def backward_for_native(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that is fastest as native code."""
     carried_count = count_elements(
-        [carried.enter for carried in loop.carried if reverse.is_active_float(carried.enter)]
+        [
+            carried.body_input
+            for carried in loop.carried
+            if reverse.is_active_float(carried.body_input)
+        ]
     )
     captured_count = count_elements(
         [value for value in captures(loop) if reverse.is_active_float(value)]

@@ -202,11 +202,11 @@ class _TangentBuilder:
             if scanned.rows in self._tangents
         ]
         carried_with_tangents = [
-            carried for carried in loop.carried if self._may_have_tangent(carried.enter)
+            carried for carried in loop.carried if self._may_have_tangent(carried.body_input)
         ]
         for carried in carried_with_tangents:
-            refuse_sequence(loop, carried.enter, carried.name)
-            self._tangents[carried.enter] = _new_tangent(b, carried.enter)
+            refuse_sequence(loop, carried.body_input, carried.name)
+            self._tangents[carried.body_input] = _new_tangent(b, carried.body_input)
         self.append_scope(body_builder, loop.ops)
         carried_tangents = [
             self._carry_tangent(b, body_builder, carried) for carried in carried_with_tangents
@@ -233,12 +233,12 @@ class _TangentBuilder:
     def _carry_tangent(self, b: Builder, body: Builder, c: Carried) -> Carried:
         initial_tangent, outgoing_tangent = (
             self.tangent_or_zeros(b, c.initial),
-            self.tangent_or_zeros(body, c.leave),
+            self.tangent_or_zeros(body, c.body_output),
         )
         final_tangent = self._tangents[c.final] = _new_tangent(b, c.final)
         return Carried(
             initial_tangent,
-            self._tangents[c.enter],
+            self._tangents[c.body_input],
             outgoing_tangent,
             final_tangent,
             final_tangent.name,

@@ -34,7 +34,9 @@ MAX_CARRIED_ELEMENTS = 32
 def has_small_state(reverse: Reverse, loop: Loop) -> bool:
     """Return True if a loop carries at most `MAX_CARRIED_ELEMENTS` active numbers, all of one dtype."""
     active_values = [
-        carried.enter for carried in loop.carried if reverse.is_active_float(carried.enter)
+        carried.body_input
+        for carried in loop.carried
+        if reverse.is_active_float(carried.body_input)
     ]
     if not all(is_fixed(value.shape) for value in active_values):
         return False
@@ -90,7 +92,9 @@ def _append_jacobians(
     unit_cotangents = dict(
         zip(outgoing_cotangents, _unit_cotangents(b, outgoing_cotangents, total_size), strict=True)
     )
-    incoming_cotangents = [body.cotangent_of(carried.enter) for carried in body.outgoing_cotangents]
+    incoming_cotangents = [
+        body.cotangent_of(carried.body_input) for carried in body.outgoing_cotangents
+    ]
     nonzero_cotangents = [cotangent for cotangent in incoming_cotangents if cotangent is not None]
     stacked_builder = b.body()
     vectorized_values, stacked_values = vectorize_iterations(
@@ -152,10 +156,10 @@ def _append_offsets(
     row_builder.ops += body.ops
     flat_cotangents = []
     for carried in changing:
-        incoming_cotangent = body.cotangent_of(carried.enter) or zeros(b, carried.enter)
+        incoming_cotangent = body.cotangent_of(carried.body_input) or zeros(b, carried.body_input)
         flat_cotangents.append(
             row_builder.op(
-                "Reshape", incoming_cotangent, ints(b, _size(carried.enter)), allowzero=1
+                "Reshape", incoming_cotangent, ints(b, _size(carried.body_input)), allowzero=1
             )
         )
     offset_row = row_builder.op("Concat", *flat_cotangents, axis=0)
@@ -188,7 +192,7 @@ def _append_recursion(
     final_adjoint = _concatenate(
         b,
         [
-            outer_sweep.cotangents.get(carried.final) or zeros(b, carried.enter)
+            outer_sweep.cotangents.get(carried.final) or zeros(b, carried.body_input)
             for carried, _ in outgoing_cotangents
         ],
     )
@@ -213,7 +217,7 @@ def _append_recursion(
     for (carried, _), initial_cotangent in zip(
         outgoing_cotangents, initial_cotangents, strict=True
     ):
-        carried_shape = ints(b, *_extents(carried.enter))
+        carried_shape = ints(b, *_extents(carried.body_input))
         forward_loop.add_initial_cotangent(
             outer_sweep, carried, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
         )

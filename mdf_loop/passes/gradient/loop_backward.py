@@ -79,11 +79,11 @@ class _BackwardLoop:
         final_cotangent = self.outer_sweep.cotangents.get(carried.final) or zeros(
             self.b, carried.final
         )
-        incoming_cotangent = self.body.cotangent_of(carried.enter) or zeros(
+        incoming_cotangent = self.body.cotangent_of(carried.body_input) or zeros(
             self.body.b, outgoing_cotangent
         )
         initial_cotangent = self.b.new(
-            outgoing_cotangent.dtype, carried.initial.shape, f"{carried.enter.name} change"
+            outgoing_cotangent.dtype, carried.initial.shape, f"{carried.body_input.name} change"
         )
         return Carried(
             final_cotangent,
@@ -115,7 +115,12 @@ class _BackwardLoop:
         """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
         copies_by_value, loop = self.body.copies_by_value, self.forward_loop.loop
         scans = [
-            Scanned(self.forward_loop.tape[carried.enter], copies_by_value[carried.enter], 0, True)
+            Scanned(
+                self.forward_loop.tape[carried.body_input],
+                copies_by_value[carried.body_input],
+                0,
+                True,
+            )
             for carried in loop.carried
         ]
         scans += [

@@ -112,11 +112,11 @@ class Reverse(Struct):
         for carried in loop.carried:
             _refuse_changing_shape(loop, carried)
             tape_stack = b.new(
-                carried.enter.dtype,
-                (tape_extent, *(carried.enter.shape or ())),
-                f"{carried.enter.name} tape",
+                carried.body_input.dtype,
+                (tape_extent, *(carried.body_input.shape or ())),
+                f"{carried.body_input.name} tape",
             )
-            tape_recordings.append(Recorded(carried.enter, tape_stack))
+            tape_recordings.append(Recorded(carried.body_input, tape_stack))
         iteration_count = loop.iteration_count or b.new("int64", (), f"{loop.name} iterations")
         recording_loop = replace(
             loop, recorded=(*loop.recorded, *tape_recordings), iteration_count=iteration_count
@@ -190,11 +190,13 @@ class Reverse(Struct):
         for leaf, output in zip(branch.outputs, choice.outputs, strict=True):
             sweep.add(copies_by_value.get(leaf, leaf), output_cotangents.get(output))
         self.propagate_backward(sweep, ops)
-        leaves = tuple(_cotangent_leaf(branch_builder, sweep, value) for value in active_captures)
-        return Branch(tuple(branch_builder.ops), leaves)
+        branch_outputs = tuple(
+            _captured_cotangent(branch_builder, sweep, value) for value in active_captures
+        )
+        return Branch(tuple(branch_builder.ops), branch_outputs)
 
 
-def _cotangent_leaf(branch_builder: Builder, sweep: Sweep, value: Value) -> Value:
+def _captured_cotangent(branch_builder: Builder, sweep: Sweep, value: Value) -> Value:
     """Return the cotangent of a value as a leaf of the branch under construction."""
     return branch_builder.op(
         "Identity", sweep.cotangents.get(value) or zeros(branch_builder, value)
@@ -222,10 +224,10 @@ def _refuse_changing_shape(loop: Loop, carried: Carried) -> None:
     Raises:
         UnsupportedError: The value is not an array, or may change its shape.
     """
-    refuse_sequence(loop, carried.enter, carried.name)
-    if carried.enter.shape is None or (loop.has_dynamic_shapes and not carried.keeps_shape):
+    refuse_sequence(loop, carried.body_input, carried.name)
+    if carried.body_input.shape is None or (loop.has_dynamic_shapes and not carried.keeps_shape):
         raise UnsupportedError(
-            f"'{carried.name or carried.enter.name}' of the loop '{loop.name}' may change its shape: "
+            f"'{carried.name or carried.body_input.name}' of the loop '{loop.name}' may change its shape: "
             "loops that carry it have no derivative",
             loop.where,
             "carry an array of one shape, and compile with shapes='strict'",

@@ -69,7 +69,7 @@ class SplitBody:
         ops_before_recursion = [op for op in body.ops if adjoint_values.isdisjoint(results(op))]
         self._adjoint_ops = [op for op in body.ops if not adjoint_values.isdisjoint(results(op))]
         incoming_cotangents = [
-            body.cotangent_of(carried.enter) for carried in body.outgoing_cotangents
+            body.cotangent_of(carried.body_input) for carried in body.outgoing_cotangents
         ]
         outer_cotangents = [
             body.cotangent_of(value)
@@ -161,7 +161,8 @@ def iteration_rows(
         iteration_numbers = b.op("Add", iteration_numbers, loop.first_iteration)
     rows_by_value = {copies_by_value[loop.iteration]: iteration_numbers}
     rows_by_value |= {
-        copies_by_value[carried.enter]: forward_loop.tape[carried.enter] for carried in loop.carried
+        copies_by_value[carried.body_input]: forward_loop.tape[carried.body_input]
+        for carried in loop.carried
     }
     rows_by_value |= {
         copies_by_value[scan.row]: rows_along_first_axis(b, scan) for scan in loop.scanned
@@ -180,7 +181,7 @@ def _append_recursion(
     read_values = {value for op in split_body.recursion_ops for value in reads(op)}
     carried_adjoints, adjoint_recordings = [], []
     for carried, outgoing_cotangent in body.outgoing_cotangents.items():
-        incoming_cotangent = body.cotangent_of(carried.enter)
+        incoming_cotangent = body.cotangent_of(carried.body_input)
         read_values.update({incoming_cotangent} if incoming_cotangent is not None else ())
         next_adjoint = (
             zeros(b, outgoing_cotangent)
@@ -189,7 +190,7 @@ def _append_recursion(
         )
         final_cotangent = outer_sweep.cotangents.get(carried.final) or zeros(b, carried.final)
         initial_cotangent = b.new(
-            outgoing_cotangent.dtype, carried.initial.shape, f"{carried.enter.name} change"
+            outgoing_cotangent.dtype, carried.initial.shape, f"{carried.body_input.name} change"
         )
         carried_adjoints.append(
             Carried(

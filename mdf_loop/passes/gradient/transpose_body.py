@@ -70,7 +70,7 @@ def transpose_body(
     replacements = {loop.condition_in: b.constant(np.array(True))}
     for value in (
         loop.iteration,
-        *(carried.enter for carried in loop.carried),
+        *(carried.body_input for carried in loop.carried),
         *(scanned.row for scanned in loop.scanned),
     ):
         replacements[value] = replace(value, name=b.name(value.name))
@@ -78,17 +78,19 @@ def transpose_body(
     ops = reverse.append_forward(body_builder, ops)
     if carried_values is None:
         carried_values = (
-            carried for carried in loop.carried if reverse.is_active_float(carried.enter)
+            carried for carried in loop.carried if reverse.is_active_float(carried.body_input)
         )
     if recordings is None:
         recordings = (
             recorded for recorded in loop.recorded if recorded.stack in outer_sweep.cotangents
         )
-    outgoing_cotangents = {carried: _new_cotangent(b, carried.enter) for carried in carried_values}
+    outgoing_cotangents = {
+        carried: _new_cotangent(b, carried.body_input) for carried in carried_values
+    }
     row_cotangents = {recorded: _new_cotangent(b, recorded.row) for recorded in recordings}
     sweep = reverse.new_sweep(body_builder, {})
     for carried, cotangent in outgoing_cotangents.items():
-        sweep.add(copies_by_value.get(carried.leave, carried.leave), cotangent)
+        sweep.add(copies_by_value.get(carried.body_output, carried.body_output), cotangent)
     for recorded, cotangent in row_cotangents.items():
         sweep.add(copies_by_value.get(recorded.row, recorded.row), cotangent)
     reverse.propagate_backward(sweep, ops)

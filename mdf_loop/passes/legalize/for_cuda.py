@@ -63,7 +63,7 @@ def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
     return replace(
         loop,
         carried=tuple(
-            replace(carried, leave=copies.get(carried.leave, carried.leave))
+            replace(carried, body_output=copies.get(carried.body_output, carried.body_output))
             for carried in loop.carried
         ),
         recorded=tuple(
@@ -76,7 +76,7 @@ def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
 
 def _unchanged_carried_values(loop: Loop) -> set[Value]:
     """Return the carried values that leave an iteration unchanged."""
-    return {carried.enter for carried in loop.carried}.intersection(body_outputs(loop))
+    return {carried.body_input for carried in loop.carried}.intersection(body_outputs(loop))
 
 
 def _check_scan_length(

@@ -119,8 +119,10 @@ def _carry_counts(
 
 def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
     """Return the carried value with finished members unchanged."""
-    outgoing_value = carried.leave
-    return replace(carried, leave=_select_active(b, is_active, outgoing_value, carried.enter, 0))
+    outgoing_value = carried.body_output
+    return replace(
+        carried, body_output=_select_active(b, is_active, outgoing_value, carried.body_input, 0)
+    )
 
 
 def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, axis: int) -> Value:
@@ -161,7 +163,7 @@ def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     replacements: dict[Value, Value] = {}
     for value in (
         *captures(loop),
-        *(carried.enter for carried in loop.carried),
+        *(carried.body_input for carried in loop.carried),
         *(scanned.row for scanned in loop.scanned),
     ):
         if loop.member_axis in (value.shape or ()):

@@ -174,7 +174,8 @@ class _SegmentBuilder:
             recorded.row: recorded.name or recorded.row.name for recorded in self.loop.recorded
         }
         names_by_value |= {
-            carried.leave: carried.name or carried.leave.name for carried in self.loop.carried
+            carried.body_output: carried.name or carried.body_output.name
+            for carried in self.loop.carried
         }
         float_values = [
             value for value in names_by_value if kind_of(value.dtype) == "f" and value in positions
@@ -247,8 +248,8 @@ def _rows_input(b: Builder, scanned: Scanned) -> Value:
 
 def _carried_input(b: Builder, carried: Carried) -> Value:
     """Return the segment input for a carried value: its initial value, or its value after the previous run."""
-    shape = _common_shape(b, carried.initial.shape, carried.leave.shape)
-    return b.new(carried.enter.dtype, shape, f"{carried.enter.name}_before")
+    shape = _common_shape(b, carried.initial.shape, carried.body_output.shape)
+    return b.new(carried.body_input.dtype, shape, f"{carried.body_input.name}_before")
 
 
 def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:

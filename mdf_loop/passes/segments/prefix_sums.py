@@ -32,7 +32,9 @@ class PrefixSum(Struct, frozen=True, eq=False):
 def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
     """Return the prefix sums of a counted loop, or an empty tuple if the loop also has other operations."""
     optional_sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
-    carried_values = {value for carried in loop.carried for value in (carried.enter, carried.leave)}
+    carried_values = {
+        value for carried in loop.carried for value in (carried.body_input, carried.body_output)
+    }
     has_only_sums = len(loop.ops) == len(optional_sums) and all(
         recorded.row in carried_values for recorded in loop.recorded
     )
@@ -45,16 +47,16 @@ def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
 
 
 def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
-    producer = next((op for op in loop.ops if carried.leave in results(op)), None)
+    producer = next((op for op in loop.ops if carried.body_output in results(op)), None)
     if not isinstance(producer, Op) or producer.op_type != "Add" or not carried.keeps_shape:
         return None
-    other_operands = [value for value in producer.inputs if value is not carried.enter]
+    other_operands = [value for value in producer.inputs if value is not carried.body_input]
     if len(other_operands) != 1 or other_operands[0] is None:
         return None
     (addend,) = other_operands
     for scanned in loop.scanned:
         if scanned.row is addend:
-            is_same_shape = addend.shape == carried.enter.shape and not (
+            is_same_shape = addend.shape == carried.body_input.shape and not (
                 scanned.axis or scanned.is_backward
             )
             return PrefixSum(carried, scanned.rows, None) if is_same_shape else None
@@ -81,11 +83,13 @@ def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value
         addends = b.op(
             "ScatterND", rows, b.constant([[0]]), b.op("Unsqueeze", first_sum, first_axis)
         )
-        stacks_by_value[prefix_sum.carried.leave] = stacked_sums = b.op("CumSum", addends, zero)
-        if prefix_sum.carried.enter in recorded_rows:
+        stacks_by_value[prefix_sum.carried.body_output] = stacked_sums = b.op(
+            "CumSum", addends, zero
+        )
+        if prefix_sum.carried.body_input in recorded_rows:
             initial_row, last_position = b.op("Unsqueeze", initial_value, first_axis), ints(b, -1)
             earlier_sums = b.op("Slice", stacked_sums, first_axis, last_position, first_axis)
-            stacks_by_value[prefix_sum.carried.enter] = b.op(
+            stacks_by_value[prefix_sum.carried.body_input] = b.op(
                 "Concat", initial_row, earlier_sums, axis=0
             )
     return stacks_by_value

@@ -71,12 +71,13 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     removable_counters = [
         carried
         for carried in loop.carried
-        if carried.enter in counter_steps and _is_used_only_to_count(carried, loop, remaining_ops)
+        if carried.body_input in counter_steps
+        and _is_used_only_to_count(carried, loop, remaining_ops)
     ]
     remaining_ops = [
         op
         for op in remaining_ops
-        if not {*results(op)} & {carried.leave for carried in removable_counters}
+        if not {*results(op)} & {carried.body_output for carried in removable_counters}
     ]
     loop_without_counters = replace(
         loop,
@@ -96,20 +97,22 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     final_counter_ops = [
         op
         for carried in removable_counters
-        for op in _final_counter(b, loop, carried, iteration_count, counter_steps[carried.enter])
+        for op in _final_counter(
+            b, loop, carried, iteration_count, counter_steps[carried.body_input]
+        )
     ]
     return replace(program, ops=(*ops_before_loop, *b.ops, scanning_loop, *final_counter_ops))
 
 
 def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
     """Return True if only the increment of a counter reads the counter in an iteration."""
-    (increment,) = (op for op in inside if carried.leave in results(op))
+    (increment,) = (op for op in inside if carried.body_output in results(op))
     values_read_elsewhere = (value for op in inside if op is not increment for value in reads(op))
     body_output_values = [
-        value for value in body_outputs(loop) if value in (carried.enter, carried.leave)
+        value for value in body_outputs(loop) if value in (carried.body_input, carried.body_output)
     ]
     return (
-        not {carried.enter, carried.leave} & {*values_read_elsewhere}
+        not {carried.body_input, carried.body_output} & {*values_read_elsewhere}
         and len(body_output_values) == 1
     )
 
@@ -152,7 +155,7 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
     counter_steps = {}
     for carried in loop.carried:
-        producer, incoming_value = producers.get(carried.leave), carried.enter
+        producer, incoming_value = producers.get(carried.body_output), carried.body_input
         if producer is None or producer.op_type != "Add" or incoming_value.dtype != "int64":
             continue
         if incoming_value.shape != _member_shape(loop):
@@ -176,7 +179,9 @@ def _member_shape(loop: Loop) -> tuple[str, ...]:
 def _operations_to_move(loop: Loop, counter_steps: Mapping[Value, Value]) -> list[Op]:
     """Return the operations that depend only on counters and on values from outside of the loop."""
     body_values = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
-    next_counters = {carried.leave for carried in loop.carried if carried.enter in counter_steps}
+    next_counters = {
+        carried.body_output for carried in loop.carried if carried.body_input in counter_steps
+    }
     movable_values = set(counter_steps)
     moved_ops: list[Op] = []
     for op in loop.ops:
@@ -212,21 +217,21 @@ def _build_moved_operations(
     iteration_column = insert_axes(b, iteration_numbers, 0, len(_member_shape(loop)))
     rows_by_value = {}
     for carried in loop.carried:
-        if carried.enter not in counter_steps:
+        if carried.body_input not in counter_steps:
             continue
         initial_value, growth = (
             carried.initial,
-            b.op("Mul", iteration_column, counter_steps[carried.enter]),
+            b.op("Mul", iteration_column, counter_steps[carried.body_input]),
         )
         cast_ops = [
-            op for op in moved_ops if op.inputs == (carried.enter,) and _is_cast_to_words(op)
+            op for op in moved_ops if op.inputs == (carried.body_input,) and _is_cast_to_words(op)
         ]
         for op in cast_ops:  # Cast the few addends instead of all sums.
             rows_by_value[op.outputs[0]] = b.op(
                 "Add", cast(b, initial_value, "uint64"), cast(b, growth, "uint64")
             )
-        if any(carried.enter in op.inputs for op in moved_ops if op not in cast_ops):
-            rows_by_value[carried.enter] = b.op("Add", initial_value, growth)
+        if any(carried.body_input in op.inputs for op in moved_ops if op not in cast_ops):
+            rows_by_value[carried.body_input] = b.op("Add", initial_value, growth)
     return vectorize_elementwise(
         b, [op for op in moved_ops if op.outputs[0] not in rows_by_value], rows_by_value
     )

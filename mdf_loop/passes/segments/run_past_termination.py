@@ -116,14 +116,14 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
 
 def _has_fixed_member_shape(carried: Carried, members: str) -> bool:
     """Return True if each member carries a known number of elements."""
-    shape = carried.enter.shape or ()
+    shape = carried.body_input.shape or ()
     has_fixed_shape = shape[:1] == (members,) and is_fixed(shape[1:])
-    return has_fixed_shape and carried.keeps_shape and carried.enter.dtype in SELECT_DTYPES
+    return has_fixed_shape and carried.keeps_shape and carried.body_input.dtype in SELECT_DTYPES
 
 
 def _member_shape(carried: Carried) -> tuple[int, ...]:
     """Return the shape of the carried value of one member."""
-    shape = (carried.enter.shape or ())[1:]
+    shape = (carried.body_input.shape or ())[1:]
     assert is_fixed(shape)
     return shape
 
@@ -133,7 +133,7 @@ def _member_shape(carried: Carried) -> tuple[int, ...]:
 
 def _operations_in_loop(loop: Loop) -> set[Operation]:
     """Return the operations of a loop body that the next iteration depends on."""
-    needed_values = {carried.leave for carried in loop.carried}
+    needed_values = {carried.body_output for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):
         can_defer = (
@@ -155,9 +155,9 @@ def _stacks_to_record(
 ) -> dict[Value, Value]:
     """Return the values of an iteration that later operations read, each with a new stacked value."""
     assert loop.condition_out is not None
-    loop_values = {loop.iteration, *(carried.enter for carried in loop.carried)}
+    loop_values = {loop.iteration, *(carried.body_input for carried in loop.carried)}
     loop_values.update(value for op in loop_ops for value in results(op))
-    needed_values = [*(carried.leave for carried in loop.carried), loop.condition_out]
+    needed_values = [*(carried.body_output for carried in loop.carried), loop.condition_out]
     needed_values += [value for op in condition_ops for value in reads(op)]
     row_extent = next(
         (scanned.rows.shape[0] for scanned in loop.scanned if scanned.rows.shape),
@@ -242,7 +242,7 @@ def _select_last_values(
             row_positions = b.op("Expand", row_positions, b.op("Shape", carried.initial))
         last_values = b.op(
             "GatherElements",
-            rows[carried.leave],
+            rows[carried.body_output],
             b.op("Unsqueeze", row_positions, first_axis),
             axis=0,
         )

@@ -75,7 +75,7 @@ def split_into_segments(program: Program, watch: bool = False) -> tuple[Segment,
 
 def _can_be_cut(loop: Loop) -> bool:
     has_effect = bool(loop.carried or loop.recorded or loop.condition)
-    return has_effect and all(is_tensor(carried.enter.dtype) for carried in loop.carried)
+    return has_effect and all(is_tensor(carried.body_input.dtype) for carried in loop.carried)
 
 
 # --- assignment to segments ----------------------------------------------------------------------

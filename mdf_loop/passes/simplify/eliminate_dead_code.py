@@ -57,15 +57,15 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     live_carried_values = {carried for carried in loop.carried if carried.final in live}
     while True:
         ops = _live_ops(
-            loop.ops, recorded_rows | {carried.leave for carried in live_carried_values}
+            loop.ops, recorded_rows | {carried.body_output for carried in live_carried_values}
         )
         read_values = (
             {value for op in ops for value in reads(op)}
             | recorded_rows
-            | {carried.leave for carried in live_carried_values}
+            | {carried.body_output for carried in live_carried_values}
         )
         newly_live_values = {
-            carried for carried in loop.carried if carried.enter in read_values
+            carried for carried in loop.carried if carried.body_input in read_values
         } - live_carried_values
         if not newly_live_values:
             break
@@ -89,8 +89,8 @@ def _live_choice(choice: If, live: set[Value]) -> If:
     live_positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
     def reduce_branch(branch: Branch) -> Branch:
-        leaves = tuple(branch.outputs[k] for k in live_positions)
-        return Branch(_live_ops(branch.ops, leaves), leaves)
+        branch_outputs = tuple(branch.outputs[k] for k in live_positions)
+        return Branch(_live_ops(branch.ops, branch_outputs), branch_outputs)
 
     then_branch, else_branch = reduce_branch(choice.then), reduce_branch(choice.otherwise)
     has_fewer_outputs = len(live_positions) < len(choice.outputs)

@@ -53,7 +53,10 @@ def _is_known(operation: Operation, find_condition: KnownArrays) -> bool:
 def _fold_scope(
     ops: Iterable[Operation], find_condition: KnownArrays, substitutions: dict[Value, Value]
 ) -> Iterator[Operation]:
-    """Yield the operations with choices replaced by branches, and map outputs to leaves in `substitutions`."""
+    """Yield the operations with choices replaced by branches.
+
+    `substitutions` then maps the outputs of the choices to outputs of branches.
+    """
     for operation in ops:
         if (
             isinstance(operation, If)
@@ -61,8 +64,8 @@ def _fold_scope(
         ):
             branch = operation.then if constant_condition.item() else operation.otherwise
             yield from _fold_scope(branch.ops, find_condition, substitutions)
-            leaves = substitute(branch.outputs, substitutions)
-            substitutions.update(zip(operation.outputs, leaves, strict=True))
+            branch_outputs = substitute(branch.outputs, substitutions)
+            substitutions.update(zip(operation.outputs, branch_outputs, strict=True))
             continue
         inner_ops = [
             tuple(_fold_scope(body.ops, find_condition, substitutions))

@@ -59,10 +59,10 @@ def sink_into_branches(program: Program) -> Program:
 
 
 def _sink_in_scope(
-    b: Builder, ops: tuple[Operation, ...], leaves: Iterable[Value]
+    b: Builder, ops: tuple[Operation, ...], scope_outputs: Iterable[Value]
 ) -> tuple[Operation, ...]:
-    """Return the operations of one scope with selections sunk into branches; `leaves` are read after them."""
-    values_read_after = set(leaves)
+    """Return the operations of one scope with selections sunk into branches; `scope_outputs` are read after them."""
+    values_read_after = set(scope_outputs)
     while True:
         rewritten_ops = next(
             filter(
@@ -114,7 +114,7 @@ def _is_scalar_selection(op: Op) -> bool:
 class _Side(Struct, frozen=True):
     """Side of a group of selections: its operands, and the operations that only these operands need."""
 
-    leaves: tuple[Value, ...]
+    operands: tuple[Value, ...]
     positions: tuple[int, ...]
 
 
@@ -138,7 +138,7 @@ def _sink_group(
     needed_values = [
         value for op in (*ops_between, *(ops[k] for k in sunk_positions)) for value in reads(op)
     ]
-    needed_values += [leaf for side in sides for leaf in side.leaves]
+    needed_values += [operand for side in sides for operand in side.operands]
     if not selection_results.isdisjoint(needed_values):
         return None
     last_selection = ops[group[-1]]
@@ -146,7 +146,7 @@ def _sink_group(
     condition = last_selection.inputs[0]
     assert condition is not None
     then_branch, else_branch = (
-        Branch(tuple(ops[k] for k in side.positions), side.leaves) for side in sides
+        Branch(tuple(ops[k] for k in side.positions), side.operands) for side in sides
     )
     outputs = tuple(ops[k].outputs[0] for k in group if isinstance(ops[k], Op))  # type: ignore[union-attr]
     choice = If(outputs[0].name, condition, then_branch, else_branch, outputs, last_selection.where)
@@ -167,14 +167,14 @@ def _find_side(
     values_read_after: set[Value],
 ) -> _Side:
     """Return one operand of each selection, with the operations that only these operands need."""
-    leaves = []
+    side_operands = []
     values_read_elsewhere = set(values_read_after)
     for k in group:
         op = ops[k]
         assert isinstance(op, Op)
-        leaf = op.inputs[operand_position]
-        assert leaf is not None
-        leaves.append(leaf)
+        side_operand = op.inputs[operand_position]
+        assert side_operand is not None
+        side_operands.append(side_operand)
         values_read_elsewhere.update(
             value
             for position, value in enumerate(op.inputs)
@@ -189,18 +189,18 @@ def _find_side(
             and values_read_elsewhere.isdisjoint(results(ops[k]))
             and _is_movable(b, ops[k])
         )
-        if can_sink and _is_needed(ops, k, leaves, positions):
+        if can_sink and _is_needed(ops, k, side_operands, positions):
             positions.append(k)
         else:
             values_read_elsewhere.update(reads(ops[k]))
-    return _Side(tuple(leaves), tuple(reversed(positions)))
+    return _Side(tuple(side_operands), tuple(reversed(positions)))
 
 
 def _is_needed(
-    ops: Sequence[Operation], k: int, leaves: Sequence[Value], positions: Sequence[int]
+    ops: Sequence[Operation], k: int, outputs: Sequence[Value], positions: Sequence[int]
 ) -> bool:
-    """Return True if the leaves or the operations at `positions` read a result of operation `k`."""
-    read_values = {*leaves, *(value for position in positions for value in reads(ops[position]))}
+    """Return True if `outputs` or the operations at `positions` read a result of operation `k`."""
+    read_values = {*outputs, *(value for position in positions for value in reads(ops[position]))}
     return not read_values.isdisjoint(results(ops[k]))
 
 

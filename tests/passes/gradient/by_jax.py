@@ -60,11 +60,11 @@ def _loop(loop: Loop, values: Values) -> None:
     while (limit is None or i < limit) and go:
         inside = dict(values)
         inside[loop.iteration] = np.array(first + i)
-        inside.update(zip((c.enter for c in loop.carried), entering, strict=True))
+        inside.update(zip((c.body_input for c in loop.carried), entering, strict=True))
         for s in loop.scanned:
             inside[s.row] = jnp.take(values[s.rows], -1 - i if s.is_backward else i, s.axis)
         _run(loop.ops, inside)
-        entering = [inside[c.leave] for c in loop.carried]
+        entering = [inside[c.body_output] for c in loop.carried]
         for stack, recorded in zip(rows, loop.recorded, strict=True):
             stack.append(inside[recorded.row])
         if loop.condition is not None and loop.condition_out is not None:
