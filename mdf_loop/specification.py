@@ -159,10 +159,10 @@ class RunSpecification(Struct, frozen=True):
     @property
     def reading(self) -> Hashable:
         """Hashable key of all options that, together with input types, determine the programs of this run."""
-        selection, time_key = self.selection, None
+        selection, stepping_mode = self.selection, None
         if self.steps is not None:
-            time_key = (self.dt is not None, self.execution_list)
-        return selection.named, selection.only, self.controls.watches, time_key
+            stepping_mode = (self.dt is not None, self.execution_list)
+        return selection.named, selection.only, self.controls.watches, stepping_mode
 
     @property
     def begins(self) -> bool:

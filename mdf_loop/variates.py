@@ -277,7 +277,7 @@ def _standard_cauchy(site: CallSite, size: Shape) -> Any:
 
 
 def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
-    """Return Wald numbers: one of the two roots for a squared normal number.
+    """Return Wald (inverse Gaussian) numbers, computed from normal and uniform numbers.
 
     Source: Michael, Schucany and Haas, Generating random variates using transformations with multiple
     roots (1976).

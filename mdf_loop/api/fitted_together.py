@@ -51,7 +51,7 @@ def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -
 
 
 class _JointFit(Struct, frozen=True):
-    """Subjects of a joint fit.
+    """Joint fit of several subjects, with the indices of their parameters in one vector of parameters.
 
     Attributes:
         request: Arguments of the fit, with the data of all subjects.

@@ -130,7 +130,7 @@ def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
 
 
 def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
-    """Yield the observation of each output that is an array."""
+    """Yield the name of each output that is an array, and what a picture shows of its values."""
     for name in results:
         values = results[name]
         if not hasattr(values, "dtype"):

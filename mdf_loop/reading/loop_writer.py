@@ -340,7 +340,7 @@ class LoopWriter:
         if (
             recording_form is None
             or not recording_form.keeps_last_row
-            or k in body_with_exit.late_rows
+            or k in body_with_exit.row_positions_after_exit
             or row.dtype == "string"
         ):
             return None
@@ -364,7 +364,11 @@ class LoopWriter:
         """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
         recording_form = self.loop_form.recordings.get(body_with_exit.body.row_names[k])
-        row_count = iterations if k in body_with_exit.late_rows else self._count_started(loop)
+        row_count = (
+            iterations
+            if k in body_with_exit.row_positions_after_exit
+            else self._count_started(loop)
+        )
         if last_row_carried is not None:
             assert recording_form is not None
             one = b.constant(np.array(1))
@@ -379,7 +383,7 @@ class LoopWriter:
             return select_last_row(b, recording_form, recorded.stack, row_count)
         stacked_rows = (
             drop_incomplete_row(b, recorded.stack, iterations)
-            if k in body_with_exit.late_rows
+            if k in body_with_exit.row_positions_after_exit
             else recorded.stack
         )
         if recording_form is None:

@@ -45,7 +45,7 @@ class BodyWithExit(Struct, frozen=True, eq=False):
     """Loop body, and the positions of the recorded values that only complete iterations compute."""
 
     body: ReadBody
-    late_rows: frozenset[int] = frozenset()
+    row_positions_after_exit: frozenset[int] = frozenset()
 
 
 def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
@@ -54,7 +54,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         body.ops, (body.condition_out, *body.values_before_test)
     )
     late_values = {value for operation in late_operations for value in results(operation)}
-    late_rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
+    rows_after_exit = [row for row in dict.fromkeys(body.rows) if row in late_values]
     changed_pairs = [
         (carried_input, carried_output)
         for carried_input, carried_output in zip(
@@ -67,10 +67,10 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
     known_extents = Extents(
         (*body.carried_inputs, *_list_results(early_operations), *_list_outer_operands(body.ops))
     )
-    then_outputs = [carried_output for _, carried_output in changed_pairs] + late_rows
+    then_outputs = [carried_output for _, carried_output in changed_pairs] + rows_after_exit
     else_outputs = [carried_input for carried_input, _ in changed_pairs]
     else_outputs += [
-        _create_placeholder_row(else_builder, form, row, known_extents) for row in late_rows
+        _create_placeholder_row(else_builder, form, row, known_extents) for row in rows_after_exit
     ]
     choice_outputs = tuple(
         _create_output(body_builder, form, *output_pair)
@@ -85,7 +85,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         where=form.where,
     )
     outputs_by_carried = dict(zip(changed_pairs, choice_outputs, strict=False))
-    outputs_by_row = dict(zip(late_rows, choice_outputs[len(changed_pairs) :], strict=True))
+    outputs_by_row = dict(zip(rows_after_exit, choice_outputs[len(changed_pairs) :], strict=True))
     carried_pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,

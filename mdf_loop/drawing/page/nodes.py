@@ -127,7 +127,7 @@ def _plain_names(node: NodeOutline) -> Iterator[str]:
 
 
 def item_formulas(item: ItemOutline) -> Iterator[str]:
-    """Yield the formulas of an item, where an imported operator has no namespace."""
+    """Yield the formulas of an item. The names of imported operators are shown without `onnx::`."""
     if item.function and item.id == IMPORTED_FUNCTION_ID:
         yield call_text(item.function.removeprefix("onnx::"), item.arguments)
     else:

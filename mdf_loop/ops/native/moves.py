@@ -54,10 +54,8 @@ def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     operands, (positions,) = positions_of(op, writer.shape, writer.constant_of)
     output = op.outputs[0]
-    declared_shape = output.shape if is_fixed(output.shape) else _infer_shape(writer, op)
-    if (
-        is_fixed(declared_shape) and positions.shape != declared_shape
-    ):  # readers would exceed the array
+    output_shape = output.shape if is_fixed(output.shape) else _infer_shape(writer, op)
+    if is_fixed(output_shape) and positions.shape != output_shape:  # readers would exceed the array
         raise NotNative(f"it has {qualified_name(op.op_type)} that runtimes compute differently")
     writer.set_extents(output, positions.shape)
     return operands, positions.reshape(-1)

@@ -188,18 +188,23 @@ def _multiply_rows_by_matrix(
     """Write the product of a group of rows by a matrix, for groups of columns."""
     (row_count, _, column_count), first_column = shape, 0
     max_vector_count = ROWS_PER_LOOP if row_count == 1 else VECTORS_PER_LOOP
-    for code, vectors_per_loop in (
+    for code, vectors_per_group in (
         (writer.vector_code, max_vector_count),
         (writer.vector_code, 1),
         (writer.scalar_code, 1),
     ):
-        columns_per_loop = vectors_per_loop * code.lane_count
+        columns_per_group = vectors_per_group * code.lane_count
         column_end = (
-            first_column + (column_count - first_column) // columns_per_loop * columns_per_loop
+            first_column + (column_count - first_column) // columns_per_group * columns_per_group
         )
         if column_end > first_column:
             _multiply_columns(
-                writer, (code, vectors_per_loop), dtype, pointers, shape, (first_column, column_end)
+                writer,
+                (code, vectors_per_group),
+                dtype,
+                pointers,
+                shape,
+                (first_column, column_end),
             )
         first_column = column_end
 
@@ -225,7 +230,7 @@ def _multiply_columns(
     (
         (row_pointer, matrix, target),
         (row_count, term_count, column_count),
-        (code, vectors_per_loop),
+        (code, vectors_per_group),
     ) = (
         pointers,
         shape,
@@ -238,7 +243,7 @@ def _multiply_columns(
 
     def write_columns(column: str) -> None:
         sum_pointers = [
-            [code.allocate_local(llvm_type) for _ in range(vectors_per_loop)] for _ in row_pointers
+            [code.allocate_local(llvm_type) for _ in range(vectors_per_group)] for _ in row_pointers
         ]
 
         def term(number: str) -> None:
@@ -247,7 +252,7 @@ def _multiply_columns(
             )
             weight_indices = [
                 scalar_code.emit(f"add i64 {first_weight}, {k * code.lane_count}")
-                for k in range(vectors_per_loop)
+                for k in range(vectors_per_group)
             ]
             weights = [writer.load(code, dtype, matrix, index) for index in weight_indices]
             for factor_pointer, row_sums in zip(row_pointers, sum_pointers, strict=True):
@@ -279,7 +284,7 @@ def _multiply_columns(
                     target_index,
                 )
 
-    writer.repeat(str(part[0]), str(part[1]), vectors_per_loop * code.lane_count, write_columns)
+    writer.repeat(str(part[0]), str(part[1]), vectors_per_group * code.lane_count, write_columns)
 
 
 def _sum_in_parts(
@@ -367,11 +372,11 @@ def _compute_dot_products(
 
     def terms(number: str) -> None:
         factors = writer.load(part_code, dtype, pointers[1], number)
-        for row_pointer, pointer in zip(row_pointers, sum_pointers, strict=True):
+        for row_pointer, accumulator in zip(row_pointers, sum_pointers, strict=True):
             weights = writer.load(part_code, dtype, row_pointer, number)
-            total = part_code.emit(f"load {vector_type}, ptr {pointer}")
+            total = part_code.emit(f"load {vector_type}, ptr {accumulator}")
             next_total = _multiply_add(part_code, dtype, weights, factors, total)
-            part_code.line(f"store {vector_type} {next_total}, ptr {pointer}")
+            part_code.line(f"store {vector_type} {next_total}, ptr {accumulator}")
 
     writer.repeat("0", str(terms_in_parts), N_PARTS, terms)
     totals = []

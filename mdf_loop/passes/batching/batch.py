@@ -128,11 +128,13 @@ class _Batcher:
         for output in self.original.outputs:
             loop = self.ragged_values.get(output.value)
             if loop is not None and loop.iteration_count is not None:
-                row_count, length_name = (
-                    self.replacements[loop.iteration_count],
+                yield Output(
                     f"length of {output.name}",
+                    self.replacements[loop.iteration_count],
+                    OutputRole.LENGTH,
+                    output.name,
+                    member_axis=0,
                 )
-                yield Output(length_name, row_count, OutputRole.LENGTH, output.name, member_axis=0)
 
     def _batch_output(self, output: Output) -> Output:
         """Return the batched output, with the position of its run axis."""

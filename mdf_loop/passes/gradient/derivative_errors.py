@@ -20,12 +20,12 @@ def report_all_underivable(program: Program, active: Collection[Value]) -> Itera
     try:
         yield
     except UnsupportedError as error:
-        other_findings = (
+        further_findings = (
             finding
             for finding in _missing_derivatives(program, active)
             if finding not in error.findings
         )
-        raise_findings((*error.findings, *other_findings))
+        raise_findings((*error.findings, *further_findings))
 
 
 def _missing_derivatives(program: Program, active: Collection[Value]) -> Iterator[Finding]:

@@ -90,12 +90,12 @@ class Recorder:
     def _select_flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
         """Return flags of the selected rows that are True if the node of an output has run."""
         flag_names = self.flag_names.items()
-        trace_flags = (
+        flag_names_of_traces = (
             (name, flags_name) for name, flags_name in flag_names if name in self.plan.traces
         )
         return {
             name: self._select_rows(block.rows[flags], places)
-            for name, flags in trace_flags
+            for name, flags in flag_names_of_traces
             if flags in block.rows
         }
 
