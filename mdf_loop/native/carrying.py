@@ -9,6 +9,7 @@ If an array may change its shape within an iteration (`MoreExtentsChangeError`),
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import itemgetter
 from typing import TypeAlias
 
 from mdf_loop.ir import Carried, Loop, Value
@@ -45,7 +46,9 @@ class ChangingArrays:
         self.axes = axes
         self._writer = writer
         self._axes: dict[Value, list[int]] = {}
-        for value, axis in axes:
+        for value, axis in sorted(
+            axes, key=itemgetter(1)
+        ):  # the order of a set varies between processes
             self._axes.setdefault(value, []).append(axis)
         self._rooms: dict[Value, int] = {}
         self._extent_pointers: dict[Value, dict[int, str]] = {}
