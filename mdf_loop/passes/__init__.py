@@ -1,4 +1,4 @@
-"""Compiler passes: transformations of programs, one in each file. `mdf_loop.pipeline` has their order.
+"""Compiler passes: program transformations, one per file, applied in the order of `pipeline.py`.
 
 The docstring of each file shows an example before and after the pass. `Preserves:` states which properties of
 a program the pass leaves unchanged.

@@ -21,7 +21,7 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> Program:
-    """Return the program with guards that inputs over time have as many rows as the run has steps.
+    """Add run-time assertions that inputs over time have one row for each step of the run.
 
     Args:
         program: A program that computes all steps.

@@ -1,4 +1,4 @@
-"""Copying of operations under fresh value names.
+"""Copying of operations, with fresh names for their results.
 
     %y = Exp(%x); loop %i < %n ...   ->   %y_2 = Exp(%a); loop %i_2 < %n ...
 
@@ -24,7 +24,7 @@ def copy_operations(
     substitutions: Mapping[Value, Value],
     extents: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
-    """Return copies of operations, and a mapping from each value to its copy.
+    """Return copies of operations, and a mapping from each original value to its copy.
 
     Args:
         b: The builder that generates the names. Copied constants become constants of this builder.
@@ -68,7 +68,9 @@ class _Copies(Struct, frozen=True):
 def without_guards(
     ops: Iterable[Operation],
 ) -> tuple[tuple[Operation, ...], dict[Value, Value]]:
-    """Return operations without guards, and a mapping from each guarded value to the unguarded value.
+    """Remove run-time assertions (guards) from operations.
+
+    Return the other operations, and a mapping from each guarded value to the unguarded value.
 
     The operations are a second copy, and the first copy has checked the conditions of all guards already.
     """

@@ -1,4 +1,4 @@
-"""Dependence of values on inputs, either smooth or piecewise constant.
+"""Analysis of how values depend on inputs: smoothly, or as piecewise constant functions.
 
     while x < bound: x = x + drift; n = n + 1        n depends on drift only through the iteration count
     y = x > 0                                        y depends on x only through a comparison
@@ -22,7 +22,7 @@ _VALUE_INDEPENDENT_OPERATIONS = frozenset({STOP_GRADIENT, "Shape", "Size"})
 
 
 def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]:
-    """Return the outputs that depend on these inputs, but are piecewise constant functions of them.
+    """Return the outputs that are piecewise constant, but not constant, in the named inputs.
 
     Args:
         program: The program.
@@ -43,7 +43,7 @@ def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> froze
 
 
 def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]:
-    """Return the outputs that depend on these inputs.
+    """Return the outputs that depend on the named inputs.
 
     Args:
         program: The program.
@@ -59,7 +59,7 @@ def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]
 
 
 class _Dependence:
-    """Analysis of the values that depend on some inputs.
+    """Analysis of which values of a program depend on some of its inputs.
 
     Attributes:
         smooth: Values that depend on the inputs through differentiable operations alone.
@@ -72,7 +72,7 @@ class _Dependence:
 
     @classmethod
     def of(cls, program: Program, inputs: Iterable[str]) -> _Dependence:
-        """Return the values that depend on the inputs of these names in a program."""
+        """Analyze which values of a program depend on the named inputs."""
         input_names = frozenset(inputs)
         dependence = cls(
             program_input.value
@@ -83,7 +83,7 @@ class _Dependence:
         return dependence
 
     def visit_operations(self, ops: Iterable[Operation]) -> None:
-        """Add the results of operations that read dependent values to the dependent values."""
+        """Classify the results of operations by how they depend on the inputs."""
         for operation in ops:
             match operation:
                 case Op():

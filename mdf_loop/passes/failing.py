@@ -14,14 +14,17 @@ from mdf_loop.ops.registry import KnownArrays, qualified_name
 
 
 def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
-    """Return a function that maps a constant, also in a body, to its array, and any other value to None."""
+    """Return a function that maps a constant value to its array, and other values to None.
+
+    Constants in loop bodies and branches are included.
+    """
     arrays_by_value: dict[Value | None, Array]
     arrays_by_value = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
     return arrays_by_value.get
 
 
 def first_that_may_fail(ops: Iterable[Operation], known: KnownArrays) -> Operation | None:
-    """Return the first operation that may fail or may not terminate, or None if all operations are safe."""
+    """Return the first operation that may fail or may not terminate, or None if there is none."""
     for operation in ops:
         if isinstance(operation, Op) and row_of(operation.op_type).may_fail(operation, known):
             return operation

@@ -19,7 +19,7 @@ _REPORT_ROLES = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
 
 def report_loops(program: Program) -> Program:
-    """Return the program with outputs for the reports of `Results.loops`."""
+    """Add outputs for the iteration count and last condition of each outermost loop."""
     reports: dict[tuple[OutputRole, str], Output] = {}
     choices = (op for op in program.ops if isinstance(op, If))
     names_in_branches = {op.name for op in walk(choices) if isinstance(op, Loop)}
@@ -43,7 +43,7 @@ def report_loops(program: Program) -> Program:
 
 
 def report_needed_loops(program: Program) -> Program:
-    """Return the program with reports only of the loops that other outputs need."""
+    """Report iteration counts and conditions of the loops that other outputs depend on."""
     needed_loop_names = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting_program = report_loops(program)
     outputs = (

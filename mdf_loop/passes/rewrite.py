@@ -1,4 +1,4 @@
-"""Rewriting of single operations or loops of a program, at any depth.
+"""Rewriting of single operations or loops, at any nesting depth of a program.
 
     rule: y = Tan(x)  ->  s = Sin(x); c = Cos(x); y = Div(s, c)
 
@@ -39,7 +39,10 @@ Rule: TypeAlias = Callable[[Builder, Op], tuple[Value | None, ...] | None]
 
 
 def rewrite(program: Program, rule: Rule) -> Program:
-    """Return the program in which the operations for which `rule` returns values are replaced."""
+    """Apply a rewrite rule to all operations of a program, and return the new program.
+
+    An operation is kept if `rule` returns None.
+    """
     b = Builder.resume(program)
     substitutions: dict[Value, Value] = {}
     _rewrite_scope(b, program.ops, rule, substitutions)
@@ -55,7 +58,7 @@ LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
 
 
 def rewrite_loops(program: Program, rule: LoopRule) -> Program:
-    """Return the program with every loop replaced by the result of `rule`, outermost loops first."""
+    """Replace every loop of a program by the result of `rule`, outermost loops first."""
     b = Builder.resume(program)
     _rewrite_loops(b, program.ops, rule)
     return replace(program, ops=tuple(b.ops))

@@ -1,4 +1,4 @@
-"""Transpose scanned arrays so that loops scan their first axis.
+"""Transpose scanned arrays, so that loops scan them along axis 0.
 
     loop i < M                                    turned = Transpose(xs, perm=[1, 0])
       scan x: [n] of xs: [n, M] axis 1      ->    loop i < M
@@ -30,7 +30,7 @@ from mdf_loop.ir import (
 
 
 def scan_axis_first(program: Program) -> Program:
-    """Return the program in which all loops scan the first axis of their arrays."""
+    """Transpose scanned arrays of a program, so that loops scan them along axis 0."""
     if not any(
         _scans_later_axis(scanned)
         for op in walk(program.ops)
@@ -64,7 +64,10 @@ def _transpose_scans(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation
 
 
 def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None, Scanned]:
-    """Return the Transpose that moves the scanned axis to the front, or None, and the new scan."""
+    """Return a Transpose that moves the scanned axis to the front, and the new scan input.
+
+    Return None instead of the Transpose if the axis is already first.
+    """
     rows, axis = scanned.rows, scanned.axis
     if not _scans_later_axis(scanned):
         return None, scanned

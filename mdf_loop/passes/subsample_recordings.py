@@ -1,4 +1,4 @@
-"""Record only every k-th iteration of a loop over time. The other iterations are computed, but not recorded.
+"""Record only every k-th iteration of a loop over time.
 
     loop i < steps: scan u of us; x' = f(x, i, u); record x'
     ->
@@ -20,7 +20,10 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def subsample_recordings(program: Program) -> Program:
-    """Return the program whose last loop records only some iterations, with the new input `every` as the stride."""
+    """Return a program whose last loop records only every k-th iteration.
+
+    The new input `every` is k.
+    """
     *ops_before_loop, loop = program.ops
     assert isinstance(loop, Loop)
     b = Builder.resume(program)
@@ -70,7 +73,7 @@ def subsample_recordings(program: Program) -> Program:
 def _slice_of_block(
     block: Builder, scanned: Scanned, first_iteration: Value, row_stride: Value
 ) -> Scanned:
-    """Return the scan of the rows that belong to one recorded iteration."""
+    """Return a scan of the rows that the inner loop reads before the next recorded row."""
     axis = scanned.axis
     start_row = block.op("Reshape", first_iteration, ints(block, 1))
     end_row = block.op("Add", start_row, row_stride)
@@ -88,7 +91,7 @@ def _slice_of_block(
 def _inner_carried(
     b: Builder, block: Builder, loop: Loop
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
-    """Return the carried values of the inner loop: the original ones, and the last row of each recording."""
+    """Return the carried values of the inner loop: old ones, and each recording's last row."""
     inner_states = []
     for carried in loop.carried:
         initial_value = block.new(

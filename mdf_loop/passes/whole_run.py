@@ -1,4 +1,4 @@
-"""Join a model over time into one program: the first evaluation, then the loop over the later ones.
+"""Join the first evaluation of a model and the loop over later evaluations into one program.
 
 first:  y, s = evaluate(x)                          whole:  y0, s = evaluate(x[0])
 later:  ys, s = loop(steps, s, xs)            ->            ys, s = loop(steps - 1, s, x[1:])
@@ -28,7 +28,9 @@ _MAX_INT64 = int(np.iinfo(np.int64).max)
 def whole_run(
     first: Program, later: Program, recorded: Sequence[str], over_time: Collection[str]
 ) -> Program:
-    """Join the programs of the first and of all later evaluations, with a row of each output for each step.
+    """Join a model's first evaluation and the loop over later evaluations into one program.
+
+    Each recorded output has one row per step.
 
     Args:
         first: The first evaluation.
@@ -89,7 +91,7 @@ def whole_run(
 
 
 def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[str, Array]:
-    """Return the arrays of the inputs `steps` and `dt` of a whole run; empty for a single evaluation."""
+    """Return the program inputs `steps` and `dt` as arrays, or {} if there are no steps."""
     if steps is None:
         return {}
     control_arrays = {"steps": np.array(steps)}
@@ -104,7 +106,7 @@ def _join_input(
     substitutions: dict[Value, Value],
     steps: str,
 ) -> Input:
-    """Return the input of the joined program for an input of one or both programs.
+    """Return the input of the joined program for an input of the first evaluation.
 
     If the input has a row per step, the first evaluation reads the first row.
     """
@@ -122,18 +124,18 @@ def _join_input(
 
 
 def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
-    """Return all rows of a value except the first."""
+    """Return all rows of an array except the first."""
     later_rows = b.op("Slice", rows, ints(b, 1), ints(b, _MAX_INT64), ints(b, 0))
     return _name_extent(b, later_rows, extent)
 
 
 def _name_extent(b: Builder, rows: Value, extent: str) -> Value:
-    """Return the result of the last operation with `extent` as the name of its first extent."""
+    """Set the name of the first extent of the last operation's result, and return the result."""
     return with_type_of(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:])))
 
 
 def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
-    """Convert a state after the first evaluation to the type of the state in all later evaluations."""
+    """Convert a state after the first evaluation to the dtype and shape in later evaluations."""
     state = cast(b, state, entry.dtype)
     if entry.shape is None or state.shape == entry.shape:
         return state
@@ -141,7 +143,7 @@ def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
 
 
 def first_evaluation_rows(first: Program, later: Program, recorded: Collection[str]) -> Program:
-    """Return the first evaluation with each recorded output as an array of one row."""
+    """Return the first-evaluation program with each recorded output as an array of one row."""
     b = Builder.continued(first)
     rows = {output.name: output.value for output in later.outputs if output.name in recorded}
     outputs = []
@@ -155,7 +157,7 @@ def first_evaluation_rows(first: Program, later: Program, recorded: Collection[s
 
 
 def _convert_to_row(b: Builder, value: Value, rows: Value) -> Value:
-    """Convert a value of the first evaluation to an array of one row, of the type of the later rows."""
+    """Convert a first-evaluation output to one row with the dtype and shape of later rows."""
     shape = (rows.shape or ("time",))[1:]
     value = cast(b, value, rows.dtype)
     if value.shape != shape and is_fixed(shape):

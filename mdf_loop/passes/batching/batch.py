@@ -1,4 +1,4 @@
-"""Batching: run a program for many values of some inputs at once, with a leading axis for the runs.
+"""Batching, as in `jax.vmap`: compute a program for many values of some inputs at once.
 
     program(%x: float64[n], %w: float64[n])        program(%x: float64[batch, n], %w: float64[n])
       loop %i < %steps                               loop %i < %steps
@@ -69,7 +69,7 @@ from mdf_loop.passes.failing import first_that_may_fail
 
 
 def batch(program: Program, names: Collection[str], size: str = "batch") -> Program:
-    """Return the program that runs for many values of some inputs at once, with a leading axis for the runs.
+    """Return the program with a leading batch axis on the named inputs, like `jax.vmap`.
 
     Args:
         program: The program of one run.
@@ -89,7 +89,7 @@ def batch(program: Program, names: Collection[str], size: str = "batch") -> Prog
 
 
 class _Batcher:
-    """Builder of a batched program, scope by scope."""
+    """Builder of the program that `batch` returns, one scope (program or body) at a time."""
 
     def __init__(self, old: Program, names: frozenset[str], size: str) -> None:
         self.original = old
@@ -113,7 +113,7 @@ class _Batcher:
         propagate_varying(old.ops, self.varying)
 
     def program(self) -> Program:
-        """Return the program for all runs."""
+        """Return the batched program."""
         inputs = tuple(map(self._batch_input, self.original.inputs))
         self._record_builder_of(
             self.lane, (program_input.value for program_input in self.original.inputs)
@@ -124,7 +124,7 @@ class _Batcher:
         return replace(self.original, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
 
     def _length_outputs(self) -> Iterator[Output]:
-        """Yield the row counts of all members, for each recording whose members may stop at different iterations."""
+        """Yield an output with the row count of each batch member, where row counts may differ."""
         for output in self.original.outputs:
             loop = self.ragged_values.get(output.value)
             if loop is not None and loop.iteration_count is not None:
@@ -137,7 +137,7 @@ class _Batcher:
                 )
 
     def _batch_output(self, output: Output) -> Output:
-        """Return the batched output, with the position of its run axis."""
+        """Return a program output for the whole batch, with the position of its batch axis."""
         output_value = output.value
         if output_value in self.rows:
             return replace(output, value=self.rows[output_value], member_axis=1)
@@ -152,7 +152,7 @@ class _Batcher:
             return replace(entry, value=self._add_batched_value(entry.value), default=None)
 
     def _run_count(self) -> Value:
-        """Return the number of runs as an array of one element, from the shape of the first batched input."""
+        """Return the batch size, read from the shape of an input, as an array of one element."""
         if self._known_count is None:
             first_batched_input = next(
                 program_input.value
@@ -167,7 +167,7 @@ class _Batcher:
     # --- values --------------------------------------------------------------------------------
 
     def _add_batched_value(self, value: Value) -> Value:
-        """Create a value with a leading run axis that replaces `value` in all later operations."""
+        """Create the replacement of a value: a value of the same type with a leading batch axis."""
         refuse_sequence(value)
         batched_value = Value(
             value.name, value.dtype, (self.run_axis, *(value.shape or ())), value.where
@@ -193,7 +193,7 @@ class _Batcher:
         )
 
     def _readable_replacement(self, value: Value) -> Value:
-        """Return the batched value for a value, or raise an error if the members have different row counts."""
+        """Return the replacement of a value in the batched program. Raise if row counts differ."""
         if value in self.ragged_values:
             raise ragged_rows_error(value, self.ragged_values[value])
         return self._replacement(value)
@@ -254,7 +254,7 @@ class _Batcher:
         self._rename_results(lane.b, old_op_count, op.outputs, outputs)
 
     def _batch_guard(self, lane: BatchScope, guard: Guard) -> None:
-        """Batch a guard. If the condition is false for one run, the guard fails for all runs."""
+        """Batch a run-time assertion, which fails for all members if it fails for one member."""
         output, value = guard.output, self._readable_replacement(guard.value)
         with lane.b.at(guard.where, output.name):
             condition = all_true(lane.b, self._replacement(guard.condition))
@@ -265,7 +265,10 @@ class _Batcher:
     def _rename_results(
         self, b: Builder, old_op_count: int, old: Sequence[Value], new_values: Sequence[Value]
     ) -> None:
-        """Rename the results of the operations after the first `old_op_count` to the names of replaced values."""
+        """Rename the results of new operations to the names of the values that they replace.
+
+        `old_op_count` is the number of operations in `b` before the new ones.
+        """
         new_operations = [
             operation for operation in b.ops[old_op_count:] if not isinstance(operation, Constant)
         ]
@@ -323,7 +326,7 @@ class _Batcher:
                 self._move_run_axis_first(lane, original_recording.stack, batched_recording.stack)
 
     def _normalize_exit(self, lane: BatchScope, loop: Loop) -> Loop:
-        """Return the loop prepared for batching, with a condition if members exit at different iterations."""
+        """Rewrite a loop, if needed, so that batch members can stop at different iterations."""
         refuse_varying_first_iteration(loop, self.varying)
         ops_before_loop: Sequence[Operation] = ()
         if loop.trip_count in self.varying:
@@ -381,7 +384,7 @@ class _Batcher:
     def _batch_recorded(
         self, outer_lane: BatchScope, body_lane: BatchScope, recorded: Recorded
     ) -> Recorded:
-        """Return the batched recording, in which the run axis follows the iteration axis."""
+        """Add a batch axis to the stacked rows of a loop, directly after the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
         iteration_extent, *row_extents = recorded.stack.shape or ("iterations",)
@@ -392,13 +395,16 @@ class _Batcher:
         )
 
     def _batch_scanned(self, scanned: Scanned) -> Scanned:
-        """Return the batched scan. The run axis comes first, so the scanned axis moves by one."""
+        """Add 1 to the scanned axis of a loop input that gets a leading batch axis."""
         rows, row = self._readable_replacement(scanned.rows), self._replacement(scanned.row)
         axis_shift = int(scanned.row in self.varying)
         return replace(scanned, rows=rows, row=row, axis=scanned.axis + axis_shift)
 
     def _move_run_axis_first(self, lane: BatchScope, old: Value, rows: Value) -> None:
-        """Transpose stacked rows to [runs, iterations, ...]; keep the run axis if there are no iterations."""
+        """Transpose stacked rows from [iterations, batch, ...] to [batch, iterations, ...].
+
+        The batch axis keeps its length if there are no iterations.
+        """
         b, old_op_count = lane.b, len(lane.b.ops)
         with b.at(b.where, old.name):
             transposed_rows = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
@@ -411,7 +417,7 @@ class _Batcher:
     # --- choices -------------------------------------------------------------------------------
 
     def _batch_choice(self, lane: BatchScope, choice: If) -> None:
-        """Batch a choice for which all runs choose the same branch."""
+        """Batch an `If` whose condition is the same for all members of the batch."""
         is_batched = [output in self.varying for output in choice.outputs]
         batched_choice = replace(
             choice,
@@ -435,7 +441,7 @@ class _Batcher:
         return Branch(tuple(branch_lane.b.ops), leaves)
 
     def _batch_both_branches(self, lane: BatchScope, choice: If) -> None:
-        """Batch a choice with a varying condition: compute both branches, then select for each run."""
+        """Batch an `If` with a condition per member: compute both branches, select by `Where`."""
         negation = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
         outputs_and_leaves = zip(
             choice.outputs,
@@ -453,7 +459,7 @@ class _Batcher:
     def _branch_leaves(
         self, lane: BatchScope, choice: If, branch: Branch, negation: tuple[Op, ...]
     ) -> tuple[Value, ...]:
-        """Return the leaves of a branch, computed at least for the runs that choose it."""
+        """Return a branch's outputs, computed at least for the members that select the branch."""
         failing_operation = first_that_may_fail(branch.ops, lane.b.constant_of)
         if failing_operation is None:
             self._batch_scope(lane, branch.ops)

@@ -1,4 +1,4 @@
-"""Convert a branch that may fail into a loop of one iteration.
+"""Convert a branch of an `If` that may fail into a loop of at most one iteration.
 
 Only the runs that choose the branch execute the loop.
 
@@ -26,7 +26,9 @@ from mdf_loop.passes.failing import operation_name
 def branch_as_loop(
     b: Builder, choice: If, branch: Branch, condition: Value, failing: Operation
 ) -> Loop:
-    """Return the branch as a loop whose final values are the leaves of the branch if `condition` is true.
+    """Return a loop that computes the outputs of a branch once if `condition` is true, or never.
+
+    The outputs of the branch are the final carried values of the loop.
 
     Raises:
         UnsupportedError: A leaf has a shape that is not known before the run.
@@ -62,7 +64,7 @@ def _carry_leaf(b: Builder, body_builder: Builder, leaf: Value) -> Carried:
 
 
 def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:
-    """Raise an error for a choice whose branches return different shapes.
+    """Raise an error for an `If` whose branches return different shapes.
 
     Raises:
         UnsupportedError: The branches always return different shapes, so each run would have its own shape.

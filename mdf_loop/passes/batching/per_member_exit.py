@@ -1,4 +1,4 @@
-"""Preparation of loops with per-member early exit for batching.
+"""Rewrite rules for loops whose batch members stop at different iterations.
 
 A trip count becomes a condition:
 
@@ -26,7 +26,10 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation], Loop]:
-    """Return the operations before the loop, and the loop with a condition in place of its trip count."""
+    """Convert the trip count of a loop to a loop condition.
+
+    Return the operations to insert before the loop, and the new loop.
+    """
     assert loop.trip_count is not None
     loop = carry_last_condition(b, loop)
     outer_builder, body_builder = b.body(), b.body()
@@ -49,7 +52,7 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
 
 
 def carry_last_condition(b: Builder, loop: Loop) -> Loop:
-    """Return the loop with its last condition as a carried value, if the last condition is read."""
+    """Return the loop with its condition as a carried value, if the last condition is used."""
     if loop.last_condition is None:
         return loop
     initial_condition = loop.condition or scalar(b, True, "bool")
@@ -66,7 +69,7 @@ def carry_last_condition(b: Builder, loop: Loop) -> Loop:
 
 
 def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> None:
-    """Raise an error if the number of the first iteration differs from run to run.
+    """Raise an error if the number of the first iteration differs between batch members.
 
     Raises:
         UnsupportedError: One iteration of the loop would have a different number in each run.
@@ -77,7 +80,7 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
-    """Raise an error for carried values of a loop with per-member exit that are not arrays of constant shape.
+    """Raise an error unless all carried values of a loop are arrays of constant shape.
 
     Raises:
         UnsupportedError: The error names the first such value.
@@ -95,7 +98,7 @@ def refuse_changing_shapes(loop: Loop) -> None:
 
 
 def ragged_rows_error(value: Value, loop: Loop) -> UnsupportedError:
-    """Return the error for reading recordings whose number of rows differs from run to run."""
+    """Return the error for recorded arrays whose number of rows differs between batch members."""
     return UnsupportedError(
         f"'{value.name}' has a row for each iteration of '{loop.name}', and each member of the "
         "sweep would need its own number of rows",

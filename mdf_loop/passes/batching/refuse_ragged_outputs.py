@@ -1,4 +1,4 @@
-"""Check that the number of rows of an output is equal for all members, if outputs must be single arrays."""
+"""Check that each program output has the same number of rows for all batch members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from mdf_loop.ops.batching.scope import UNBATCHED_HINT
 
 
 def refuse_ragged_outputs(program: Program) -> Program:
-    """Return the program unchanged, or raise an error if members may have different numbers of rows.
+    """Raise an error if the number of rows of an output may differ between batch members.
+
+    Otherwise, return the program unchanged.
 
     Raises:
         UnsupportedError: Members would have different numbers of rows. The error lists all such outputs.

@@ -1,4 +1,4 @@
-"""Varying values of a program: values that depend on inputs with different values in each run."""
+"""Analysis of varying values, which may differ between the members of a batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdf_loop.ops import row_of
 
 
 def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
-    """Add all results of operations that depend on varying values to the set `varying`."""
+    """Add to the set `varying` the results of all operations that depend on its values."""
     for operation in ops:
         if isinstance(operation, Loop):
             _propagate_in_loop(operation, varying)
@@ -23,14 +23,14 @@ def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
 
 
 def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
-    """Return True if runs may need different numbers of iterations."""
+    """Return True if batch members may need different numbers of iterations of a loop."""
     if loop.trip_count in varying:
         return True
     return loop.condition is not None and bool({loop.condition, loop.condition_out} & varying)
 
 
 def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
-    """Add the varying values of a loop to `varying`, until no further carried value varies."""
+    """Add to the set `varying` the values in a loop that depend on its values (fixed point)."""
     varying.update(carried.body_input for carried in loop.carried if carried.initial in varying)
     varying.update(scanned.row for scanned in loop.scanned if scanned.rows in varying)
     while True:
@@ -71,7 +71,7 @@ def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
 
 
 def values_read(operation: Operation) -> Iterator[Value]:
-    """Yield the values that an operation reads, and the outputs of its bodies."""
+    """Yield the operands of an operation, and the outputs of its branches or loop body."""
     yield from operands(operation)
     for body in bodies(operation):
         yield from body.outputs

@@ -1,1 +1,1 @@
-"""Derivatives of programs in forward and reverse mode, through loops and choices."""
+"""Derivatives of programs in forward and reverse mode, through loops and conditionals."""

@@ -1,4 +1,4 @@
-"""Analysis of the values that a selection (`Where`) may discard."""
+"""Analysis of which values a selection (ONNX `Where`) may discard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from mdf_loop.ir import If, Loop, Op, Operation, Value, reads, results
 
 
 def selected_values(ops: Iterable[Operation]) -> set[Value]:
-    """Return all values that one side of a `Where` depends on, also in bodies at any depth."""
+    """Return all values that a selection (`Where`) may discard, directly or indirectly.
+
+    These are the operands of each `Where`, and all values that the operands depend on, also in bodies at any depth.
+    """
     discardable_values: set[Value] = set()
     old_count = -1
     all_ops = tuple(ops)
@@ -19,7 +22,7 @@ def selected_values(ops: Iterable[Operation]) -> set[Value]:
 
 
 def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) -> None:
-    """Add all values that selected values depend on to the set `selected`."""
+    """Add all values that a discardable value depends on to `discardable_values`."""
     for operation in reversed(ops):
         if isinstance(operation, Op) and operation.op_type == "Where":
             discardable_values.update(value for value in operation.inputs[1:] if value is not None)

@@ -1,4 +1,4 @@
-"""Decompose operations whose derivative rule is to differentiate their decomposition.
+"""Decompose operations whose derivatives are defined by a decomposition.
 
     y = Gelu(x)   ->   part = Mul(x, ...); curve = Erf(part); ...; y = Mul(x, ...)
 
@@ -18,7 +18,10 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Program:
-    """Return the program with active operations decomposed if their derivative is defined by the decomposition."""
+    """Decompose operations of a program whose derivative is that of their decomposition.
+
+    Only operations that depend on the inputs `names` are decomposed.
+    """
     while (
         rewritten_program := rewrite(program, _ActiveDecomposition(program, names).rule)
     ) is not program:
@@ -27,7 +30,7 @@ def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Progra
 
 
 class _ActiveDecomposition:
-    """Rewrite rule that tracks which values depend on the inputs, and which are read."""
+    """Rewrite rule that decomposes operations which depend on the inputs to differentiate by."""
 
     def __init__(self, program: Program, names: frozenset[str]) -> None:
         self._active_values = {
@@ -40,7 +43,10 @@ class _ActiveDecomposition:
         self._read_values |= {output.value for output in program.outputs}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the decomposition of an operation, without unused outputs."""
+        """Return the outputs of an operation's decomposition, or None to keep the operation.
+
+        Unused outputs at the end are None.
+        """
         is_active = any(is_float(value) and value in self._active_values for value in op.inputs)
         derivative = derivative_of(op) if is_active and any(map(is_float, op.outputs)) else None
         if not isinstance(derivative, DecomposedDerivative):

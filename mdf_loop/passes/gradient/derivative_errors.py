@@ -13,7 +13,7 @@ from mdf_loop.ops.derivatives.sweep import rule_of
 
 @contextmanager
 def report_all_underivable(program: Program, active: Collection[Value]) -> Iterator[None]:
-    """Extend an error about one operation without a derivative by all other such operations of the program.
+    """Add all other operations without a derivative to an error about one such operation.
 
     `active` holds the values that depend on the inputs to differentiate by.
     """

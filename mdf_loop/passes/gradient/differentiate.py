@@ -1,4 +1,4 @@
-"""Reverse mode: extend a program by the cotangents of inputs, from the cotangents of outputs.
+"""Reverse mode: add the cotangents of inputs to a program, from the cotangents of its outputs.
 
     program(%x, %w)               program(%x, %w, %change of y)
       %y = Mul(%x, %w)      ->      %y = Mul(%x, %w)
@@ -40,7 +40,7 @@ def differentiate(
     loop_rule: LoopBackward = loop_backward,
     last_iterations: int | None = None,
 ) -> Program:
-    """Return the program that also computes the gradient of a scalar objective.
+    """Return a program that also computes the gradient of a scalar objective (reverse mode).
 
     Args:
         program: The program before any pass.

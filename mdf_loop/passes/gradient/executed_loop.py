@@ -1,4 +1,4 @@
-"""Executed loop: a loop with its recordings, its iteration count, and exactly the rows that the loop scanned.
+"""Loop in reverse mode, with arrays cut to the iterations that were actually executed.
 
 If derivatives are truncated, only the last iterations are differentiated, and their initial values are
 constants.
@@ -44,7 +44,7 @@ class ExecutedLoop(Struct, frozen=True):
     slice_ops: Sequence[Op]
 
     def propagate_through_slices(self, reverse: Reverse, outer_sweep: Sweep) -> None:
-        """Propagate the cotangents of the sliced rows to the scanned arrays."""
+        """Add the cotangents of slices of scanned arrays to the cotangents of the whole arrays."""
         reverse.propagate_backward(outer_sweep, self.slice_ops)
 
     def append_backward(
@@ -56,7 +56,7 @@ class ExecutedLoop(Struct, frozen=True):
         scanned: Iterable[Scanned],
         iteration: Value | None = None,
     ) -> None:
-        """Append a loop over the iterations in reverse order, with the body `ops`."""
+        """Append the backward loop, whose body `ops` runs once for each executed iteration."""
         b.append(
             Loop(
                 name=b.name(f"{self.loop.name} backward"),
@@ -74,13 +74,13 @@ class ExecutedLoop(Struct, frozen=True):
         )
 
     def recording_cotangents(self, outer_sweep: Sweep, recorded: Recorded) -> Value:
-        """Return the cotangents of the rows that a loop has recorded."""
+        """Return the stacked cotangents of a recorded value for the differentiated iterations."""
         return _rows_after(
             outer_sweep.b, outer_sweep.cotangents[recorded.stack], self.skipped_count
         )
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
-        """Add the cotangent of an initial carried value (zero if earlier iterations are skipped)."""
+        """Add the cotangent of an initial carried value, or 0 if earlier iterations are skipped."""
         b = outer_sweep.b
         if self.skipped_count is not None:
             is_first_iteration = b.op("Equal", self.skipped_count, scalar(b, 0, "int64"))
@@ -89,7 +89,7 @@ class ExecutedLoop(Struct, frozen=True):
 
 
 def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedLoop:
-    """Return a loop with exactly the rows and recordings of its executed iterations."""
+    """Return a loop whose scanned and recorded arrays are cut to the executed iterations."""
     assert loop.iteration_count is not None
     b, tape = outer_sweep.b, reverse.tapes[loop]
     row_extents = [stack.shape[0] for stack in tape.values() if stack.shape]
@@ -115,7 +115,7 @@ def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedL
 
 
 def _rows_after(b: Builder, rows: Value, skipped_count: Value | None) -> Value:
-    """Return the rows of a recording after the rows of the skipped iterations."""
+    """Return the rows of an array after the first `skipped_count` rows."""
     if skipped_count is None:
         return rows
     first_row = b.op("Reshape", skipped_count, ints(b, 1))

@@ -1,4 +1,4 @@
-"""Arrays that an executed loop reads row by row, cut to as many rows as there were iterations."""
+"""Arrays that a loop reads row by row, cut to one row for each executed iteration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from mdf_loop.ops.derivatives.shapes import shape_of
 
 
 def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: set[Value]) -> Loop:
-    """Return the loop that scans exactly the executed rows, also in place of indexing operations.
+    """Return a loop whose scanned arrays have exactly one row for each executed iteration.
+
+    Indexing of an array by the iteration number is converted to scanning.
 
     The cotangent of an indexing operation is a whole array in each iteration, while the cotangent of a scan
     is one row. Rows of `skipped` iterations are omitted.
@@ -33,7 +35,7 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
-    """Return a scan that replaces indexing of an active array by the iteration number, or None."""
+    """Return a scan that replaces an indexing by the iteration number, or None if impossible."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
     rows = op.inputs[0]
@@ -45,7 +47,7 @@ def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned 
 def _cut_indexed(
     b: Builder, loop: Loop, s: Scanned, begin: Value, end: Value, active: set[Value]
 ) -> Scanned:
-    """Return the scan of an indexed array, whose rows begin at the first iteration number."""
+    """Return a scan over the rows of an indexed array that the executed iterations read."""
     if loop.first_iteration is None:
         return _cut_scan(b, s, begin, end, active)
     first_iteration = b.op("Reshape", loop.first_iteration, ints(b, 1))
@@ -55,7 +57,10 @@ def _cut_indexed(
 
 
 def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
-    """Return the scan of the rows `begin` to `end`; a backward scan counts rows from the end."""
+    """Return a scan over the rows `begin` to `end` only.
+
+    A backward scan counts rows from the end.
+    """
     if not s.is_backward:
         return _slice_rows(b, s, begin, end, active)
     row_count = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
@@ -70,7 +75,7 @@ def _slice_rows(b: Builder, s: Scanned, first: Value, end: Value, active: set[Va
 
 
 def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
-    """Return the scanned rows in the order of iterations, along the first axis."""
+    """Transpose a scanned array so that row k along axis 0 belongs to iteration k."""
     rows, axis = scanned.rows, scanned.axis
     if axis:
         other_axes = [k for k in range(rank(rows)) if k != axis]
@@ -79,7 +84,7 @@ def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
 
 
 def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Value:
-    """Move stacked cotangents of scanned rows into the order and to the axis of the scanned array."""
+    """Transpose stacked cotangents of scanned rows to the axes and order of the scanned array."""
     cotangent_rows = reverse_rows(b, cotangent_rows) if scanned.is_backward else cotangent_rows
     if scanned.axis == 0:
         return cotangent_rows
@@ -92,12 +97,12 @@ def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Va
 
 
 def repeat_rows(b: Builder, value: Value, count: Value) -> Value:
-    """Repeat a loop-invariant value as one row for each iteration."""
+    """Broadcast a loop-invariant value to one row for each iteration."""
     row_count = b.op("Reshape", count, ints(b, 1))
     return b.op("Expand", value, b.op("Concat", row_count, shape_of(b, value), axis=0))
 
 
 def reverse_rows(b: Builder, rows: Value) -> Value:
-    """Reverse the order of rows."""
+    """Reverse an array along its first axis."""
     backward_end = ints(b, int(np.iinfo(np.int64).min))
     return b.op("Slice", rows, ints(b, -1), backward_end, ints(b, 0), ints(b, -1))

@@ -1,4 +1,4 @@
-"""Forward mode: extend a program by the tangents of outputs, from the tangents of inputs.
+"""Forward mode: add the tangents of outputs to a program, from the tangents of its inputs.
 
     program(%x, %w)               program(%x, %w, %tangent of x)
       %y = Mul(%x, %w)      ->      %y = Mul(%x, %w)
@@ -61,7 +61,7 @@ def tangent_of(name: str) -> str:
 
 
 def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Program:
-    """Return the program that also computes the tangents of outputs.
+    """Return a program that also computes the tangents of outputs (forward mode).
 
     Args:
         program: The program before any pass, or a program that already computes derivatives.
@@ -116,7 +116,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
 
 
 def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]) -> Program:
-    """Return the program of `tangents` for many tangents at once, with a leading axis of units.
+    """Return a program that computes a Jacobian from many tangents at once (forward mode).
 
     For `unit_tangents`, the tangents of an output are the columns of its Jacobian.
     """
@@ -124,7 +124,10 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
 
 def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return tangents of several arrays: in each row, one element of one array has the tangent 1."""
+    """Return one tangent per element of several arrays: 1 for this element, and 0 elsewhere.
+
+    The leading axis of each array counts the tangents.
+    """
     total_size = sum(np.size(array) for array in arrays.values())
     identity_rows, tangents_by_name = np.eye(total_size), {}
     for name, array in arrays.items():
@@ -136,7 +139,9 @@ def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 class _TangentBuilder:
-    """Builder of tangents, scope by scope. Values without a tangent have a tangent of zeros.
+    """Builder of operations that compute tangents, one scope (program or body) at a time.
+
+    Values without a tangent have a tangent of zeros.
 
     `active` holds the values that depend on the inputs to differentiate by.
     """
@@ -150,7 +155,7 @@ class _TangentBuilder:
         return self._tangents.get(value) or zeros(b, value)
 
     def append_scope(self, b: Builder, ops: Iterable[Operation]) -> None:
-        """Append the operations of a scope, each followed by operations that compute the tangents of its results."""
+        """Append operations, each followed by operations that compute its results' tangents."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
@@ -161,11 +166,11 @@ class _TangentBuilder:
                     self._append(b, operation)
 
     def _may_have_tangent(self, value: Value) -> bool:
-        """Return True if a value may have a tangent, or may contain arrays that would need one."""
+        """Return True if a value may have a tangent, or may contain arrays with tangents."""
         return (is_float(value) and value in self._active) or self._may_contain_tangents(value)
 
     def _may_contain_tangents(self, value: Value) -> bool:
-        """Return True for an active sequence or optional value that may contain floats."""
+        """Return True for a sequence or optional value that may contain differentiable floats."""
         return contains_floats(value) and value in self._active
 
     def _append(self, b: Builder, operation: Operation) -> None:
@@ -249,7 +254,7 @@ class _TangentBuilder:
         return Recorded(self._tangents[r.row], stack_tangent, stack_tangent.name)
 
     def _append_choice(self, b: Builder, choice: If) -> None:
-        """Append a choice whose branches also return tangents."""
+        """Append a conditional (`If`) whose branches also return tangents."""
         branches = (choice.then, choice.otherwise)
         branch_builders = [b.body() for _ in branches]
         for branch_builder, branch in zip(branch_builders, branches, strict=True):
@@ -282,12 +287,12 @@ class _TangentBuilder:
 
 
 def _new_tangent(b: Builder, value: Value, name: str = "") -> Value:
-    """Return a new value of the same type, for the tangent of a value."""
+    """Create a value of the same dtype and shape, for the tangent of a value."""
     return b.new(value.dtype, value.shape, name or f"{value.name} tangent")
 
 
 def _refuse_non_float(name: str, value: Value) -> None:
-    """Raise an error for a value that has no tangent.
+    """Raise an error unless a value is a float, since only floats have tangents.
 
     Raises:
         UnsupportedError: The value is an integer, a boolean, or not an array.

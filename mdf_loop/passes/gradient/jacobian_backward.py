@@ -1,4 +1,4 @@
-"""Backward form of a loop with a Jacobian matrix for each iteration, for loops that carry few numbers.
+"""Reverse-mode derivative of a loop by one Jacobian matrix for each iteration.
 
     for all iterations at once     J[i]: derivatives of the leaving numbers by the entering ones
                                    h[i]: cotangents of the entering numbers from recordings
@@ -32,7 +32,10 @@ MAX_CARRIED_ELEMENTS = 32
 
 
 def has_small_state(reverse: Reverse, loop: Loop) -> bool:
-    """Return True if a loop carries at most `MAX_CARRIED_ELEMENTS` active numbers, all of one dtype."""
+    """Return True if a loop carries few differentiable numbers, all of one dtype.
+
+    The maximum is `MAX_CARRIED_ELEMENTS`.
+    """
     active_values = [
         carried.body_input
         for carried in loop.carried
@@ -55,7 +58,7 @@ def _size(value: Value) -> int:
 
 
 def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append the backward form of a loop that multiplies an adjoint by one Jacobian per iteration.
+    """Append a backward loop that multiplies an adjoint by one Jacobian per iteration.
 
     The Jacobians and all other values are computed for all iterations at once.
 
@@ -85,7 +88,7 @@ def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 def _append_jacobians(
     outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
 ) -> Value:
-    """Return the Jacobian `J[i]` of the leaving by the entering carried numbers of each iteration."""
+    """Return each iteration's Jacobian of its carried outputs by its carried inputs (`J[i]`)."""
     b, body_builder = outer_sweep.b, body.b
     outgoing_cotangents = list(body.outgoing_cotangents.values())
     total_size = count_elements(outgoing_cotangents)
@@ -135,7 +138,7 @@ def _append_jacobians(
 
 
 def _unit_cotangents(b: Builder, values: Sequence[Value], size: int) -> list[Value]:
-    """Return the rows of an identity matrix as stacked cotangents of the values."""
+    """Return the rows of an identity matrix, as stacked cotangents of several values."""
     cotangents, column_offset = [], 0
     for value in values:
         columns = np.eye(size, dtype=value.dtype)[:, column_offset : column_offset + _size(value)]
@@ -150,7 +153,7 @@ def _append_offsets(
     body: TransposedBody,
     changing: Iterable[Carried],
 ) -> Value:
-    """Return `h[i]`: the part of the cotangents of entering carried numbers that recordings contribute."""
+    """Return the cotangents that recorded values add to carried inputs (`h[i]`)."""
     b = outer_sweep.b
     row_builder = b.body()
     row_builder.ops += body.ops
@@ -184,7 +187,10 @@ def _append_recursion(
     jacobians: Value,
     offsets: Value | None,
 ) -> Mapping[Value, Value]:
-    """Append the loop, and return the adjoints of all iterations in forward order."""
+    """Append the backward loop over the Jacobians, and return the adjoint of each iteration.
+
+    The adjoints are in forward order.
+    """
     b = outer_sweep.b
     outgoing_cotangents = list(body.outgoing_cotangents.items())
     sizes = [_size(cotangent) for _, cotangent in outgoing_cotangents]
@@ -229,7 +235,7 @@ def _append_recursion(
 
 
 def _reshape_rows(b: Builder, rows: Value, change: Value) -> Value:
-    """Reshape the rows `[n, size]` to `[n, ...]` with the axes of `change`."""
+    """Reshape an array `[n, size]` to `[n, ...]`, with the extents of `change` per row."""
     row_count = b.op("Shape", rows, start=0, end=1)
     shape = b.op("Concat", row_count, ints(b, *_extents(change)), axis=0)
     return b.op("Reshape", rows, shape, allowzero=1)

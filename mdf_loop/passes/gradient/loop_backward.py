@@ -1,4 +1,4 @@
-"""Backward form of a loop as one loop: recompute the body from the recording, and transpose it.
+"""Reverse-mode derivative of a loop as one backward loop, which also recomputes the loop body.
 
     loop %i < %n                                   loop %k < %count
       carry %x from %x0 to %y                        carry %gx from %g_final to %g_x
@@ -25,7 +25,7 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 
 
 def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append one loop that computes all cotangents, from the last iteration to the first."""
+    """Append a loop that computes all cotangents of a loop, last iteration first."""
     forward_loop = executed_loop(reverse, outer_sweep, loop)
     body = transpose_body(reverse, outer_sweep, forward_loop.loop)
     _BackwardLoop(outer_sweep, forward_loop, body).append()
@@ -33,7 +33,7 @@ def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 
 
 class _BackwardLoop:
-    """Builder of the loop that computes cotangents for the iterations of a loop in reverse order."""
+    """Builder of the backward loop, which propagates cotangents from last to first iteration."""
 
     def __init__(
         self, outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
@@ -44,7 +44,7 @@ class _BackwardLoop:
         self.body = body
 
     def append(self) -> None:
-        """Append the loop, and add the cotangents that the loop computes."""
+        """Append the backward loop, and accumulate the cotangents that it computes."""
         b, body, loop = self.b, self.body, self.forward_loop.loop
         backward_iteration = b.new("int64", (), "iteration backward")
         carried_cotangents = [
@@ -74,7 +74,7 @@ class _BackwardLoop:
                 )
 
     def _carry_adjoint(self, carried: Carried) -> Carried:
-        """Return the carried cotangent of a carried value, from its final value back to its initial value."""
+        """Return the carried value of the backward loop for the cotangent of a carried value."""
         outgoing_cotangent = self.body.outgoing_cotangents[carried]
         final_cotangent = self.outer_sweep.cotangents.get(carried.final) or zeros(
             self.b, carried.final
@@ -94,7 +94,7 @@ class _BackwardLoop:
         )
 
     def _carry_sum(self, value: Value) -> Carried:
-        """Return the carried sum of the cotangents of a captured value over all iterations."""
+        """Return a carried value that sums the cotangents of a captured value over iterations."""
         b, cotangent = self.b, self.body.cotangent_of(value)
         assert cotangent is not None
         partial_sum = b.new(value.dtype, value.shape, f"{value.name} sum")
@@ -103,7 +103,7 @@ class _BackwardLoop:
         return Carried(zeros(b, value), partial_sum, next_sum, final_sum, partial_sum.name)
 
     def _record_row_cotangent(self, scanned: Scanned) -> Recorded | None:
-        """Return the recording of the cotangents of a scanned row, or None if the row has none."""
+        """Record the cotangents of a scanned array's rows. Return None without cotangents."""
         cotangent = self.body.cotangent_of(scanned.row)
         if cotangent is None:
             return None
@@ -112,7 +112,10 @@ class _BackwardLoop:
         return Recorded(cotangent, stacked_cotangents)
 
     def _scan_backward(self) -> tuple[Scanned, ...]:
-        """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
+        """Return the scan inputs of the backward loop, last row first.
+
+        They are the recorded carried values, the scanned rows, and the cotangents of recordings.
+        """
         copies_by_value, loop = self.body.copies_by_value, self.forward_loop.loop
         scans = [
             Scanned(
@@ -142,7 +145,7 @@ class _BackwardLoop:
         return tuple(scans)
 
     def _iteration_number(self, number: Value) -> list[Operation]:
-        """Return operations that compute the number of the iteration in the forward loop."""
+        """Return operations that compute the forward iteration number in the backward loop."""
         body_builder, loop = self.b.body(), self.forward_loop.loop
         last_iteration = self.b.op(
             "Sub", self.forward_loop.iteration_count, scalar(self.b, 1, "int64")

@@ -1,4 +1,4 @@
-"""The scalar objective to differentiate: a sum of terms, one for each output.
+"""Scalar objective to differentiate: a sum of terms, each of which reduces one output.
 
     sum         all elements
     mean        their mean
@@ -30,7 +30,7 @@ OBJECTIVE_OUTPUT = "value"
 
 
 class Term(Struct, frozen=True):
-    """A term of the objective: a sum over an output, of the kind `term_kind`.
+    """Term of the objective: a reduction of one output to a scalar, of the kind `term_kind`.
 
     A term has a factor if `is_scaled` is True. `term_index` distinguishes terms of the same kind and output.
     If `has_scalar_data` is True, the data of the term are a single number for all elements.
@@ -50,7 +50,7 @@ class Term(Struct, frozen=True):
 
 
 def add_objective(program: Program, terms: Sequence[Term]) -> Program:
-    """Return the program that also computes the sum of these terms (0 if there are none).
+    """Return a program that also computes the sum of the objective's terms, or 0 without terms.
 
     Raises:
         UnsupportedError: An output is not differentiable: it has integers, or is not an array.

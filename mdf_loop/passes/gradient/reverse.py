@@ -1,4 +1,4 @@
-"""Reverse mode in one scope: from the cotangents of results to the cotangents of operands.
+"""Reverse mode within one scope: from the cotangents of results to the cotangents of operands.
 
     forward    append the operations; each loop also records its carried values in each iteration
     backward   from last to first, each operation adds the cotangents of its operands; a loop becomes a loop
@@ -45,7 +45,7 @@ LoopBackward: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
 
 
 class Reverse(Struct):
-    """State of the differentiation of a program.
+    """State of the reverse-mode differentiation of a program.
 
     Attributes:
         active_values: Values that depend on the inputs to differentiate by, and copies of these values.
@@ -65,7 +65,9 @@ class Reverse(Struct):
     def copy_operations(
         self, b: Builder, ops: Iterable[Operation], substitutions: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
-        """Copy operations without their guards.
+        """Copy operations, without their run-time assertions (guards).
+
+        Return the copies, and a mapping from each original value to its copy.
 
         The copies of active and selected values are active and selected, too.
         """
@@ -90,7 +92,7 @@ class Reverse(Struct):
     # --- forward --------------------------------------------------------------------------------
 
     def append_forward(self, b: Builder, ops: Iterable[Operation]) -> list[Operation]:
-        """Append the operations, with carried values of loops recorded.
+        """Append operations, and record the carried values of each loop for the backward loop.
 
         Return the appended operations except constants.
         """
@@ -129,14 +131,14 @@ class Reverse(Struct):
     # --- backward -------------------------------------------------------------------------------
 
     def propagate_backward(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
-        """Append the backward operations of these operations, from last to first."""
+        """Append operations that propagate cotangents through `ops`, from the last to the first."""
         for operation in reversed(list(ops)):
             if not isinstance(operation, Constant) and sweep.has_result_cotangent(operation):
                 with sweep.b.at(operation.where, "change"):
                     self._propagate_operation(sweep, operation)
 
     def new_sweep(self, b: Builder, initial_cotangents: Mapping[Value, Value]) -> Sweep:
-        """Create the accumulator of the cotangents of a scope, with some initial cotangents."""
+        """Create an accumulator of the cotangents in a scope, with initial cotangents."""
         sweep = Sweep(b, self.active_values, self.discardable_values)
         for value, cotangent in initial_cotangents.items():
             sweep.add(value, cotangent)
@@ -153,7 +155,10 @@ class Reverse(Struct):
             self.loop_rule(self, sweep, operation)
 
     def _propagate_choice(self, sweep: Sweep, choice: If) -> None:
-        """Append a choice that returns cotangents: zeros for values that only the other branch reads."""
+        """Append an `If` that returns cotangents.
+
+        The cotangent of a value that only the other branch reads is zero.
+        """
         b = sweep.b
         active_captures = [value for value in captures(choice) if sweep.needs_cotangent(value)]
         if not active_captures:
@@ -197,7 +202,7 @@ class Reverse(Struct):
 
 
 def _captured_cotangent(branch_builder: Builder, sweep: Sweep, value: Value) -> Value:
-    """Return the cotangent of a value as a leaf of the branch under construction."""
+    """Return the cotangent of a captured value, as an output of the backward branch."""
     return branch_builder.op(
         "Identity", sweep.cotangents.get(value) or zeros(branch_builder, value)
     )
@@ -219,7 +224,7 @@ def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
 
 
 def _refuse_changing_shape(loop: Loop, carried: Carried) -> None:
-    """Raise an error for a carried value that cannot be recorded row by row.
+    """Raise an error unless a carried value is an array of constant shape.
 
     Raises:
         UnsupportedError: The value is not an array, or may change its shape.

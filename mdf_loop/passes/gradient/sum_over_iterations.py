@@ -27,7 +27,7 @@ def sum_over_iterations(
     count: Value,
     extent: str,
 ) -> dict[Value, Value]:
-    """Append the sums of values of a loop body over all iterations.
+    """Append operations that sum values of a loop body over all iterations.
 
     Args:
         b: The builder to append to.
@@ -47,7 +47,7 @@ def sum_over_iterations(
 
 
 class _Sums(Struct):
-    """Builder of sums over iterations."""
+    """Builder of sums of loop-body values over all iterations."""
 
     b: Builder
     producers: Mapping[Value, Op]
@@ -56,7 +56,7 @@ class _Sums(Struct):
     stacked_values: set[Value] = field(default_factory=set)
 
     def leaves(self, value: Value) -> Iterator[Value]:
-        """Yield the values that must be computed for all iterations."""
+        """Yield the values that must be computed for each iteration in order to sum a value."""
         factors = self._factors(value)
         if factors is not None:
             yield from factors
@@ -77,7 +77,7 @@ class _Sums(Struct):
         return b.op(op.op_type, *map(self.sum_of_value, linear_operands), **op.attributes)
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
-        """Return the operands of a linear operation, which can be summed before it, or None."""
+        """Return the operands of an Add or Transpose that can be summed first, or None."""
         op = self.producers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
@@ -88,7 +88,7 @@ class _Sums(Struct):
         return operands if is_linear and is_fixed(value.shape) else None
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
-        """Return the two matrices, or the column and the row, whose products are summed, or None."""
+        """Return both factors of a value that is a matrix product or outer product, or None."""
         op = self.producers.get(value)
         if op is None or op.op_type not in ("MatMul", "Mul") or len(value.shape or ()) != 2:
             return None
@@ -130,7 +130,10 @@ class _Sums(Struct):
         return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, int(k), int(m))))
 
     def _sum_of_rows(self, value: Value) -> Value:
-        """Return the sum over the rows, or the product with the count for a loop-invariant value."""
+        """Return the sum of a computed value over all iterations.
+
+        A loop-invariant value is multiplied by the number of iterations.
+        """
         b, rows = self.b, self.computed_values[value]
         if value in self.stacked_values:
             return sum_of(b, rows, (0,))

@@ -1,4 +1,4 @@
-"""Transposition of a loop body: a copy of the body, followed by its backward operations."""
+"""Backward pass of a loop body: a copy of the body, followed by operations for cotangents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.passes.gradient.reverse import Reverse
 
 
 class TransposedBody(Struct, frozen=True):
-    """Backward iteration of a loop: copies of the body's values, and their cotangents.
+    """Loop body for the backward pass: a copy of the body, and the cotangents of its values.
 
     Attributes:
         copies_by_value: Copies of the values of the body.
@@ -33,16 +33,16 @@ class TransposedBody(Struct, frozen=True):
 
     @property
     def b(self) -> Builder:
-        """Builder of the operations."""
+        """Builder of the operations of the backward body."""
         return self.sweep.b
 
     @property
     def ops(self) -> list[Operation]:
-        """Operations of the copied body, followed by the backward operations."""
+        """Operations of the copied body, followed by operations that compute cotangents."""
         return self.sweep.b.ops
 
     def cotangent_of(self, value: Value) -> Value | None:
-        """Return the cotangent of a value that the body reads, or None."""
+        """Return the cotangent of a value of the original body, or None if it has none."""
         return self.sweep.cotangents.get(self.copies_by_value.get(value, value))
 
 
@@ -54,7 +54,7 @@ def transpose_body(
     carried_values: Iterable[Carried] | None = None,
     recordings: Iterable[Recorded] | None = None,
 ) -> TransposedBody:
-    """Return the transposed body of a loop.
+    """Return the backward body of a loop, which computes cotangents of carried and read values.
 
     Args:
         reverse: The state of the differentiation.

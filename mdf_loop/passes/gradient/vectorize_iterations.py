@@ -75,7 +75,7 @@ def vectorize_iterations(
 
 
 def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
-    """Move the outer iteration axis of an inner recording to the front, with the extent of `like`.
+    """Move the outer iteration axis of an inner loop's recording to the front.
 
     An inner loop of no iterations records no rows, but the outer loop has iterations.
     """
@@ -86,7 +86,7 @@ def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
 
 
 def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value]) -> Program:
-    """Return the operations of one iteration as a program whose inputs are all values from outside."""
+    """Return the operations of a loop body as a program whose inputs are all outer values."""
     computed_values = {value for operation in ops for value in results(operation)}
     outer_values = dict.fromkeys(
         value for operation in ops for value in reads(operation) if value not in computed_values

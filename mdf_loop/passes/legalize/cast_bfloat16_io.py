@@ -18,7 +18,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def cast_bfloat16_io(program: Program) -> Program:
-    """Return the program with float32 inputs and outputs in place of bfloat16 ones."""
+    """Replace bfloat16 inputs and outputs of a program by float32 ones, with casts inside."""
     input_casts: list[Op] = []
     output_casts: list[Op] = []
     inputs: list[Input] = []

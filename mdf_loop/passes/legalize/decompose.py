@@ -20,7 +20,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose(program: Program) -> Program:
-    """Return the program in which operations without a kernel are decomposed, where a decomposition exists.
+    """Decompose operations of a program that ONNX Runtime has no kernel for, where possible.
 
     Raises:
         UnsupportedError: An operation cannot be decomposed. The message states the reason and the place.

@@ -39,7 +39,7 @@ from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
 
 def for_cuda(program: Program) -> Program:
-    """Return the program with guards and shape checks that fail wherever the CPU kernels fail."""
+    """Return the program with checks that make it fail on CUDA wherever the CPU kernels fail."""
     find_constant = constant_lookup(program.ops)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -75,14 +75,17 @@ def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
 
 
 def _unchanged_carried_values(loop: Loop) -> set[Value]:
-    """Return the carried values that leave an iteration unchanged."""
+    """Return the carried values that an iteration passes on unchanged."""
     return {carried.body_input for carried in loop.carried}.intersection(body_outputs(loop))
 
 
 def _check_scan_length(
     b: Builder, body_builder: Builder, loop: Loop, scan: Scanned, find_constant: KnownArrays
 ) -> Loop:
-    """Check the number of scanned rows before the loop, or in each iteration if the loop has a condition."""
+    """Check that a scanned array has enough rows: before the loop, or in each iteration.
+
+    The check is in the iteration if the loop has a condition.
+    """
     constant_trip_count, shape = find_constant(loop.trip_count), scan.rows.shape
     constant_row_count = None if shape is None else shape[scan.axis]
     if (

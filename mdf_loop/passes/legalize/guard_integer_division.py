@@ -31,7 +31,7 @@ _TRAPPING_DTYPES = ("int32", "int64")
 
 
 def guard_integer_division(program: Program) -> Program:
-    """Return the program without divisions that could crash the process."""
+    """Rewrite integer divisions that would crash the process if their quotient overflows."""
     if not any(_may_trap(operation) for operation in walk(program.ops)):
         return program
     facts = _DivisionFacts()
@@ -48,7 +48,7 @@ def guard_integer_division(program: Program) -> Program:
 
 
 def _may_trap(operation: Operation) -> bool:
-    """Return True if an operation divides integers of a dtype for which the division may trap.
+    """Return True if an operation is an integer division that may trap in the processor.
 
     The kernel of `fmod` divides in float64, and is used only where float64 is exact.
     """
@@ -58,7 +58,7 @@ def _may_trap(operation: Operation) -> bool:
 
 
 def _build_guarded_division(b: Builder, op: Op) -> Value:
-    """Build the replacement of an integer division, which cannot overflow."""
+    """Append an integer division that cannot overflow, in place of one that can."""
     dividend, divisor = operand(op, 0), operand(op, 1)
     one, minus_one = constant_like(b, 1, divisor), constant_like(b, -1, divisor)
     if divisor.shape == () and b.constant_of(divisor) is not None:  # the divisor is -1
@@ -71,7 +71,7 @@ def _build_guarded_division(b: Builder, op: Op) -> Value:
 
 
 class _DivisionFacts(Struct):
-    """Sets of values that are never -1, and of values that are never the smallest integer."""
+    """Values that are never -1, and values that are never the smallest integer of their dtype."""
 
     non_minus_one_values: set[Value] = field(default_factory=set)
     non_minimum_values: set[Value] = field(default_factory=set)
@@ -79,11 +79,14 @@ class _DivisionFacts(Struct):
     _minus_one_tests: set[tuple[Value, Value | None]] = field(default_factory=set)
 
     def excludes_overflow(self, op: Op) -> bool:
-        """Return True if a division can never divide the smallest number by -1."""
+        """Return True if an integer division can never divide the smallest integer by -1."""
         return op.inputs[0] in self.non_minimum_values or op.inputs[1] in self.non_minus_one_values
 
     def learn_facts(self, operations: Iterable[Operation]) -> None:
-        """Derive facts about values from operations, in which operands come before results."""
+        """Find values that are never -1 or never the smallest integer among operations' results.
+
+        `operations` are in program order.
+        """
         for operation in operations:
             if isinstance(operation, Constant):
                 self._learn_constant(operation)
@@ -120,7 +123,7 @@ class _DivisionFacts(Struct):
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
     def _learn_cast(self, op: Op) -> None:
-        """Derive facts about a cast to a wider integer dtype."""
+        """Record that a cast to a wider integer dtype excludes the smallest integer, or -1."""
         (source,), (target,) = op.inputs, op.outputs
         dtype_kind = kind_of(source.dtype) if source is not None else ""
         if source is None or dtype_kind not in "biu" or kind_of(target.dtype) != "i":
@@ -132,7 +135,10 @@ class _DivisionFacts(Struct):
             self.non_minus_one_values.add(target)
 
     def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
-        """Derive facts about a result that holds only elements of the operands `selectable_operands`."""
+        """Record which numbers (-1, the smallest integer) a selection of operands excludes.
+
+        The result of `op` holds only elements of `selectable_operands`.
+        """
         if self.non_minimum_values.issuperset(selectable_operands):
             self.non_minimum_values.update(op.outputs)
         if op.op_type == "Where" and (op.inputs[0], op.inputs[2]) in self._minus_one_tests:

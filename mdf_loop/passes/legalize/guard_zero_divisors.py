@@ -29,7 +29,10 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def guard_zero_divisors(program: Program) -> Program:
-    """Return the program in which integer divisions by zero fail only if an element is divided."""
+    """Rewrite integer divisions to fail for a zero divisor at run time, not at load time.
+
+    A division of an empty array does not fail.
+    """
     producers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -40,7 +43,10 @@ def guard_zero_divisors(program: Program) -> Program:
 
 
 def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
-    """Return the replacement of a division, or None; `producers` maps earlier results to their operations."""
+    """Return the replacement of an integer division that may have a zero divisor, or None.
+
+    `producers` maps earlier results to their operations.
+    """
     if op.op_type not in ("Div", "Mod") or kind_of(op.outputs[0].dtype) not in "iu":
         return None
     divisor = b.constant_of(operand(op, 1))
@@ -61,7 +67,10 @@ def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[
 def _guard_empty_division(
     b: Builder, op: Op, producers: Mapping[Value, Op]
 ) -> tuple[Value, ...] | None:
-    """Return a quotient that allows a zero divisor for an empty dividend, or None if no change is needed."""
+    """Return a quotient that accepts a zero divisor if the dividend is empty, or None.
+
+    None means that the division needs no change.
+    """
     dividend, divisor = operand(op), operand(op, 1)
     if _is_guarded(producers, divisor, dividend):
         return None
@@ -73,7 +82,7 @@ def _guard_empty_division(
 
 
 def _is_guarded(producers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
-    """Return True if the divisor is already replaced by 1 for an empty dividend."""
+    """Return True if a `Where` already replaces the divisor by 1 for an empty dividend."""
     selection_op = producers.get(divisor)
     if selection_op is None or selection_op.op_type != "Where":
         return False

@@ -1,4 +1,4 @@
-"""Hide the producer of an operand from ONNX Runtime, so that ONNX Runtime does not fuse producer and reader.
+"""Prevent ONNX Runtime from fusing two operations, by a `Max` of one operand between them.
 
     a = Producer(x)                        a = Producer(x)
     y = Reader(a)                 ->       b = Max(a)
@@ -21,7 +21,7 @@ from mdf_loop.passes.rewrite import rewrite
 def hide_producer(
     program: Program, producer_type: str, position_of: Callable[[Op], int | None]
 ) -> Program:
-    """Insert `Max` between each operation of type `producer_type` and each operand to hide.
+    """Insert a `Max` of one operand after operations of `producer_type`, to prevent fusions.
 
     ONNX Runtime first removes operations that change nothing, so a producer before such operations is hidden,
     too.

@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from merging two casts into one cast with other results.
+"""Prevent ONNX Runtime from merging two consecutive casts if a single cast differs.
 
     i: int64 = Cast(x)                     i: int64 = Cast(x)
     y: int32 = Cast(i)           ->        j: int64 = Max(i)
@@ -41,12 +41,12 @@ ONNX Runtime has a `Max` kernel for each of these dtypes.
 
 
 def keep_double_casts(program: Program) -> Program:
-    """Separate double casts whose merged cast would differ, and remove lossless double casts."""
+    """Prevent merging of consecutive casts if a single cast differs, and remove lossless pairs."""
     return rewrite(program, _CastSeparator().rule)
 
 
 class _CastSeparator:
-    """Rewrite rule that tracks the producers in front of each cast."""
+    """Rewrite rule for consecutive casts, which tracks the operations before each cast."""
 
     def __init__(self) -> None:
         self.producers: dict[Value, Op] = {}
@@ -77,7 +77,7 @@ class _CastSeparator:
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
 
     def _path_from_cast(self, b: Builder, value: Value) -> list[Op] | None:
-        """Return the operations from the nearest preceding cast to a value, last to first.
+        """Return the operations from the nearest earlier cast to a value, last to first, or None.
 
         None means that no cast precedes the value, or that an operation between them changes numbers.
         """
@@ -108,14 +108,14 @@ def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:
 
 
 def _is_one_cast_equal(source: str, middle_dtype: str, target: str) -> bool:
-    """Return True if a single cast has the same results as both casts."""
+    """Return True if a cast from `source` to `target` equals the casts via `middle_dtype`."""
     if kind_of(target) not in "iu" or source == "bool":
         return True
     return kind_of(middle_dtype) != "f" and _is_lossless(source, middle_dtype)
 
 
 def _is_lossless(source: str, target: str) -> bool:
-    """Return True if a cast is lossless.
+    """Return True if a cast between two dtypes preserves every value.
 
     NumPy also calls the cast of 64-bit integers to float64 safe, which rounds.
     """

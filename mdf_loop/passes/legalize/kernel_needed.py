@@ -37,14 +37,20 @@ def _is_exact(op: Op) -> bool:
 
 
 def main_dtype(op: Op) -> str:
-    """Return the dtype in which an operation computes: the dtype of the inputs of its main type variable."""
+    """Return the dtype in which an operation computes, e.g. that of the summands of an Add.
+
+    It is the dtype of the inputs that `main_inputs` returns.
+    """
     main_positions = main_inputs(op)
     values = [op.inputs[k] for k in main_positions] or list(op.outputs)
     return next((value.dtype for value in values if value is not None), op.outputs[0].dtype)
 
 
 def main_inputs(op: Op) -> list[int]:
-    """Return the positions of the inputs with the type variable of the output, or else of the first input."""
+    """Return the positions of the inputs that determine the dtype of an operation's result.
+
+    They have the type variable of the output in ONNX's schema, or else the type variable of the first input.
+    """
     schema = onnx_schema.schema_of(op)
     if not schema.inputs:
         return []

@@ -1,4 +1,4 @@
-"""Convert a loop with per-member early exit into a loop with one condition that masks finished members.
+"""Masking: run a batch until its last member finishes, and keep finished members unchanged.
 
     loop %i while %go for each batch                  %any = ReduceSum(%go)
       carry %x: float64[batch] from %a to %b          loop %i while %any
@@ -42,7 +42,7 @@ _WIDE_DTYPES = {"i": "int64", "u": "int64", "f": "float32"}
 
 
 def mask_finished_members(program: Program) -> Program:
-    """Return the program without loops that have per-member early exit."""
+    """Replace per-member exits of batched loops by one condition and masks for finished members."""
     if not any(isinstance(op, Loop) and op.member_axis is not None for op in walk(program.ops)):
         return program
     find_constant = constant_lookup(program.ops)
@@ -53,7 +53,10 @@ def mask_finished_members(program: Program) -> Program:
 
 
 def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
-    """Return the loop without per-member exit, and append the operations before the loop to `b`."""
+    """Replace the per-member exit of a loop by one condition that masks finished members.
+
+    Append the operations before the loop to `b`, and return the loop.
+    """
     assert loop.condition is not None
     assert loop.condition_out is not None
     body_builder = b.body()
@@ -91,7 +94,7 @@ def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
 
 
 def _append_any_true(b: Builder, truths: Value) -> Value:
-    """Return a scalar that is true if any member is true.
+    """Append a scalar that is true if any element of a boolean array is true.
 
     Without members, the sum is 0, while the maximum would be 1.
     """
@@ -99,14 +102,14 @@ def _append_any_true(b: Builder, truths: Value) -> Value:
 
 
 def _value_or_new(b: Builder, final: Value | None, like: Value) -> Value:
-    """Return `final`, or a new value of the type of `like` if `final` is None."""
+    """Return `final`, or a new value with the type of `like` if `final` is None."""
     return b.new(like.dtype, like.shape, f"{like.name}_end") if final is None else final
 
 
 def _carry_counts(
     b: Builder, body_builder: Builder, initial_condition: Value, is_active: Value, count: Value
 ) -> Carried:
-    """Return the carried iteration count of each member."""
+    """Return a carried value that counts the iterations of each batch member."""
     zero_counts = b.op("Mul", cast(b, initial_condition, "int64"), scalar(b, 0, "int64"))
     counts = body_builder.new("int64", count.shape, "iterations")
     return Carried(
@@ -118,7 +121,7 @@ def _carry_counts(
 
 
 def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
-    """Return the carried value with finished members unchanged."""
+    """Return a carried value that keeps its old elements for finished batch members."""
     outgoing_value = carried.body_output
     return replace(
         carried, body_output=_select_active(b, is_active, outgoing_value, carried.body_input, 0)
@@ -126,7 +129,7 @@ def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
 
 
 def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, axis: int) -> Value:
-    """Select `then` for active members and `otherwise` for finished ones.
+    """Select `then` for active batch members, and `otherwise` for finished ones.
 
     `axis` is the axis of the members.
     """
@@ -155,7 +158,10 @@ def _may_body_fail(loop: Loop, find_constant: KnownArrays) -> bool:
 
 
 def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
-    """Return the body in which finished members read the values of the first active member."""
+    """Return a loop body in which finished members compute with the first active member's values.
+
+    Finished members then cannot fail.
+    """
     selection_builder, is_active = b.body(), loop.condition_in
     first_active_member = selection_builder.op(
         "ArgMax", cast(selection_builder, is_active, "int32"), axis=0, keepdims=1

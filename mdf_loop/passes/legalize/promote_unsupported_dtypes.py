@@ -42,7 +42,7 @@ _WIDER_DTYPES = {
 
 
 def promote_unsupported_dtypes(program: Program) -> Program:
-    """Return the program in which operations without kernel and decomposition compute in a wider dtype.
+    """Compute operations in a wider dtype if they have neither a kernel nor a decomposition.
 
     Raises:
         UnsupportedError: No wider dtype has a kernel. The message names the operation, its dtype and place.
@@ -57,7 +57,7 @@ def _promote_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
 
 
 def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Return the results of the operation in the first wider dtype with a kernel, cast back.
+    """Compute an operation in the first wider dtype that has a kernel, and cast the results back.
 
     bfloat16 is promoted only for operations that round at most once. float32 has more than twice as many
     digits, so rounding its result again changes nothing. Only below 2**-126, where float32 has fewer digits,
@@ -94,7 +94,7 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
 
 
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
-    """Return the operation with another main dtype, or None if ONNX does not define the operator for it."""
+    """Return an operation that computes in `dtype`, or None if ONNX does not define it."""
     schema = onnx_schema.schema_of(op)
     main_positions = set(main_inputs(op))
     main_parameter = schema.inputs[min(main_positions)]

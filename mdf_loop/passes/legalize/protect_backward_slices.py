@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from ignoring the ends 2**31 - 1 and 2**63 - 1 of backward slices.
+"""Limit the ends of backward slices, since ONNX Runtime ignores the ends 2**31 - 1 and 2**63 - 1.
 
     y = Slice(x, start, end, axes, -1)    ->    e = Min(end, 2147483646)
                                                 y = Slice(x, start, e, axes, -1)
@@ -30,7 +30,7 @@ _MAX_END = 2**31 - 2
 
 
 def protect_backward_slices(program: Program) -> Program:
-    """Return the program in which the ends of backward slices are at most `_MAX_END`."""
+    """Limit the ends of backward slices (of negative step) to at most `_MAX_END`."""
     producers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -54,7 +54,7 @@ def protect_backward_slices(program: Program) -> Program:
 def _is_capped(
     b: Builder, producers: Mapping[Value, Op], ends: Value, constant_steps: Array | None
 ) -> bool:
-    """Return True if a `Min` already keeps the ends of backward slices below the special values."""
+    """Return True if a `Min` already limits the ends of backward slices to `_MAX_END`."""
     min_op = producers.get(ends)
     if min_op is None or min_op.op_type != "Min" or len(min_op.inputs) != 2:
         return False
@@ -72,7 +72,7 @@ def _is_capped(
 
 
 def _max_ends(b: Builder, ends: Value, steps: Value, constant_steps: Array | None) -> Value:
-    """Return the largest end that ONNX Runtime treats as a position; a forward slice has no such limit."""
+    """Return the largest allowed end per axis: `_MAX_END` for a negative step, else no limit."""
     max_backward_end, max_forward_end = (
         np.array(end, ends.dtype) for end in (_MAX_END, np.iinfo(ends.dtype).max)
     )

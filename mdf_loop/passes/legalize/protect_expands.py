@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from removing an Expand to an array without elements.
+"""Prevent ONNX Runtime from removing an Expand whose result has no elements.
 
     y: float64[n, 3] = Expand(x: float64[1, 3], s)   ->   wide: float64[1, n, 3] = Expand(x, [1, *s])
                                                           y = Squeeze(wide, axes=[0])
@@ -22,7 +22,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_expands(program: Program) -> Program:
-    """Return the program in which ONNX Runtime does not remove an Expand to an array without elements."""
+    """Rewrite each Expand whose result may be empty, so that ONNX Runtime keeps the Expand."""
     return rewrite(program, _protect_expand)
 
 
@@ -40,7 +40,7 @@ def _protect_expand(b: Builder, op: Op) -> tuple[Value, ...] | None:
 
 
 def _may_become_empty(source_shape: tuple[int | str, ...], target_shape: Shape) -> bool:
-    """Return True if an extent may be 0 in `target_shape` but not in `source_shape`, of equal rank."""
+    """Return True if an extent may be 0 in `target_shape`, but not in `source_shape`."""
     if target_shape is None:
         return True
     extent_pairs = zip(source_shape, target_shape, strict=True)

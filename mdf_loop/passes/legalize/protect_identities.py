@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from removing arithmetic with constants that round to 1 or 0 in float32.
+"""Prevent ONNX Runtime from removing arithmetic with constants that round to 1 or 0 in float32.
 
     y: float64 = Mul(x, 0.99999999)  ->   y = Neg(Mul(x, -0.99999999))
     y: float64 = Div(x, 0.99999999)  ->   y = Neg(Div(x, -0.99999999))
@@ -22,7 +22,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_identities(program: Program) -> Program:
-    """Return the program without constants that ONNX Runtime rounds to 1 or 0 and removes."""
+    """Rewrite arithmetic with constants that ONNX Runtime would round to 1 or 0 and remove."""
     return rewrite(program, _protect_op)
 
 
@@ -53,7 +53,7 @@ def _rounds_to_neutral(number: float, neutral: float) -> bool:
 
 
 def _rewrite_with_negation(b: Builder, op_type: str, variable: Value, constant: Array) -> Value:
-    """Build the operation with a negated constant, or with the constant as the first operand."""
+    """Append equivalent arithmetic that negates twice, which ONNX Runtime does not remove."""
     if op_type in ("Mul", "Div"):
         return b.op("Neg", b.op(op_type, variable, b.constant(-constant)))
     added_constant = constant if op_type == "Add" else -constant

@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from replacing a computed extent of a Reshape by -1.
+"""Prevent ONNX Runtime from replacing a computed extent of a Reshape by -1.
 
     s: int64[2] = Concat(2, n)             s: int64[2] = Concat(2, n)
     y = Reshape(x, s)             ->       t: int64[2] = Max(s)
@@ -19,10 +19,10 @@ from mdf_loop.passes.legalize.hide_producer import hide_producer
 
 
 def protect_reshapes(program: Program) -> Program:
-    """Return the program in which no Reshape reads a concatenated shape directly."""
+    """Insert a `Max` between each concatenated shape and the Reshape that reads the shape."""
     return hide_producer(program, "Concat", _shape_position)
 
 
 def _shape_position(op: Op) -> int | None:
-    """Return the position of the shape operand if ONNX Runtime would rewrite the shape of a Reshape."""
+    """Return 1, the position of a Reshape's shape, if ONNX Runtime may change it, or None."""
     return 1 if op.op_type == "Reshape" and not op.attributes.get("allowzero") else None

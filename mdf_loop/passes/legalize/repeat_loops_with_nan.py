@@ -1,4 +1,4 @@
-"""Compute extremes in loops without a check for nan in each iteration, and repeat a loop in which nan occurs.
+"""Run loops with ArgMax or ArgMin without nan checks, and repeat a loop if nan occurs.
 
     loop %i < %n                           loop %i < %n while %ok giving %fast, last condition %all_ok
       %p = ArgMaximum(%x)           ->       %s = ReduceSum(%x); %ok = Equal(%s, %s)
@@ -55,7 +55,7 @@ _DTYPES = ("float32", "float64")
 
 
 def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> Program:
-    """Return the program whose loops check for nan only once.
+    """Run loops with ArgMax or ArgMin without nan checks, and repeat a loop if nan occurs.
 
     Args:
         program: The program.
@@ -85,7 +85,7 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
 
 
 def _is_candidate(loop: Loop) -> bool:
-    """Return True for a loop that computes positions, draws nothing, and ends by its trip count alone."""
+    """Return True for a loop with ArgMax or ArgMin, without random numbers and conditions."""
     control_values = (loop.condition, loop.last_condition, loop.member_axis)
     if loop.trip_count is None or control_values != (None, None, None):
         return False
@@ -95,7 +95,7 @@ def _is_candidate(loop: Loop) -> bool:
 
 
 def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
-    """Return True if a wrong position in a loop causes no error in the same iteration."""
+    """Return True if a wrong ArgMax position cannot cause an error in its iteration."""
     dependent_values: set[Value] = set()
     for operation in loop.ops:
         if _is_position(operation):
@@ -117,7 +117,7 @@ def _is_position(operation: Operation) -> TypeGuard[Op]:
 
 
 def _append_both_loops(b: Builder, loop: Loop) -> None:
-    """Append the loop that ends at nan, and the choice between its results and those of the old loop."""
+    """Append a fast loop without nan checks, and an `If` that runs the old loop after a nan."""
     fast_loop = _loop_until_nan(b, loop)
     final_values = tuple(results(loop))
     slow_values = {value: b.new(value.dtype, value.shape, value.name) for value in final_values}
@@ -137,7 +137,10 @@ def _append_both_loops(b: Builder, loop: Loop) -> None:
 
 
 def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
-    """Return a copy of a loop that ends at nan. Its last result is False if nan has ended the loop."""
+    """Return a copy of a loop that uses faster kernels and ends at the first nan.
+
+    Its last result is False if nan has ended the loop.
+    """
     (fast_loop,), _ = copy_operations(b, (loop,), {})
     assert isinstance(fast_loop, Loop)
     body = b.body()
@@ -166,7 +169,7 @@ def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
 
 
 def _with_unknown_count(b: Builder, recorded: Recorded) -> Recorded:
-    """Return a recording with an unknown number of rows, since nan may end the loop."""
+    """Return a recorded value with an unknown number of rows, since nan may end the loop early."""
     stack = recorded.stack
     if stack.shape is None:
         return recorded

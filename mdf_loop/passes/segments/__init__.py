@@ -1,1 +1,1 @@
-"""Segments of a program, split at its loops, so that a loop can run a few iterations at a time."""
+"""Splitting of programs at their loops, so that a loop can run a few iterations at a time."""

@@ -72,13 +72,16 @@ class LoopSegment(Struct, frozen=True, eq=False):
 
 
 def loop_segment(b: Builder, program: Program, loop: Loop, watch: bool) -> LoopSegment:
-    """Build the segment of a loop; `program` has the constants and inputs that the loop captures."""
+    """Build the program that runs the next iterations of one loop.
+
+    `program` has the constants and inputs that the loop captures.
+    """
     with b.at(loop.where):
         return _SegmentBuilder(b, loop, watch).build_segment(program)
 
 
 class _SegmentBuilder:
-    """Builder of the segment of one loop."""
+    """Builder of the program that runs the next iterations of one loop."""
 
     def __init__(self, b: Builder, loop: Loop, watch: bool) -> None:
         self.b = b.body()  # its constants come before the loop
@@ -166,7 +169,7 @@ class _SegmentBuilder:
     # --- watched floats -------------------------------------------------------------------------
 
     def _record_watched(self) -> None:
-        """Record every float value that iterations carry or record, without duplicates."""
+        """Record all float values that iterations carry or record, each value once."""
         stacks_by_value = {recording.row: recording.stack for recording in self.loop.recorded}
         computed_values = [value for operation in self.loop.ops for value in results(operation)]
         positions = {value: position for position, value in enumerate(computed_values)}
@@ -190,7 +193,10 @@ class _SegmentBuilder:
             ] = watched_stack
 
     def _record_stack(self, value: Value) -> Value:
-        """Record the value of every iteration, or a finiteness mark if its shape may change."""
+        """Record a value of each iteration, for a later check for nan.
+
+        If the shape may change, record 0.0 or nan instead (`_finiteness_mark`).
+        """
         row = (
             value
             if is_fixed(value.shape)
@@ -203,7 +209,7 @@ class _SegmentBuilder:
         return watched_stack
 
     def _zero_finished_members(self, value: Value) -> Value:
-        """Replace the elements of finished members, which are undefined, by 0."""
+        """Replace a value's elements by 0 for finished batch members, which are undefined."""
         members, shape = self.loop.member_axis, value.shape or ()
         if members not in shape:
             return value
@@ -222,7 +228,7 @@ class _SegmentBuilder:
             return self.b.op("Where", mask, value, self.b.constant(np.array(0.0, value.dtype)))
 
     def _finiteness_mark(self, value: Value) -> Value:
-        """Return 0.0, or NaN if an element is not finite: `sum(0.0 * value)`."""
+        """Return a scalar that is 0.0 if all elements are finite, else nan: `sum(0.0 * value)`."""
         with self.b.at(value.where, value.name):
             float_dtype = "float64" if value.dtype == "float64" else "float32"
             if value.dtype != float_dtype:
@@ -232,13 +238,13 @@ class _SegmentBuilder:
 
 
 def _reads_iteration_number(loop: Loop) -> bool:
-    """Return True if an iteration reads its number."""
+    """Return True if the body of a loop reads the iteration number."""
     read_values = {value for operation in loop.ops for value in reads(operation)}
     return loop.iteration in read_values or loop.iteration in body_outputs(loop)
 
 
 def _rows_input(b: Builder, scanned: Scanned) -> Value:
-    """Return the segment input for the scanned rows of the iterations to run."""
+    """Create the program input for the rows that the next iterations scan."""
     rows, shape = scanned.rows, scanned.rows.shape
     if shape is not None:
         row_extent = b.name("iterations")
@@ -247,13 +253,16 @@ def _rows_input(b: Builder, scanned: Scanned) -> Value:
 
 
 def _carried_input(b: Builder, carried: Carried) -> Value:
-    """Return the segment input for a carried value: its initial value, or its value after the previous run."""
+    """Create the program input for the current value of a carried value."""
     shape = _common_shape(b, carried.initial.shape, carried.body_output.shape)
     return b.new(carried.body_input.dtype, shape, f"{carried.body_input.name}_before")
 
 
 def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:
-    """Return the most specific shape that covers both shapes."""
+    """Return a shape with the common extents of two shapes, and new names for other extents.
+
+    None means an unknown shape, if the ranks differ.
+    """
     if initial is None or leave is None or len(initial) != len(leave):
         return None
     extent_pairs = zip(initial, leave, strict=True)

@@ -1,4 +1,4 @@
-"""Values that a program computes from all members together.
+"""Values that depend on all members of a batch at once, such as the number of members.
 
 Such values become wrong when members are removed.
 
@@ -12,7 +12,7 @@ from mdf_loop.ir import Program, Value, reads, results
 
 
 def member_aggregates(program: Program, members: str) -> frozenset[Value]:
-    """Return the values outside of bodies that depend on members, but have no member axis."""
+    """Return the values outside of loops that depend on batch members, but have no batch axis."""
 
     def has_axis(value: Value) -> bool:
         return (value.shape or ()).count(members) == 1

@@ -1,4 +1,4 @@
-"""Compute a loop that only adds to its carried values as prefix sums, to reduce the number of kernel calls.
+"""Replace a loop that only accumulates sums by prefix sums, for fewer kernel calls.
 
     loop %i < %n                                  %first = Add(%a, %zs[0])
       carry %x from %a to %b             ->       %xs = CumSum(ScatterND(%zs, 0, %first), axis=0)
@@ -22,7 +22,7 @@ from mdf_loop.ops.build_helpers import ints, scalar
 
 
 class PrefixSum(Struct, frozen=True, eq=False):
-    """Carried value with its addend: stacked rows, or one loop-invariant value."""
+    """Carried value to which each iteration adds a scanned row, or one loop-invariant value."""
 
     carried: Carried
     addend_rows: Value | None
@@ -30,7 +30,7 @@ class PrefixSum(Struct, frozen=True, eq=False):
 
 
 def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
-    """Return the prefix sums of a counted loop, or an empty tuple if the loop also has other operations."""
+    """Return the sums that a loop accumulates, or () if the loop computes anything else."""
     optional_sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
     carried_values = {
         value for carried in loop.carried for value in (carried.body_input, carried.body_output)
@@ -65,7 +65,7 @@ def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
 
 
 def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value, Value]:
-    """Return the stacked recordings of a loop of prefix sums.
+    """Append prefix sums instead of a loop, and return the values that replace its recordings.
 
     The loop has at least one iteration, and one row for each.
     """

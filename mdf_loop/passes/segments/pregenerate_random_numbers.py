@@ -49,7 +49,7 @@ MIN_MOVED_OPERATIONS = 16
 
 
 def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Program:
-    """Return the program with random numbers generated before its loop.
+    """Move the generation of random numbers from the loop of a program to before the loop.
 
     Args:
         program: A program whose last operation is its only loop.
@@ -105,7 +105,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
 
 
 def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
-    """Return True if only the increment of a counter reads the counter in an iteration."""
+    """Return True if only the increment of a counter reads the counter in a loop body."""
     (increment,) = (op for op in inside if carried.body_output in results(op))
     values_read_elsewhere = (value for op in inside if op is not increment for value in reads(op))
     body_output_values = [
@@ -118,7 +118,7 @@ def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operat
 
 
 def pregenerated_rows(program: Program, rewritten: Program) -> tuple[Value, ...]:
-    """Return the row values that only the loop of the rewritten program scans."""
+    """Return the row values that `rewritten` scans in its loop, but `program` does not."""
     original_rows, rewritten_rows = (
         {*_scanned_rows(scanning_program)} for scanning_program in (program, rewritten)
     )
@@ -131,7 +131,7 @@ def _scanned_rows(program: Program) -> list[Value]:
 
 
 def total_elements(rows: Iterable[Value], members: int) -> int:
-    """Return the total number of elements of rows with `members` members."""
+    """Return the total number of elements of some values, for a batch of `members` members."""
     shapes = (row.shape or () for row in rows)
     return sum(
         math.prod(extent if isinstance(extent, int) else members for extent in shape)
@@ -142,7 +142,7 @@ def total_elements(rows: Iterable[Value], members: int) -> int:
 def _final_counter(
     b: Builder, loop: Loop, carried: Carried, count: Value, step: Value
 ) -> tuple[Op, Op]:
-    """Return operations that compute the final counter of each member from its own iteration count."""
+    """Return two operations that compute the final counter of each batch member."""
     growth = b.new("int64", carried.final.shape, f"{carried.final.name} more")
     return (
         Op("Mul", (count, step), (growth,), where=loop.where),
@@ -151,7 +151,7 @@ def _final_counter(
 
 
 def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
-    """Return the carried integers that increase by a constant in each iteration, with the constant."""
+    """Return the carried integers that grow by a constant each iteration, with the constant."""
     producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
     counter_steps = {}
     for carried in loop.carried:
@@ -172,12 +172,12 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
 
 
 def _member_shape(loop: Loop) -> tuple[str, ...]:
-    """Return the shape of a counter: one axis of members if the loop has members, else no axis."""
+    """Return the shape of a loop counter: one batch axis if the loop has batch members, else ()."""
     return () if loop.member_axis is None else (loop.member_axis,)
 
 
 def _operations_to_move(loop: Loop, counter_steps: Mapping[Value, Value]) -> list[Op]:
-    """Return the operations that depend only on counters and on values from outside of the loop."""
+    """Return the operations of a loop body that depend only on counters and outer values."""
     body_values = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
     next_counters = {
         carried.body_output for carried in loop.carried if carried.body_input in counter_steps
@@ -209,7 +209,7 @@ def _build_moved_operations(
     counter_steps: Mapping[Value, Value],
     moved_ops: list[Op],
 ) -> Mapping[Value, Value]:
-    """Build the moved operations for all iterations.
+    """Append the moved operations for all iterations at once.
 
     Return the stacked results by the value of one iteration.
     """
@@ -238,5 +238,8 @@ def _build_moved_operations(
 
 
 def _is_cast_to_words(op: Op) -> bool:
-    """Return True for a cast of integers to uint64, which may be applied to addends instead of a sum."""
+    """Return True for a cast of integers to uint64.
+
+    The cast may be applied to the summands of a sum instead of the sum.
+    """
     return op.op_type == "Cast" and op.outputs[0].dtype == "uint64"

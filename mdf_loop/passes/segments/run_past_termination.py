@@ -1,4 +1,4 @@
-"""Run all members past their termination to the end of the loop, then select their last values.
+"""Run all batch members for all iterations, then select the values at each member's termination.
 
     loop %i < %most while %go for each batch       loop %i < %most
       carry %x from %a to %b giving %last            carry %x from %a to %b
@@ -56,7 +56,7 @@ SELECT_DTYPES = ("float64", "float32", "int64", "int32")
 
 
 def run_past_termination(program: Program, max_iterations: Value) -> Program:
-    """Return the program whose loop runs all iterations for all members.
+    """Replace per-member termination by a loop over all iterations and a selection.
 
     Args:
         program: A program with one loop, which has members.
@@ -93,7 +93,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
 
 
 def _can_run_past_termination(program: Program, loop: Loop) -> bool:
-    """Return True if computing finished members can neither fail nor cost much memory."""
+    """Return True if running finished members further cannot fail and needs little memory."""
     computed_values = {value for op in loop.ops for value in results(op)}
     read_values = {value for op in loop.ops for value in reads(op)}
     input_values = {program_input.value for program_input in program.inputs}
@@ -115,14 +115,14 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
 
 
 def _has_fixed_member_shape(carried: Carried, members: str) -> bool:
-    """Return True if each member carries a known number of elements."""
+    """Return True if the shape of a carried value is known for each batch member."""
     shape = carried.body_input.shape or ()
     has_fixed_shape = shape[:1] == (members,) and is_fixed(shape[1:])
     return has_fixed_shape and carried.keeps_shape and carried.body_input.dtype in SELECT_DTYPES
 
 
 def _member_shape(carried: Carried) -> tuple[int, ...]:
-    """Return the shape of the carried value of one member."""
+    """Return the shape of a carried value for one batch member."""
     shape = (carried.body_input.shape or ())[1:]
     assert is_fixed(shape)
     return shape
@@ -132,7 +132,7 @@ def _member_shape(carried: Carried) -> tuple[int, ...]:
 
 
 def _operations_in_loop(loop: Loop) -> set[Operation]:
-    """Return the operations of a loop body that the next iteration depends on."""
+    """Return the operations of a loop body that cannot be moved to after the loop."""
     needed_values = {carried.body_output for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):
@@ -146,14 +146,14 @@ def _operations_in_loop(loop: Loop) -> set[Operation]:
 
 
 def _scanned_arrays(loop: Loop) -> dict[Value, Value]:
-    """Return a mapping from the row that an iteration scans to the scanned array."""
+    """Return the scanned array of each row value of a loop body."""
     return {scanned.row: scanned.rows for scanned in loop.scanned}
 
 
 def _stacks_to_record(
     b: Builder, loop: Loop, loop_ops: Iterable[Operation], condition_ops: Iterable[Op]
 ) -> dict[Value, Value]:
-    """Return the values of an iteration that later operations read, each with a new stacked value."""
+    """Create a stacked value for each value of an iteration that later operations read."""
     assert loop.condition_out is not None
     loop_values = {loop.iteration, *(carried.body_input for carried in loop.carried)}
     loop_values.update(value for op in loop_ops for value in results(op))
@@ -177,7 +177,7 @@ def _loop_without_condition(
     loop_ops: set[Operation],
     stacks: Mapping[Value, Value],
 ) -> Loop:
-    """Return the loop without a condition, which records the values that later operations read."""
+    """Return a loop without its condition, which records the values that later operations read."""
     return replace(
         loop,
         trip_count=trip_count,
@@ -207,7 +207,7 @@ def _loop_without_condition(
 def _select_last_values(
     b: Builder, loop: Loop, max_iterations: Value, rows: Mapping[Value, Value]
 ) -> list[Operation]:
-    """Return operations that compute the count and the final values of each member."""
+    """Return operations that compute the iteration count and final values of each batch member."""
     assert loop.condition is not None
     assert loop.condition_out is not None
     first_axis = ints(b, 0)

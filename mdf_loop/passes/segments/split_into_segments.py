@@ -47,7 +47,7 @@ from mdf_loop.passes.segments.loop_segment import LoopSegment, loop_segment
 
 
 class StraightSegment(Struct, frozen=True, eq=False):
-    """Program of the operations between two loops."""
+    """Program of the operations between two loops of a larger program."""
 
     program: Program
 
@@ -56,7 +56,9 @@ Segment: TypeAlias = StraightSegment | LoopSegment
 
 
 def split_into_segments(program: Program, watch: bool = False) -> tuple[Segment, ...] | None:
-    """Split the program into straight parts and loops; return None if no loop can be split off.
+    """Split a program at its outermost loops into programs that run one after the other.
+
+    Return None if no loop can be split off.
 
     Args:
         program: A program that ONNX Runtime can run, after all passes.
@@ -82,7 +84,9 @@ def _can_be_cut(loop: Loop) -> bool:
 
 
 def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Operation, int]:
-    """Return the number of the straight part of each operation; part 0 is before all loops.
+    """Assign each operation to the straight-line part before or after each split-off loop.
+
+    Part 0 is before all loops.
 
     Loop k follows part k. An operation is in the part of its first reader.
     The outputs of the program are computed as early as possible.
@@ -108,7 +112,7 @@ def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Oper
 
 
 def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Value, int]:
-    """Return the first part in which each value can be computed."""
+    """Return the number of the first straight-line part in which each value can be computed."""
     earliest_part_numbers: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cut_loops:
@@ -124,7 +128,7 @@ def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Va
 def _loops_without_crossings(
     program: Program, cut_loops: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
-    """Return the loops across which only arrays pass to later operations."""
+    """Return the loops at which a program can be split, since only arrays are needed after them."""
     producers = {value: operation for operation in program.ops for value in results(operation)}
     last_reading_parts = {output.value: len(cut_loops) for output in program.outputs}
     for operation in program.ops:
@@ -149,7 +153,7 @@ def _loops_without_crossings(
 
 
 class _ProgramSplitter:
-    """Builder of the segments of one program, from the last to the first."""
+    """Builder of the programs into which one program is split at its loops."""
 
     def __init__(
         self,
@@ -218,7 +222,7 @@ class _ProgramSplitter:
         )
 
     def _inputs_and_constants(self, read: Iterable[Value]) -> Program:
-        """Return a program that has only the inputs and constants that a segment reads."""
+        """Return a program with the inputs and constants of one segment, but no operations."""
         needed_values = dict.fromkeys(read)
         constants = (
             constant for value, constant in self.constants.items() if value in needed_values

@@ -1,4 +1,4 @@
-"""Vectorization of elementwise operations of a loop body over all iterations.
+"""Vectorization of elementwise operations in a loop body over all iterations.
 
     %y: float64[n] = Add(%x, %z)     ->     %ys: float64[rows, n] = Add(%xs, %zs)
 
@@ -17,7 +17,7 @@ from mdf_loop.ops.registry import Reproducibility
 
 
 def is_exact_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation with the same bits at every position of an array."""
+    """Return True for an elementwise operation whose bits do not depend on the array's shape."""
     operation_row = row_of(op.op_type)
     is_safe = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return (
@@ -30,7 +30,7 @@ def is_exact_elementwise(op: Op) -> bool:
 def vectorize_elementwise(
     b: Builder, ops: Iterable[Op], rows: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """Build operations for all iterations, and return the stacked values.
+    """Append elementwise operations for all iterations at once, and return the stacked values.
 
     Values without rows are loop-invariant.
     """
@@ -48,7 +48,7 @@ def vectorize_elementwise(
 
 
 def insert_axes(b: Builder, rows: Value, row_rank: int, rank: int) -> Value:
-    """Insert axes after the first axis of stacked rows, which raises the rank of a row to `rank`."""
+    """Insert axes after axis 0 of stacked rows, so that each row has rank `rank`."""
     return (
         rows
         if row_rank == rank

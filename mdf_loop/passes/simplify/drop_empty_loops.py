@@ -1,4 +1,4 @@
-"""Replace loops with zero iterations by the values that they would return.
+"""Replace loops with zero iterations by their results: initial values and empty arrays.
 
     loop %i < 0                                         %rows: float64[n, 3] = []
       carry %x from %x0 to %next giving %final    ->    %count = 0
@@ -34,7 +34,7 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 
 
 def drop_empty_loops(program: Program) -> Program:
-    """Return the program without loops that have zero iterations."""
+    """Replace loops with zero iterations by their results: initial values and empty arrays."""
     constant_arrays = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
     substitutions: dict[Value, Value] = {}
     ops = _replace_empty_loops(program.ops, constant_arrays, substitutions)
@@ -49,7 +49,10 @@ def _replace_empty_loops(
     constant_arrays: Mapping[Value, Array],
     substitutions: dict[Value, Value],
 ) -> tuple[Operation, ...]:
-    """Replace empty loops by constants, and map final carried values to initial values in `substitutions`."""
+    """Replace loops with zero iterations by constants, in operations and their bodies.
+
+    `substitutions` then maps final carried values to initial values.
+    """
     new_ops: list[Operation] = []
     for operation in (substitute(operation, substitutions) for operation in ops):
         if (
@@ -78,7 +81,7 @@ def _is_empty(loop: Loop, constant_arrays: Mapping[Value, Array]) -> bool:
 
 
 def _has_known_results(loop: Loop) -> bool:
-    """Return True if all results of an empty loop are known without running it."""
+    """Return True if the result types of a loop with zero iterations are known in advance."""
     has_typed_finals = all(
         (carried.final.dtype, carried.final.shape) == (carried.initial.dtype, carried.initial.shape)
         for carried in loop.carried
@@ -90,7 +93,7 @@ def _has_known_results(loop: Loop) -> bool:
 
 
 def _row_shape(stack: Value) -> tuple[int, ...] | None:
-    """Return the shape of a row, or None if it is not known."""
+    """Return the shape of one row of a stacked value, or None if it is unknown."""
     if not stack.shape:
         return None
     extents = tuple(extent for extent in stack.shape[1:] if isinstance(extent, int))
@@ -98,7 +101,7 @@ def _row_shape(stack: Value) -> tuple[int, ...] | None:
 
 
 def _results_of_empty_loop(loop: Loop, substitutions: dict[Value, Value]) -> Iterable[Constant]:
-    """Yield the empty recordings, the count 0, and the last condition, which is the initial one."""
+    """Yield constants for the results of a loop with zero iterations."""
     for recorded in loop.recorded:
         dtype = numpy_dtype(recorded.stack.dtype)
         yield Constant(recorded.stack, np.zeros((0, *(_row_shape(recorded.stack) or ())), dtype))

@@ -1,4 +1,4 @@
-"""Remove loop conditions that are always true, so that the loop becomes a `for` loop.
+"""Remove loop conditions that are always true, which turns while loops into for loops.
 
     loop i < M while True; continue if True   ->   loop i < M
 
@@ -23,7 +23,7 @@ from mdf_loop.ir import (
 
 
 def drop_true_conditions(program: Program) -> Program:
-    """Return the program without loop conditions that are always true."""
+    """Remove loop conditions that are always true, which turns while loops into for loops."""
     ops = _drop_conditions(program.ops, true_constants(program.ops))
     return program if ops == program.ops else replace(program, ops=ops)
 

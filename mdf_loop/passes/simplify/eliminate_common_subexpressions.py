@@ -1,4 +1,4 @@
-"""Common subexpression elimination: compute equal operations once, also if the second one is in a body.
+"""Common subexpression elimination: compute equal operations once, also in nested bodies.
 
     a = v / s; b = k - a; c = v / s; d = m * c   ->   a = v / s; b = k - a; d = m * a
 
@@ -23,7 +23,7 @@ _ResultsByKey: TypeAlias = MutableMapping[Hashable, tuple[Value, ...]]
 
 
 def eliminate_common_subexpressions(program: Program) -> Program:
-    """Return the program with equal operations merged into the first of them."""
+    """Replace each repeated operation of a program by the results of its first occurrence."""
     substitutions: dict[Value, Value] = {}
     ops = _merge_scope(program.ops, ChainMap(), substitutions)
     if ops == program.ops:
@@ -64,7 +64,7 @@ def _merge_scope(
 def _merge_if_repeated(
     op: Op, results_by_key: _ResultsByKey, substitutions: dict[Value, Value]
 ) -> bool:
-    """Return True if an equal operation is in scope, and add its results to `substitutions`."""
+    """Return True if an equal operation precedes `op`, and substitute the results of `op`."""
     earlier_results = results_by_key.setdefault(_operation_key(op), op.outputs)
     if earlier_results is op.outputs:
         return False
@@ -73,7 +73,7 @@ def _merge_if_repeated(
 
 
 def _operation_key(op: Op) -> Hashable:
-    """Return a key that equal operations share. Names of unknown extents are part of the key."""
+    """Return a hashable key that is the same for equal operations."""
     attributes = tuple(
         (name, _attribute_key(value)) for name, value in sorted(op.attributes.items())
     )
@@ -82,7 +82,7 @@ def _operation_key(op: Op) -> Hashable:
 
 
 def _attribute_key(value: object) -> Hashable:
-    """Convert an attribute to a key in which 1 differs from True, and 0.0 from -0.0."""
+    """Return a hashable key of an attribute, in which 1 differs from True, and 0.0 from -0.0."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, array_digest(value)
     return type(value).__name__, repr(value)

@@ -1,4 +1,4 @@
-"""Dead code elimination: remove all parts that no output needs, also inside of loops and branches.
+"""Dead code elimination: remove everything that no output depends on, also in nested bodies.
 
     loop: carry x, u; record y  (only x is read)   ->   loop: carry x
     if go giving x, u           (only x is read)   ->   if go giving x
@@ -26,7 +26,7 @@ from mdf_loop.ir import (
 
 
 def eliminate_dead_code(program: Program) -> Program:
-    """Return the program with only the parts that the outputs need."""
+    """Remove everything that no output of a program depends on (dead code)."""
     ops = _live_ops(program.ops, {output.value for output in program.outputs})
     return program if ops == program.ops else replace(program, ops=ops)
 
@@ -47,7 +47,7 @@ def _live_ops(ops: tuple[Operation, ...], needed_values: Iterable[Value]) -> tup
 
 
 def _live_loop(loop: Loop, live: set[Value]) -> Loop:
-    """Return the loop with only the results that are read outside, and the operations that they need."""
+    """Remove results of a loop that are not in `live`, and operations that only they need."""
     last_condition = loop.last_condition if loop.last_condition in live else None
     keeps_condition = loop.condition is not None or last_condition is not None
     live_recordings = tuple(recorded for recorded in loop.recorded if recorded.stack in live)
@@ -85,7 +85,7 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
 
 
 def _live_choice(choice: If, live: set[Value]) -> If:
-    """Return the choice with only the outputs that are read outside, and the operations that they need."""
+    """Remove outputs of an `If` that are not in `live`, and operations that only they need."""
     live_positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
     def reduce_branch(branch: Branch) -> Branch:

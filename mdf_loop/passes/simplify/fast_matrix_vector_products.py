@@ -24,12 +24,12 @@ MIN_ROWS = 16
 
 
 def fast_matrix_vector_products(program: Program) -> Program:
-    """Return the program with each product of a matrix and a vector in its fast form."""
+    """Rewrite matrix-vector products to a form that ONNX Runtime computes faster."""
     return rewrite(program, _fast_product)
 
 
 def _fast_product(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-    """Return the fast form of a product of a matrix and a vector, or None for other operations."""
+    """Return a faster equivalent of a matrix-vector product, or None for other operations."""
     if op.op_type != "MatMul":
         return None
     matrix, vector = (value for value in op.inputs if value is not None)

@@ -1,4 +1,4 @@
-"""Constant folding of branches: replace a choice with a constant condition by one of its branches.
+"""Constant folding of conditionals: replace an `If` with constant condition by its branch.
 
     if True giving %y                    %a = Exp(%x)
       %a = Exp(%x)                ->     ... %a where %y was read
@@ -25,7 +25,7 @@ from mdf_loop.passes.failing import constant_lookup
 
 
 def fold_constant_branches(program: Program) -> Program:
-    """Return the program without choices whose condition is constant."""
+    """Replace each `If` with a constant condition by the selected branch."""
     find_condition = _constant_conditions(program.ops)
     if not any(_is_known(operation, find_condition) for operation in walk(program.ops)):
         return program
@@ -35,7 +35,10 @@ def fold_constant_branches(program: Program) -> Program:
 
 
 def _constant_conditions(ops: Iterable[Operation]) -> KnownArrays:
-    """Return a lookup of constants, including the incoming condition of loops without a condition."""
+    """Return a function that maps a value to its constant array, or None.
+
+    The incoming condition of a loop without a condition is constant, too.
+    """
     find_constant = constant_lookup(ops)
     loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
     true_conditions = {loop.condition_in for loop in loops if loop.condition is None}
@@ -53,7 +56,7 @@ def _is_known(operation: Operation, find_condition: KnownArrays) -> bool:
 def _fold_scope(
     ops: Iterable[Operation], find_condition: KnownArrays, substitutions: dict[Value, Value]
 ) -> Iterator[Operation]:
-    """Yield the operations with choices replaced by branches.
+    """Yield operations in which each `If` with constant condition is replaced by its branch.
 
     `substitutions` then maps the outputs of the choices to outputs of branches.
     """

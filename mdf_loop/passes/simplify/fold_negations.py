@@ -1,4 +1,4 @@
-"""Fold changes of sign into neighbouring operations.
+"""Fold negations into neighbouring additions, subtractions, products and quotients.
 
     -1 * x            ->   -x
     a + -x, -x + a    ->   a - x          a - -x   ->   a + x
@@ -23,7 +23,7 @@ _FLOAT_DTYPES = ("float64", "float32")
 
 
 def fold_negations(program: Program) -> Program:
-    """Return the program with as few negations as possible."""
+    """Fold negations into neighbouring arithmetic, to reduce the number of operations."""
     while True:
         rewritten_program = rewrite(program, _NegationFolder(program).rule)
         if rewritten_program is program:
@@ -32,7 +32,7 @@ def fold_negations(program: Program) -> Program:
 
 
 class _NegationFolder:
-    """Rewrite rule that tracks which values can be negated without an extra operation."""
+    """Rewrite rule that folds negations into neighbouring arithmetic."""
 
     def __init__(self, program: Program) -> None:
         self.negations: dict[Value, Value] = {}
@@ -40,7 +40,7 @@ class _NegationFolder:
         self.reader_counts = _count_readers(program)
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the results of an equivalent with fewer negations, or None to keep the operation."""
+        """Return an equivalent of an operation with fewer negations, or None to keep it."""
         output = op.outputs[0]
         if output.dtype not in _FLOAT_DTYPES:
             return None
@@ -60,7 +60,10 @@ class _NegationFolder:
         return (negated_operand,)
 
     def _fold_product(self, b: Builder, op: Op) -> tuple[Value] | None:
-        """Fold a product or quotient: a factor -1 becomes Neg, and a negated operand negates a constant."""
+        """Fold negations in a product or quotient with a constant.
+
+        A factor -1 becomes Neg, and a negated operand negates the constant.
+        """
         output = op.outputs[0]
         for position in (0, 1):
             factor, other_operand = _operand(op, position), _operand(op, 1 - position)
@@ -97,7 +100,7 @@ class _NegationFolder:
         )
 
     def _negated_value(self, b: Builder, value: Value) -> Value | None:
-        """Return the negated value if no extra operation is needed, else None."""
+        """Return the negation of a value if it needs no extra operation, else None."""
         if value in self.negations:
             return self.negations[value]
         if not self._has_negated_value(value):

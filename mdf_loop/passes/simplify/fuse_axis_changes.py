@@ -1,4 +1,4 @@
-"""Fuse consecutive insertions, and consecutive removals, of axes of length 1.
+"""Fuse consecutive `Unsqueeze` operations, and consecutive `Squeeze` operations.
 
     u = Unsqueeze(x, 0); y = Unsqueeze(u, 0)     ->   y = Unsqueeze(x, [0, 1])
     s = Squeeze(x, 1);   y = Squeeze(s, 0)       ->   y = Squeeze(x, [0, 1])
@@ -19,12 +19,12 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def fuse_axis_changes(program: Program) -> Program:
-    """Return the program with one operation for each chain of `Unsqueeze` or of `Squeeze`."""
+    """Fuse each chain of `Unsqueeze`, or of `Squeeze`, into one operation."""
     return rewrite(program, _AxisChangeFuser().rule)
 
 
 class _AxisChange(NamedTuple):
-    """Axes that an operation inserts into `source`, or removes from it, as non-negative numbers."""
+    """Axes that an `Unsqueeze` inserts into `source`, or that a `Squeeze` removes from `source`."""
 
     op_type: str
     source: Value
@@ -32,13 +32,13 @@ class _AxisChange(NamedTuple):
 
 
 class _AxisChangeFuser:
-    """Visited insertions and removals of axes, by their outputs."""
+    """Rewrite rule that fuses chains of `Unsqueeze` or of `Squeeze`."""
 
     def __init__(self) -> None:
         self.changes: dict[Value, _AxisChange] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the output of the fused operation, or None if no axis change of equal kind precedes `op`."""
+        """Return the result of the fused operation, or None to keep the operation."""
         change = _axis_change(b, op)
         if change is None:
             return None
@@ -52,7 +52,7 @@ class _AxisChangeFuser:
 
 
 def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
-    """Return the axis change of an `Unsqueeze` or `Squeeze` with known axes and rank, or None."""
+    """Return the axes that an `Unsqueeze` or `Squeeze` inserts or removes, or None if unknown."""
     if op.op_type not in ("Unsqueeze", "Squeeze") or len(op.inputs) != 2:
         return None
     source, axes = op.inputs
@@ -71,7 +71,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
 
 
 def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
-    """Return the single axis change that is equivalent to two successive changes of the same kind.
+    """Return the single `Unsqueeze` or `Squeeze` that is equivalent to two successive ones.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.

@@ -30,7 +30,7 @@ from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
 
 def hoist_invariants(program: Program) -> Program:
-    """Return the program with loop-invariant operations before their loops."""
+    """Move loop-invariant operations to before their loops (loop-invariant code motion)."""
     ops = _hoist_scope(program.ops, constant_lookup(program.ops))
     return program if ops == program.ops else replace(program, ops=ops)
 
@@ -48,7 +48,7 @@ def _hoist_scope(ops: tuple[Operation, ...], find_constant: KnownArrays) -> tupl
 
 
 def _split_invariants(loop: Loop, find_constant: KnownArrays) -> tuple[list[Operation], Loop]:
-    """Return the operations that can move before the loop, and the loop without them."""
+    """Split a loop into operations that can run before the loop, and the remaining loop."""
     varying_values: set[Value] = set(body_inputs(loop))
     ops_before_loop: list[Operation] = []
     remaining_ops: list[Operation] = []

@@ -1,4 +1,4 @@
-"""Replace selections between booleans by `And` or `Or`.
+"""Replace `Where` on booleans by `And` or `Or`, if the condition is also an operand.
 
     Where(a, b, a)   ->   And(b, a)
     Where(a, a, b)   ->   Or(a, b)
@@ -15,18 +15,18 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def select_to_logic(program: Program) -> Program:
-    """Return the program with selections between booleans as logic, if one operand is the condition."""
+    """Replace `Where` on booleans by `And` or `Or`, if the condition is also an operand."""
     return rewrite(program, _BooleanSelections().rule)
 
 
 class _BooleanSelections:
-    """Rewrite rule that tracks which scalars are the only element of another value."""
+    """Rewrite rule that replaces `Where` on booleans by `And` or `Or`."""
 
     def __init__(self) -> None:
         self.element_of: dict[Value, Value] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return `And` or `Or` for a `Where` with its own condition as an operand, or None."""
+        """Return the `And` or `Or` that replaces a `Where` on booleans, or None to keep it."""
         output, source = op.outputs[0], op.inputs[0] if op.inputs else None
         if op.op_type == "Reshape" and source is not None and _is_scalar_of(source, output):
             self.element_of[output] = source

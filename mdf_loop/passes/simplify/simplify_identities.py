@@ -1,4 +1,4 @@
-"""Remove arithmetic that changes no value, and selections that have only one possible result.
+"""Remove arithmetic identities such as `x * 1`, and selections that always return one operand.
 
     x * 1, 1 * x, x / 1, x - 0, x + -0.0      ->   x
     x + 0.0, 0.0 + x      (x is never -0.0)   ->   x
@@ -25,12 +25,12 @@ _NUMBER_DTYPES = frozenset({"float64", "float32", "int64", "int32"})
 
 
 def simplify_identities(program: Program) -> Program:
-    """Return the program without operations that return one of their operands."""
+    """Remove operations that return one of their operands unchanged, such as `x * 1`."""
     return rewrite(program, _IdentityFinder().rule)
 
 
 class _IdentityFinder:
-    """Rewrite rule for identities that tracks which values are never -0.0."""
+    """Rewrite rule that finds operations which return one of their operands unchanged."""
 
     def __init__(self) -> None:
         self.never_negative_zero_values: set[Value] = set()
@@ -75,7 +75,7 @@ class _IdentityFinder:
         return None
 
     def _is_neutral_term(self, b: Builder, zero: Value, other: Value, op_type: str) -> bool:
-        """Return True if adding (or subtracting) the constant keeps every value of the other operand."""
+        """Return True if adding (or subtracting) a constant 0 keeps all values, including -0.0."""
         array = b.constant_of(zero)
         if array is None or not _is_constant_of(b, zero, 0):
             return False
@@ -84,14 +84,14 @@ class _IdentityFinder:
         return bool(np.all(np.signbit(array) == (op_type == "Add")))
 
     def _is_never_negative_zero(self, b: Builder, value: Value) -> bool:
-        """Return True if no element can be -0.0."""
+        """Return True if no element of a value can be -0.0."""
         array = b.constant_of(value)
         if array is not None and array.dtype.kind == "f":
             return not holds_negative_zero(array)
         return value in self.never_negative_zero_values
 
     def _never_returns_negative_zero(self, b: Builder, op: Op) -> bool:
-        """Return True if no element of the operation's result can be -0.0, with rounding to nearest."""
+        """Return True if no element of an operation's result can be -0.0, given its operands."""
         are_never_negative_zero = [
             value is not None and self._is_never_negative_zero(b, value) for value in op.inputs
         ]
@@ -110,7 +110,7 @@ class _IdentityFinder:
 
 
 def _only_selected_operand(b: Builder, op: Op) -> Value | None:
-    """Return the operand that a `Where` always returns, or None if both are possible."""
+    """Return the operand that a `Where` always selects, or None if both are possible."""
     condition, then_operand, else_operand = op.inputs
     if then_operand is else_operand:
         return then_operand

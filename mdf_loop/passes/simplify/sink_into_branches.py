@@ -1,4 +1,4 @@
-"""Sink an expensive operand of a selection into a branch, so that only the selected side is computed.
+"""Replace a selection with an expensive operand by an `If`, which computes one operand only.
 
     t = MatMul(a, b); y = Where(go, t, x)   ->   if go giving y: give MatMul(a, b)  else: give x
 
@@ -49,7 +49,7 @@ MIN_SUNK_MICROSECONDS = 3.0
 
 
 def sink_into_branches(program: Program) -> Program:
-    """Return the program that computes expensive sides of selections only if they are selected."""
+    """Replace selections with expensive operands by `If`s, which compute one operand only."""
     b = Builder.resume(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
@@ -61,7 +61,7 @@ def sink_into_branches(program: Program) -> Program:
 def _sink_in_scope(
     b: Builder, ops: tuple[Operation, ...], scope_outputs: Iterable[Value]
 ) -> tuple[Operation, ...]:
-    """Return the operations of one scope with selections sunk into branches; `scope_outputs` are read after them."""
+    """Replace selections with expensive operands by `If`s, within one scope."""
     values_read_after = set(scope_outputs)
     while True:
         rewritten_ops = next(
@@ -84,7 +84,10 @@ def _sink_in_scope(
 
 
 def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
-    """Return positions of selections: groups by condition, last group first, then single selections."""
+    """Return the positions of `Where` operations: groups by condition, then single ones.
+
+    The group that ends last is first.
+    """
     positions_by_condition: dict[Value, list[int]] = {}
     for k, op in enumerate(ops):
         if isinstance(op, Op) and _is_scalar_selection(op):
@@ -99,7 +102,7 @@ def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
 
 
 def _is_scalar_selection(op: Op) -> bool:
-    """Return True for a `Where` with a scalar condition and two operands of the result's shape."""
+    """Return True for a `Where` with a scalar condition and operands of the result's shape."""
     if op.op_type != "Where":
         return False
     condition, then_operand, else_operand = op.inputs
@@ -112,7 +115,7 @@ def _is_scalar_selection(op: Op) -> bool:
 
 
 class _Side(Struct, frozen=True):
-    """Side of a group of selections: its operands, and the operations that only these operands need."""
+    """One operand of each `Where` in a group, with the operations that only these operands need."""
 
     operands: tuple[Value, ...]
     positions: tuple[int, ...]
@@ -121,7 +124,7 @@ class _Side(Struct, frozen=True):
 def _sink_group(
     b: Builder, ops: tuple[Operation, ...], group: Sequence[int], values_read_after: set[Value]
 ) -> tuple[Operation, ...] | None:
-    """Return the operations with one `If` for the selections, or None if an `If` would not save time."""
+    """Replace a group of `Where`s by one `If`, or return None if this would not save time."""
     sides = [
         _find_side(b, ops, group, operand_position, values_read_after)
         for operand_position in (1, 2)
@@ -166,7 +169,7 @@ def _find_side(
     operand_position: int,
     values_read_after: set[Value],
 ) -> _Side:
-    """Return one operand of each selection, with the operations that only these operands need."""
+    """Return one operand of each `Where` in a group, with the operations that only they need."""
     side_operands = []
     values_read_elsewhere = set(values_read_after)
     for k in group:
@@ -205,7 +208,7 @@ def _is_needed(
 
 
 def _is_movable(b: Builder, operation: Operation) -> bool:
-    """Return True if an operation may be skipped when its results are not read."""
+    """Return True if an operation may move into a branch, where it may never run."""
     return not isinstance(operation, Constant) and can_execute_speculatively(
         operation, b.constant_of
     )
