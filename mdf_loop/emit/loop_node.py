@@ -74,7 +74,7 @@ class LoopParts:
         ]
 
     def _copy_if_control(self, value: oir.Value) -> oir.Value:
-        """Return a copy of a value if it is the trip count or the condition, else the value.
+        """Return a copy of the trip count or the condition of a loop, and any other value unchanged.
 
         CUDA's Loop reads trip count and condition from CPU memory and carried values from GPU memory. A value is in
         one of these memories only.
@@ -176,7 +176,7 @@ def copied_inputs(loop: Loop) -> tuple[Value, Value]:
 
 
 class _RecordedRows:
-    """Recorded outputs of a Loop node, some of them with an additional output of the shapes of their rows.
+    """Recorded outputs of a Loop node, with additional outputs that record the shapes of rows.
 
     Attributes:
         repeated_recordings: Records with the same row in every iteration, which an Expand after the loop repeats.
@@ -202,7 +202,7 @@ class _RecordedRows:
         self.shape_stacks: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
-        """Return the body outputs for the recorded values: the rows, then the shapes of the compared rows."""
+        """Return the body outputs that the loop stacks: recorded rows, then shapes of rows."""
         onnx_values = self.outer_scope.writer.values
         rows = [
             body.as_graph_output(recording.row, copied_inputs(self.loop))
@@ -232,7 +232,7 @@ class _RecordedRows:
         return oir.Value(name=value_name, type=value_type(dtype), shape=tensor_shape(shape))
 
     def append_postprocessing(self) -> None:
-        """Append nodes after the loop that fail if the rows of a record differ in shape."""
+        """Append nodes after the loop that fail if the rows of a recorded output differ in shape."""
         outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
         for recording, raw_stack in self.raw_stacks.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
@@ -245,7 +245,7 @@ class _RecordedRows:
             outer_scope.writer.nodes.records[node_name] = (self.loop, recording)
 
     def append_repeats(self, trip: oir.Value) -> None:
-        """Append an Expand for each row that is the same in every iteration of the loop."""
+        """Append an Expand for each recorded row that is the same in every iteration of the loop."""
         outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
         for recording in self.repeated_recordings:
             row_count = outer_scope.int64_node("Max", trip, constant(np.array(0)))
@@ -261,7 +261,7 @@ class _RecordedRows:
 
 
 def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
-    """Return the records of a counted loop whose row is an outer value, which is the same in every iteration."""
+    """Return the recorded outputs of a counted loop whose row is the same value in every iteration."""
     if loop.kind != "for":
         return ()
     inner_values = {inner_value for operation in loop.ops for inner_value in results(operation)}

@@ -50,7 +50,7 @@ GuardWriter: TypeAlias = Callable[[OnnxScope, Guard], None]
 
 
 class NodeWriters(Struct, frozen=True):
-    """Writers of the operations that ONNX can encode in several ways.
+    """Functions that write loops and guards as ONNX nodes, which allow several encodings.
 
     Attributes:
         main_loop_writer: Writer of the loops of the main graph.

@@ -74,7 +74,7 @@ def portable(
 
 
 def _declare_shapes(graph: onnx.GraphProto, declared_shapes: Mapping[str, Sequence[int]]) -> None:
-    """Add the stated shapes to the graph outputs that declare no shape."""
+    """Declare the shapes in `declared_shapes` for the graph outputs that declare no shape."""
     for output in graph.output:
         tensor_type = output.type.tensor_type
         if (

@@ -44,7 +44,7 @@ def records_to_compare(loop: Loop) -> tuple[Recorded, ...]:
 def append_shape_check(
     node: Int64Node, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
 ) -> oir.Value:
-    """Append nodes that compute the shape of `raw`, or an impossible shape if rows differ in shape.
+    """Append nodes that compute the shape of stacked rows, or an impossible shape if rows differ in shape.
 
     The impossible shape contains the first row shape that differs.
 
@@ -79,7 +79,7 @@ _SIZE_MESSAGE = re.compile(
 
 
 def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
-    """Return the error for rows that differ in shape if the runtime's message reports them, else None.
+    """Return the error for recorded rows that differ in shape, or None if a message reports another error.
 
     Args:
         message: The message.
@@ -111,7 +111,10 @@ def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> Record
 def build_row_shape_error(
     names: Sequence[str], first_shape: str, other_shape: str, where: str
 ) -> RecordShapeError:
-    """Return the error for rows that differ in shape; `names` are the records that may have these rows."""
+    """Return the error for recorded rows that differ in shape between iterations.
+
+    `names` are the recorded outputs that may have these rows.
+    """
     record_text = (
         f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
     )

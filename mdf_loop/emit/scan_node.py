@@ -88,7 +88,7 @@ def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 def _can_scan(
     loop: Loop, recorded: tuple[Recorded, ...], known: Callable[[Value], Array | None]
 ) -> bool:
-    """Return True if a Scan can execute the loop for a suitable trip count.
+    """Return True if an ONNX Scan can execute the loop, provided that the trip count suits at run time.
 
     The loop is counted, records rows, and its values keep their shapes. A loop with a weight that is too large
     for a copy in the branch is written as `Loop`.
@@ -308,7 +308,7 @@ def _define_outputs(
 
 
 def _is_unaligned(row: Value) -> bool:
-    """Return True if the rows of a stack of floats do not all begin at a multiple of `ALIGNMENT_BYTES`."""
+    """Return True if stacked rows of floats do not all begin at a multiple of `ALIGNMENT_BYTES`."""
     assert is_fixed(row.shape)
     row_bytes = math.prod(row.shape) * numpy_dtype(row.dtype).itemsize
     return _is_float_array(row) and row_bytes % ALIGNMENT_BYTES != 0

@@ -257,7 +257,10 @@ class OnnxScope:
         return self.append_like("Identity", [value], value)
 
     def as_graph_output(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
-        """Return the ONNX value as a graph output, which is a copy for outer and forbidden values."""
+        """Return an ONNX value as a graph output, copied if it is an outer or forbidden value.
+
+        A value of an outer graph, and a value in `forbidden`, is copied.
+        """
         onnx_value = self.writer.values[value]
         if value in self.inner_values and value not in forbidden:
             return onnx_value

@@ -41,7 +41,7 @@ from mdf_loop.ir.types import is_tensor, kind_of
 
 
 def check(program: Program) -> tuple[Finding, ...]:
-    """Return all violations of the rules in a program, or an empty tuple if the program is valid."""
+    """Return all violations of the loop IR's rules in a program, or an empty tuple if there are none."""
     input_values = {program_input.value for program_input in program.inputs}
     true_values = true_constants(program.ops)
     findings = list(_check_scope(program.ops, input_values, true_values))

@@ -110,7 +110,9 @@ class Guard(Struct, frozen=True, eq=False):
 
 
 class Carried(Struct, frozen=True, eq=False):
-    """Loop-carried value: `body_input` is `initial` first, then the `body_output` of the previous iteration.
+    """Loop-carried value, which each iteration reads as `body_input` and computes as `body_output`.
+
+    `body_input` is `initial` in the first iteration, then the `body_output` of the previous iteration.
 
     `final` is the value after the loop. `name` is the name of the body output in the document.
     """
@@ -123,7 +125,7 @@ class Carried(Struct, frozen=True, eq=False):
 
     @property
     def keeps_shape(self) -> bool:
-        """True if the program states one shape for the initial, incoming and outgoing value."""
+        """True if the initial value, `body_input` and `body_output` have the same known shape."""
         return self.body_input.shape is not None and (
             self.body_input.shape == self.initial.shape == self.body_output.shape
         )

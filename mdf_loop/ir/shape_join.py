@@ -25,7 +25,7 @@ _SINGLE_ELEMENT_SHAPES = ((), (1,))
 
 
 def join_shapes(first: Shape, second: Shape) -> Shape:
-    """Return the common shape of two shapes by MindSpore's rules.
+    """Return the common shape of two shapes by MindSpore's join rules.
 
     Raises:
         JoinError: No rule applies to the two shapes.
@@ -40,7 +40,7 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
 
 
 def any_shape(first: Shape, second: Shape) -> Shape:
-    """Return the extents that two shapes have in common, with unknown extents elsewhere, without a check."""
+    """Return the common shape of two shapes without a check: unequal extents become unknown."""
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(

@@ -91,7 +91,7 @@ def bodies(operation: Operation) -> tuple[Body, ...]:
 
 
 def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
-    """Return an operation with other operations in its bodies, or the same object if no body changes."""
+    """Return an operation with the operations in its bodies replaced, or itself if no body changes."""
     if all(new_ops == body.ops for new_ops, body in zip(ops, bodies(operation), strict=True)):
         return operation
     if isinstance(operation, Loop):
@@ -119,7 +119,7 @@ def captures(operation: Operation) -> tuple[Value, ...]:
 
 
 def reads(operation: Operation) -> tuple[Value, ...]:
-    """Return all values that an operation reads: its operands and its captures."""
+    """Return all values that an operation reads: its operands, and outer values that its bodies read."""
     return (*operands(operation), *captures(operation))
 
 

@@ -352,7 +352,7 @@ def _find_swept_seeds(
 def _find_swept_ports(
     ports: tuple[OpenPort, ...], inputs: Collection[str], members: Collection[str]
 ) -> list[tuple[OpenPort, str]]:
-    """Return the swept open ports, each with its name in the sweep."""
+    """Return the swept input ports, each with its name in the sweep."""
     if not members:
         return []
     value_names = {*inputs, *members}

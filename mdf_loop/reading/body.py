@@ -75,7 +75,7 @@ class BodyInputs(Struct, frozen=True):
 
 
 class ReadBody(Struct, frozen=True):
-    """Loop body after reading: its operations and the values that a `Loop` operation needs.
+    """Loop body that was converted to operations, with its inputs, outputs and recorded values.
 
     Attributes:
         iteration: Iteration number.
@@ -224,7 +224,7 @@ class _BodyReader:
         )
 
     def _define_control(self, unrolled_iteration: UnrolledIteration | None) -> tuple[Value, Value]:
-        """Define the iteration number and the entering condition as inputs of the body, and return both."""
+        """Define the iteration number and the incoming condition as inputs of the body, and return both."""
         signature = self.signature
         if unrolled_iteration is None:
             iteration = self._create_input(signature.iteration, "iteration", "int64", ())
@@ -237,7 +237,10 @@ class _BodyReader:
         return unrolled_iteration.iteration, unrolled_iteration.condition
 
     def _define_carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
-        """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
+        """Define the carried values as inputs of the body, and return them.
+
+        The carried values of delay histories are last.
+        """
         carried_names = self.signature.carried_inputs
         if entering.unrolled_iteration is not None:
             self.inputs.update(
@@ -257,7 +260,10 @@ class _BodyReader:
     def _define_slices_and_delays(
         self, iteration: Value, body_inputs: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
-        """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
+        """Define slices and delays as inputs of the body, and return the carried values of each delay.
+
+        The result contains each delay history with its carried values.
+        """
         for input_slice in entering.slices:
             with self.b.at(input_slice.slice_form.where, input_slice.slice_form.name):
                 row = self._read_slice(
@@ -276,7 +282,10 @@ class _BodyReader:
         return carried_by_history
 
     def _read_slice(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
-        """Return the value of a slice in one iteration: a scanned row, or the part at the iteration number."""
+        """Return the part of a sliced array that the current iteration of the body reads.
+
+        The part is a scanned row, or is selected by the iteration number.
+        """
         if rows is None:
             return part.select_part(self.b, iteration)
         self.scanned_inputs.append(rows.create_scanned(self.b, part.slice_form.name))
@@ -297,7 +306,7 @@ class _BodyReader:
         carried_by_history: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """Return the values that the delay histories record, and the new carried values of the histories."""
+        """Return the delayed values of this iteration, and the carried values of the next one."""
         delayed_values: list[Value] = []
         next_carried: list[Value] = []
         for history, carried_values in carried_by_history:
@@ -313,7 +322,10 @@ class _BodyReader:
         return tuple(delayed_values), tuple(next_carried)
 
     def _find_available_values(self, inner: InnerGraph) -> list[Value]:
-        """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
+        """Return the values that are computed before a mid-body exit tests the loop's condition.
+
+        These are inputs of the body, and outputs of the nodes that precede the test.
+        """
         graph, condition_name = self.loop_form.body, self.signature.condition_out
         preceding_nodes = {
             node
@@ -337,7 +349,7 @@ class _BodyReader:
         return [value for term in available_terms for value in _iterate_values(term)]
 
     def _create_input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
-        """Create a value for an input of the body, and define the input's name if there is one."""
+        """Create the program value of a body input, and bind the input's name (unless None) to the value."""
         named_shape = shape and tuple(
             self.b.name("d") if str(extent).startswith("?") else extent for extent in shape
         )
@@ -347,7 +359,10 @@ class _BodyReader:
         return input_value
 
     def _read_outputs(self, inner: InnerGraph) -> list[Value]:
-        """Return the body's condition, leaving carried values and recorded values. Raise all errors in them together."""
+        """Return the outputs of a loop body: its condition, then carried values, then recorded values.
+
+        Errors in several outputs are raised together.
+        """
         b, signature, where = self.b, self.signature, self.loop_form.body_where
         body_outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
@@ -381,7 +396,7 @@ class _BodyReader:
 
 
 def _iterate_values(term: Term) -> Iterator[Value]:
-    """Yield the values in a term, which may be a nested tuple."""
+    """Yield the program values in a term, which is a value or a nested tuple of values."""
     if isinstance(term, Value):
         yield term
     else:

@@ -130,7 +130,7 @@ class _GraphBranch(Struct, frozen=True):
 
 
 class _PassedDefault(Struct, frozen=True):
-    """Default branch that passes values of the node through."""
+    """Default branch of a `case_of` that returns values of the node unchanged, without a graph."""
 
     choice: _Choice
     expressions: tuple[Any, ...]
@@ -176,7 +176,7 @@ class _Choice:
         self._define_arguments(scope)
 
     def _define_arguments(self, scope: Scope) -> None:
-        """Define the function's further arguments as names that the branches can read."""
+        """Define the arguments of the choice except selector and graphs as names for branches."""
         own_arguments = (self.selector, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
         error_words = (f"'{self.name}'", "its branches do")
         for argument, expression in self.args.items():
@@ -202,7 +202,10 @@ class _Choice:
     # --- condition and index --------------------------------------------------------------------
 
     def _lower_selector(self, thing: str) -> Value:
-        """Lower the condition or index of the function. `thing` is its name in error messages."""
+        """Convert the condition or index that selects the branch to a program value.
+
+        `thing` is the name of the selector in error messages.
+        """
         expression = self.args.get(self.selector)
         if expression is None or (isinstance(expression, str) and not expression.strip()):
             raise ConditionError(
@@ -325,7 +328,10 @@ class _Choice:
     def select_by_condition(
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
-        """Return `then if condition else otherwise`. Only the branch that a run selects must fit the shapes."""
+        """Append an `If` that selects one of two branches, and return its outputs.
+
+        Only the branch that a run selects must fit the shapes.
+        """
         branch_names = BranchNames((then.description, otherwise.description), self._name_result)
         open_branches = [
             OpenBranch(branch.description, branch.read, scope, condition, is_then=is_then)
@@ -358,7 +364,7 @@ class _Choice:
         return default
 
     def _describe_branches(self, count: int) -> str:
-        """Return the error text for an index beyond the branches."""
+        """Return the part of the index error's text that states the number of branches."""
         return f"it has {count} branches, counted from 0, and no default"
 
     def select_by_index(
@@ -382,7 +388,7 @@ class _Choice:
 
 
 class _BisectedBranches(Struct, frozen=True):
-    """Range of the branches of a case_of. Nested `If` operations select one by bisection of the index."""
+    """Consecutive branches of a `case_of`, selected by nested `If` operations that bisect the index."""
 
     choice: _Choice
     index: Value

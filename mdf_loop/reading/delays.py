@@ -1,4 +1,4 @@
-"""Delays: values of the body from earlier iterations.
+"""Delays: values of earlier iterations that a loop body reads.
 
     v_2: {of: v_out, back: 2, initial: [5.0, 6.0]}
 
@@ -85,7 +85,7 @@ def _parse_delay(entry: NamedEntry) -> DelayForm:
 
 
 class History(Struct, frozen=True, eq=False):
-    """Values of one name of the body in the last `depth` iterations. All delays of the name share this history.
+    """Last `depth` values of one name of the loop body, which all delays of the name share.
 
     Attributes:
         source_name: Name of the value in the body.
@@ -103,14 +103,14 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def is_chain(self) -> bool:
-        """True if the history is carried as separate values, False if as one array."""
+        """True if the delayed values are carried separately, or False if they are carried as one array."""
         known_extents = [extent for extent in self.row or () if isinstance(extent, int)]
         is_wide = math.prod(known_extents) >= _WIDE_ROW_ELEMENTS
         return self.depth <= (_MAX_WIDE_CHAIN_DEPTH if is_wide else _MAX_CHAIN_DEPTH)
 
     @property
     def row(self) -> Shape:
-        """Shape of the delayed value in one iteration."""
+        """Shape of the delayed value in one iteration of the loop."""
         return extents(self.values_before)[1:]
 
     @property
@@ -123,7 +123,10 @@ class History(Struct, frozen=True, eq=False):
         )
 
     def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
-        """Return the initial carried values. A chain has the newest value first."""
+        """Return the initial values of the loop's carried values that hold the delayed values.
+
+        A chain has the newest value first.
+        """
         if not self.is_chain:
             return (self.values_before,)
         positions = (
@@ -150,7 +153,7 @@ class History(Struct, frozen=True, eq=False):
     def body_outputs(
         self, b: ModelBuilder, body_inputs: Sequence[Value], value: Value
     ) -> tuple[Value, ...]:
-        """Return the history's carried values for the next iteration, with the new value of this iteration added."""
+        """Return the history's carried values for the next iteration, with `value` added."""
         if self.is_chain:
             return (value, *body_inputs[:-1])
         newer_rows = b.op("Slice", body_inputs[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
@@ -161,7 +164,10 @@ class History(Struct, frozen=True, eq=False):
 
 
 class SharedDelays(Struct, frozen=True, eq=False):
-    """Delays of one value that share the lowered expression `initial_value`."""
+    """Delays of one value of the loop body that share one initial value.
+
+    The initial value is the lowered expression `initial_value`.
+    """
 
     source_name: str
     delays: tuple[DelayForm, ...]
@@ -192,7 +198,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return History(self.source_name, self.depth, named_delays, values_before, where)
 
     def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
-        """Return the values before the loop, as an array of the shape [depth, *row]."""
+        """Return the values of a delayed name before the first iteration, shape [depth, *row]."""
         initial_extents = extents(initial)
         if not initial_extents:  # one number stands for all values
             return b.op("Expand", initial, ints(b, self.depth))
@@ -214,7 +220,10 @@ class SharedDelays(Struct, frozen=True, eq=False):
     def _broadcast_to_rows(
         self, b: ModelBuilder, before: Value, row: RowType, outside: Extents
     ) -> Value:
-        """Broadcast scalar values before the loop to whole rows. Raise CarryTypeError if their dtype is not the rows'."""
+        """Broadcast scalar initial values of a delay to the shape of the delayed value.
+
+        Raise CarryTypeError if the dtypes of initial values and delayed value differ.
+        """
         row_extents = extents(before)[1:]
         if before.dtype != row.dtype:
             raise CarryTypeError(
@@ -237,7 +246,7 @@ def _is_single_value(initial_extents: tuple[int | str, ...], row: RowType | None
 
 
 def _is_convertible_number(b: ModelBuilder, initial: Value, dtype: str) -> bool:
-    """Return True if the initial value is a plain number that can be converted to this dtype."""
+    """Return True if an initial value is a plain number that can be converted to `dtype`."""
     if not b.is_weak(initial) or not is_tensor(dtype) or kind(initial) == "b":
         return False
     return kind_of(dtype) == "f" or (kind_of(dtype) in "iu" and kind(initial) == "i")
@@ -253,7 +262,10 @@ class RowType(Struct, frozen=True):
         return type_text(self.dtype, self.shape)
 
     def fits(self, history: History) -> bool:
-        """Return True if a history can store values of this type. An unknown extent fits every extent."""
+        """Return True if a delay history can store values of this type.
+
+        An unknown extent fits every extent.
+        """
         row_shape = history.row
         if self.shape is None or row_shape is None:
             return self.dtype == history.values_before.dtype
@@ -268,7 +280,7 @@ class RowType(Struct, frozen=True):
         )
 
     def type_error(self, history: History) -> LoopError:
-        """Return the error for a history whose initial values do not have this type."""
+        """Return the error for a delay whose initial values do not have this type."""
         delay_names = " and ".join(f"'{name}'" for name, _ in history.named_delays)
         return CarryShapeError(
             f"{delay_names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
@@ -306,7 +318,10 @@ def read_delays(
 def _find_history_key(
     form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]
 ) -> tuple[str, str]:
-    """Return the key of the history that a delay belongs to. `groups` has the longer delays by key."""
+    """Return the key of the group of delays that share their initial values with a delay.
+
+    `groups` has the longer delays by key.
+    """
     if form.initial_expression is not None:
         return form.source_name, repr(form.initial_expression)
     history_keys = [history_key for history_key in groups if history_key[0] == form.source_name]

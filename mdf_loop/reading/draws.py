@@ -1,4 +1,6 @@
-"""Replacement of `Draw` operations by counter-based random numbers. Each site has a key, each turn a number.
+"""Replacement of `Draw` operations by counter-based random numbers with a key for each site.
+
+Each site has a key, and each turn has a number.
 
     loop %i < %steps                             loop %i < %steps
       %x = Draw(site=w.a.x#0)             ->       carry %n from %n0 to %more
@@ -49,7 +51,7 @@ _TurnCounts = dict[str, Value]
 
 
 def replace_draws(program: Program) -> Program:
-    """Replace the `Draw` operations in a program of one evaluation by random streams."""
+    """Replace the `Draw` operations in a program of one evaluation by counter-based random numbers."""
     sites = _find_sites(program)
     if not sites:
         return program
@@ -62,7 +64,10 @@ def replace_draws(program: Program) -> Program:
 def replace_draws_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """Replace the `Draw` operations in both programs of a run over time. The turn counts become states."""
+    """Replace the `Draw` operations in both programs of a run over time by counter-based random numbers.
+
+    The numbers of turns so far become states.
+    """
     sites = tuple(dict.fromkeys((*_find_sites(first), *_find_sites(later))))
     if not sites:
         return first, later, ()
@@ -90,7 +95,10 @@ def replace_draws_over_time(
 
 
 def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = None) -> Program:
-    """Replace the `Draw` operations of a program that takes turn counts as inputs and returns new turn counts."""
+    """Replace `Draw` operations by random numbers whose counters are inputs and outputs of the program.
+
+    A counter is the number of turns of a graph so far.
+    """
     sites = _find_sites(program) if sites is None else sites
     if not sites:
         return program
@@ -111,7 +119,7 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
 
 
 def _count_state(graph: str) -> State:
-    """Return the key of the state with the turn count of a graph."""
+    """Return the key of the state that counts the iterations (turns) of a graph that draws."""
     return ("count", "", f"{_STATE_PREFIX}{graph}")
 
 
@@ -120,12 +128,12 @@ _STATE_PREFIX = f"of {_CARRIED_PREFIX}"
 
 
 def count_model_carried(loop: Loop) -> int:
-    """Count the carried values of a loop, without the turn counts of random streams."""
+    """Count the carried values of a loop, except the counters of random streams."""
     return sum(not carried_value.name.startswith(_CARRIED_PREFIX) for carried_value in loop.carried)
 
 
 def is_turn_count(state: State) -> bool:
-    """Return True for a state that counts the turns of a random stream."""
+    """Return True for a state that is the counter of a random stream."""
     return state[0] == "count" and state[2].startswith(_STATE_PREFIX)
 
 
@@ -143,12 +151,15 @@ def _find_sites(program: Program) -> tuple[str, ...]:
 
 
 def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
-    """Return the ids of the graphs that draw random numbers, as keys of a dict in order."""
+    """Return the ids of the graphs that draw random numbers, in order and without duplicates."""
     return dict.fromkeys(draw.attributes["graph"] for draw in _iterate_draws(ops))
 
 
 def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
-    """Return the number of turns of each graph in one execution of the operations. Inner loops are not counted."""
+    """Return the number of iterations (turns) of each drawing graph when operations run once.
+
+    Loops inside the operations are not counted.
+    """
     turn_counts: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
@@ -186,7 +197,10 @@ class _DrawRewriter:
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
     def rewrite(self, counts: _TurnCounts) -> _TurnCounts:
-        """Rewrite all draws of the program, and return the turn counts after the program for those before."""
+        """Rewrite all `Draw` operations of the program, and return the turn counts after the program.
+
+        `counts` are the turn counts before the program.
+        """
         return self._rewrite_scope(self.b, self._program.ops, counts)
 
     def build_program(
@@ -217,7 +231,10 @@ class _DrawRewriter:
     def _rewrite_operations(
         self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
     ) -> None:
-        """Append the rewritten operations. Update the turn counts `counts` after each loop or choice with draws."""
+        """Append operations with each `Draw` replaced, and update the turn counts `counts`.
+
+        The counts change after each loop or choice with draws.
+        """
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
@@ -231,7 +248,7 @@ class _DrawRewriter:
                 b.append(operation)
 
     def _rewrite_operation(self, b: Builder, op: Op, counts: _TurnCounts) -> Op:
-        """Rewrite one operation. A `Draw` becomes an operation on a turn number and a key."""
+        """Return an operation, with a `Draw` replaced by an operation that reads a counter and a key."""
         if op.op_type != "Draw":
             return op
         attributes, output_name = op.attributes, op.outputs[0].name
@@ -254,7 +271,7 @@ class _DrawRewriter:
         )
 
     def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
-        """Append a loop that carries the turn counts of the draws inside it."""
+        """Append a copy of a loop with its `Draw` operations replaced, which carries their turn counts."""
         body_builder = b.body()
         drawing_graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
@@ -282,7 +299,7 @@ class _DrawRewriter:
         counts.update(final_counts)
 
     def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
-        """Append a choice whose two branches return the turn counts of the loops inside them."""
+        """Append a copy of a choice with its `Draw` operations replaced, which returns their turn counts."""
         branches = []
         for branch in (choice.then, choice.otherwise):
             branch_builder, branch_counts = b.body(), dict(counts)

@@ -28,7 +28,10 @@ class NamedEntry(Struct, frozen=True):
     where: str
 
     def integer(self, key: str, default: int) -> int:
-        """Return a field as an integer, or `default` if it is missing. An expression is refused."""
+        """Return a field of the entry as an integer, or `default` if the entry lacks the field.
+
+        An expression is refused.
+        """
         field_value = self.fields.get(key)
         number = parse_number(field_value) if isinstance(field_value, str) else field_value
         if number is None and field_value is None:
@@ -45,7 +48,7 @@ class NamedEntry(Struct, frozen=True):
         return number
 
     def boolean(self, key: str) -> bool:
-        """Return a field as a bool. A missing field is False."""
+        """Return a field of the entry as a bool, which is False if the entry lacks the field."""
         field_value = self.fields.get(key, False)
         if not isinstance(field_value, bool):
             raise ModelError(
@@ -54,7 +57,7 @@ class NamedEntry(Struct, frozen=True):
         return field_value
 
     def expression(self, key: str) -> Any:
-        """Return a required field as an expression."""
+        """Return a required field of the entry as an expression."""
         field_value = self.fields.get(key)
         if field_value is None or (isinstance(field_value, str) and not field_value.strip()):
             raise ModelError(
@@ -119,7 +122,7 @@ def split_literal(text: str) -> list[str] | None:
 
 
 def list_expressions(value: Any) -> tuple[Any, ...]:
-    """Return the expressions of a list, or of a text such as `(x, y)`. None gives no expressions."""
+    """Return the expressions of a list, or of a text such as `(x, y)`, and no expressions for None."""
     if isinstance(value, list | tuple):
         return tuple(value)
     if value is None or value == "":

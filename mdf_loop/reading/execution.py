@@ -15,7 +15,10 @@ from mdf_loop.reading.ports import Ports
 
 
 class Executor:
-    """Executor of the nodes of a graph. `dt` is the time that passes in each execution, or None."""
+    """Appends the operations of a graph's nodes to a program, one execution at a time.
+
+    `dt` is the time that passes in each execution, or None.
+    """
 
     def __init__(
         self, graph: Any, where: str, ports: Ports, context: Context, dt: Value | None
@@ -62,7 +65,7 @@ class Executor:
     def _read_port(
         self, memory: Memory, node: Any, port: Any, path: str
     ) -> Term | Callable[[], Term]:
-        """Return the value of an input port, or a function that raises `Poisoned` if the port has an error."""
+        """Return the value of an input port, or a function that raises `Poisoned` on an error."""
         b = memory.b
         with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
             term = self.ports.read_port(memory, node, port, path)

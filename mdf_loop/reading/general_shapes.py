@@ -100,5 +100,5 @@ def is_specialized(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
 
 
 def _open_shape(value: Value) -> Shape:
-    """Return a shape with the rank of a value and unknown extents."""
+    """Return the shape of a value with all extents replaced by unknown extents."""
     return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

@@ -57,7 +57,7 @@ class InnerGraph:
         ).read()
 
     def value(self, name: str) -> Value:
-        """Return the value of an output name: an output port, or a value that is passed through.
+        """Return the value of an output of the graph by name: an output port, or an outer value.
 
         Raises:
             Poisoned: If the value could not be read.
@@ -67,7 +67,7 @@ class InnerGraph:
         return tensor(self.b, self._find_output(name))
 
     def _find_output(self, name: str) -> Term:
-        """Return the term that an output name refers to."""
+        """Return the value, or tuple of values, of an output of the graph by name."""
         output_ports = list_output_ports(self.graph)
         matching_ports = [
             output_port

@@ -41,7 +41,7 @@ from mdf_loop.reading.unrolled import unroll_loop
 def read_loop(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the loop that a Function or Parameter of `node` describes."""
+    """Append the loop that a Function or Parameter of `node` describes, and return its results."""
     loop_form = parse_loop(item, node, where, document)
     initial_arguments = (argument for argument in item.args or {} if argument.startswith("arg_"))
     error_words = (f"the loop '{item.id}'", "its body does")
@@ -58,7 +58,10 @@ def read_loop_form(
     scope: Scope,
     document: Document,
 ) -> Reading:
-    """Read a loop, and return its results. `signature` returns the body's signature for a number of carried values."""
+    """Append the operations of a parsed loop, and return the results of the loop.
+
+    `signature` returns the body's signature for a number of carried values.
+    """
     captured_values = _lower_captured_values(b, form, scope)
     loop_arguments = _lower_arguments(b, form, scope)
     loop_signature = signature(len(loop_arguments.initial_values))
@@ -77,7 +80,7 @@ def read_loop_form(
 
 
 def _lower_captured_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
-    """Lower the loop's further arguments, which are captured values under other names."""
+    """Convert the loop's arguments that rename captured values to program values by name."""
     captured_values: dict[str, Term] = {}
     for captured_name, expression in form.bindings.items():
         with b.at(f"{form.where}.args.{captured_name}"):
@@ -131,7 +134,10 @@ def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArgum
 def _read_argument(
     b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], ArgumentT], stand_in: Any
 ) -> ArgumentT:
-    """Compute a loop argument. If the argument is wrong, return the constant `stand_in`, or raise Poisoned if None."""
+    """Compute a loop argument, or return a placeholder constant and record the error if it is wrong.
+
+    Raise Poisoned if the argument is wrong and `stand_in` is None.
+    """
     with b.findings.catch(), b.at(f"{form.where}.args.{name}", f"{form.name}.{name}"):
         return compute()
     if stand_in is None:

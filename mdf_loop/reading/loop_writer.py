@@ -1,4 +1,4 @@
-"""Conversion of a loop whose arguments were read to a `Loop` operation, with operations before and after it.
+"""Conversion of a parsed loop to a `Loop` operation, with operations before and after the loop.
 
     slices of one element    ->  scanned rows
     longer slices            ->  values of the body, indexed by the iteration number
@@ -49,7 +49,7 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 class LoopArguments(Struct, frozen=True):
-    """Lowered arguments of a loop."""
+    """Arguments of a loop as program values: trip count, condition, initial values, slices, delays."""
 
     trip_count: Value | None
     condition: Value | None
@@ -59,7 +59,7 @@ class LoopArguments(Struct, frozen=True):
 
 
 class LoopWriter:
-    """Writer of a `Loop` operation. The body is read again while carried types change."""
+    """Writer of a `Loop` operation, which converts the body repeatedly until carried types are stable."""
 
     def __init__(
         self,
@@ -112,7 +112,10 @@ class LoopWriter:
     def _build_histories(
         self, rows: Mapping[str, RowType], outside: Extents
     ) -> tuple[History, ...]:
-        """Build the delay histories. `rows` are the known types of delayed values."""
+        """Build the histories of all delayed values of the loop.
+
+        `rows` are the known types of delayed values.
+        """
         row_types = dict(rows)
         for carried_name, initial_value in zip(
             self.signature.carried_outputs, self.arguments.initial_values, strict=True
@@ -126,7 +129,10 @@ class LoopWriter:
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
-        """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
+        """Convert the loop body with carried shapes that no iteration changes, and return the body.
+
+        The initial values with these shapes are returned before the body.
+        """
         broadcastable_positions = (
             () if self.has_dynamic_shapes else range(len(self.arguments.initial_values))
         )
@@ -152,7 +158,7 @@ class LoopWriter:
     def _read_to_fixed_point(
         self, histories: tuple[History, ...], positions: Sequence[int]
     ) -> tuple[list[Value], ReadBody]:
-        """Read the body until the carried shapes are a fixed point.
+        """Convert the loop body repeatedly until the carried shapes no longer change (fixed point).
 
         The initial values at the positions `positions` may be broadcast from one number to an array.
         """
@@ -186,7 +192,9 @@ class LoopWriter:
     def _broadcast_initial(
         self, initial: list[Value], k: int, entering_shape: Shape, body: ReadBody
     ) -> bool:
-        """Broadcast initial value `k` if it is a scalar that becomes an array in the body. Return True if broadcast.
+        """Broadcast initial value `k` if it is a scalar that the body turns into an array.
+
+        Return True if the value was broadcast.
 
         For elementwise operations the result is the same. Other operations are refused later
         (`reading.possible_shapes`).
@@ -205,14 +213,14 @@ class LoopWriter:
         return True
 
     def _discard(self, body: ReadBody) -> None:
-        """Discard the operations of a body that is read again."""
+        """Discard the operations of a loop body that is converted again with other carried types."""
         self.b.discard(body.ops)
         self.b.release(body.inputs)
 
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
-        """Read the body for the dtypes of the initial values and the carried shapes."""
+        """Convert the body for the dtypes of the initial values and the shapes of the carried values."""
         row_types = tuple(
             RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
         )
@@ -334,7 +342,7 @@ class LoopWriter:
     # --- results of the loop ----------------------------------------------------------------------
 
     def _carry_last_row(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
-        """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
+        """Build a carried value that holds the last row of a recording, or None if all rows are recorded."""
         row, row_name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
         recording_form = self.loop_form.recordings.get(row_name)
         if (
@@ -361,7 +369,7 @@ class LoopWriter:
         iterations: Value,
         body_with_exit: BodyWithExit,
     ) -> Value:
-        """Return the result of recording `k`: the arranged rows, or the last row."""
+        """Return the result of the k-th recording: its rows in the requested arrangement, or the last row."""
         b = self.b
         recording_form = self.loop_form.recordings.get(body_with_exit.body.row_names[k])
         row_count = (
@@ -406,7 +414,7 @@ class LoopWriter:
         return count_complete_iterations(self.b, loop.iteration_count, loop.last_condition)
 
     def _build_named_results(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
-        """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
+        """Return functions that compute the loop's iterations, condition and stopped_by, by name."""
         assert loop.last_condition is not None
         last_condition = loop.last_condition
         return {
@@ -435,7 +443,10 @@ def _extract_node_id(where: str) -> str:
 
 
 def _join_shapes(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
-    """Return a shape that fits the entering and the leaving value. Different extents become unknown if `dynamic`."""
+    """Return the common shape of a carried value before and after an iteration.
+
+    Different extents become unknown if `dynamic` is true.
+    """
     if enter is None or leave is None:
         return None
     if len(enter) != len(leave):

@@ -67,7 +67,7 @@ _MAX_WIDENINGS = 10
 
 
 class CarriedTypes(Struct):
-    """Dtype and shape of every carried state, which hold before and after a step.
+    """Dtype and shape of every state that a loop carries, equal before and after each iteration.
 
     Attributes:
         types_by_state: Dtype and shape by state.
@@ -87,7 +87,7 @@ class CarriedTypes(Struct):
         return self.types_by_state[state]
 
     def widen(self, state: State, value: Value) -> None:
-        """Widen the type of a state so that it holds for a value.
+        """Widen the type of a state so that it also holds for a new value.
 
         Raises:
             CarryTypeError, CarryShapeError: If no type holds for both.
@@ -105,7 +105,7 @@ class CarriedTypes(Struct):
 
 
 class Memory:
-    """Values of states at one point of execution. A missing state is looked up in the outer memory."""
+    """Values of states at one point of execution, with a lookup of missing states in an outer memory."""
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
@@ -117,7 +117,7 @@ class Memory:
         self._has_run: dict[str, Truth] = {}
 
     def put(self, state: State, held_value: StoredTerm) -> None:
-        """Store the value of a state. A function is called when the value is read."""
+        """Store the value of a state, or a function that computes the value when it is read."""
         self.stored_values[state] = held_value
 
     def get(self, state: State) -> Term:
@@ -128,11 +128,11 @@ class Memory:
         """
         stored_value = self.stored_values.get(state)
         if stored_value is None:
-            return self._absent(state)
+            return self._find_missing(state)
         return stored_value if isinstance(stored_value, Value | tuple) else stored_value()
 
-    def _absent(self, state: State) -> Term:
-        """Return the value of a state that this memory does not have."""
+    def _find_missing(self, state: State) -> Term:
+        """Return the value of a state from the outer memory, since this memory does not have it."""
         if self.outer_memory is None:
             raise Poisoned
         return self.outer_memory.get(state)
@@ -144,7 +144,7 @@ class Memory:
         return None if self.outer_memory is None else self.outer_memory.find(state)
 
     def ran(self, node: str) -> Truth:
-        """Return the truth value that tells whether the node has run."""
+        """Return the truth value (constant or program value) that tells whether a node has run."""
         if node in self._has_run:
             return self._has_run[node]
         return False if self.outer_memory is None else self.outer_memory.ran(node)
@@ -155,7 +155,7 @@ class Memory:
 
 
 class LoopMemory(Memory):
-    """Memory in a loop's body. A state that the body has not stored yet is read as a carried value.
+    """Values of states in a loop's body, where a missing state becomes a carried value of the loop.
 
     Attributes:
         read_initial_value: Function that returns the initial value of a state, in the scope outside the loop.
@@ -178,15 +178,15 @@ class LoopMemory(Memory):
         self.carried_outputs: dict[State, Value] = {}
         self._has_run = dict.fromkeys(nodes_that_ran, True)
 
-    def _absent(self, state: State) -> Term:
+    def _find_missing(self, state: State) -> Term:
         return self.carry(state)
 
     def find(self, state: State) -> Term | None:
-        """Return the value of a state, as a carried value if necessary."""
+        """Return the value of a state, which becomes a carried value of the loop if necessary."""
         return self.get(state)
 
     def carry(self, state: State) -> Value:
-        """Make a state a carried value of the loop, and return the entering value."""
+        """Make a state a carried value of the loop, and return its value at the start of the body."""
         if state not in self.carried_inputs:
             self.initial_values[state] = self.read_initial_value(state)
             dtype, shape = self.types.type(state)
@@ -194,13 +194,15 @@ class LoopMemory(Memory):
         return self.carried_inputs[state]
 
     def ran(self, node: str) -> Truth:
-        """Return the truth value that tells whether the node has run, carried if it is not known."""
+        """Return the truth value that tells whether a node has run, as a carried value if it is unknown."""
         if node not in self._has_run:
             self._has_run[node] = self.carry(("ran", node, ""))
         return self._has_run[node]
 
     def find_leaving_values(self, where: str) -> bool:
-        """Find the leaving value of each carried state. Return True if a carried type was widened.
+        """Find the value of each carried state at the end of the loop body.
+
+        Return True if a carried type was widened.
 
         The computation of a leaving value may carry further states.
         """
@@ -223,7 +225,7 @@ class LoopMemory(Memory):
         )
 
     def _find_leaving_value(self, state: State) -> Value:
-        """Return the leaving value of a carried state."""
+        """Return the value of a carried state at the end of the loop body."""
         if state[0] == "ran":
             return to_value(self.b, self._has_run[state[1]])
         stored_value = self.stored_values.get(state)
@@ -234,7 +236,10 @@ class LoopMemory(Memory):
         )
 
     def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
-        """Return the carried values of the loop. `name` returns the name of a state's final value."""
+        """Build the carried values of the loop.
+
+        `name` returns the name of a state's final value.
+        """
         carried_values = []
         for state, carried_input in self.carried_inputs.items():
             carried_output = generalize(
@@ -270,7 +275,7 @@ def _join_types(state: State, old_type: tuple[str, Shape], value: Value) -> tupl
 
 
 def _join_open_shapes(state: State, *shapes: _Extents) -> Shape:
-    """Return a shape that fits several shapes of a state. Extents that differ become names.
+    """Return a shape that fits several shapes of a state, with names for extents that differ.
 
     The values are not broadcast: each keeps its own extents. A number is an array of one element.
     """

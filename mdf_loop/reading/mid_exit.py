@@ -42,14 +42,14 @@ from mdf_loop.reading.loop_forms import LoopForm
 
 
 class BodyWithExit(Struct, frozen=True, eq=False):
-    """Loop body, and the positions of the recorded values that only complete iterations compute."""
+    """Loop body with a mid-body exit, and the recorded values that the last iteration does not compute."""
 
     body: ReadBody
     row_positions_after_exit: frozenset[int] = frozenset()
 
 
 def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
-    """Return the body with all operations after the test in an `If`."""
+    """Return a loop body in which an `If` contains all operations after the test of the condition."""
     early_operations, late_operations = _partition_operations(
         body.ops, (body.condition_out, *body.values_before_test)
     )
@@ -122,7 +122,7 @@ def _list_results(ops: Iterable[Operation]) -> list[Value]:
 
 
 def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
-    """Return the outer values that operations read but do not compute."""
+    """Return the operands of operations that none of the operations computes."""
     inner_operations = list(walk(ops))
     inner_values = set(_list_results(inner_operations))
     return [
@@ -136,7 +136,10 @@ def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
 def _create_placeholder_row(
     b: ModelBuilder, form: LoopForm, row: Value, known_extents: Extents
 ) -> Value:
-    """Return a placeholder for the row of the last, incomplete iteration. The row is discarded after the loop."""
+    """Return zeros in place of a recorded row of the last, incomplete iteration.
+
+    The row is discarded after the loop.
+    """
     shape = known_extents.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
         raise UnsupportedError(
@@ -150,7 +153,10 @@ def _create_placeholder_row(
 
 
 def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> Value:
-    """Create a value for an output of the `If`. Raise CarryTypeError if its branches differ in dtype."""
+    """Create a value for an output of an `If` from the outputs of its two branches.
+
+    Raise CarryTypeError if the outputs differ in dtype.
+    """
     if then.dtype != otherwise.dtype:
         raise CarryTypeError(
             f"carried values must keep their dtype, but '{otherwise.name}': {otherwise.type} becomes "
@@ -169,13 +175,13 @@ def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Valu
 
 
 def count_complete_iterations(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
-    """Return the number of complete iterations, given the number of started iterations."""
+    """Return the number of complete iterations of a mid-exit loop from the number of started ones."""
     has_started = b.op("Less", b.constant(np.array(0)), count)
     is_incomplete = b.op("And", has_started, b.op("Not", last_condition))
     return b.op("Sub", count, cast(b, is_incomplete, "int64"))
 
 
 def drop_incomplete_row(b: ModelBuilder, stack: Value, iterations: Value) -> Value:
-    """Drop the row of the incomplete iteration from stacked rows."""
+    """Remove the row of the incomplete last iteration from the stacked rows of a mid-exit loop."""
     end_position = b.op("Reshape", iterations, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end_position, ints(b, 0))

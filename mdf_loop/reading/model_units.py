@@ -116,7 +116,9 @@ class ModelUnits:
     # --- units ------------------------------------------------------------------------------------
 
     def of_outputs(self, names: Iterable[str], what: str) -> Unit:
-        """Return the unit that several outputs share. `what` names the value to convert in errors.
+        """Return the unit that several outputs share.
+
+        `what` names the value to convert in errors.
 
         Raises:
             InputError: If two outputs have different units.
@@ -186,7 +188,7 @@ class ModelUnits:
         )
 
     def _part_unit(self, node_id: str, kind: str, part_id: str) -> Unit:
-        """Return the unit of a part of a node."""
+        """Return the unit of an output port, a parameter or a function of a node."""
         node = next(node for node in self._document.graph.nodes if node.id == node_id)
         part = next(node_part for node_part in getattr(node, kind) if node_part.id == part_id)
         return unit_of(self._document, node, part)
@@ -195,7 +197,10 @@ class ModelUnits:
 def _convert_by_name(
     values: Any, unit_of_name: Callable[[str, Container[str]], Unit | None], what: str
 ) -> Any:
-    """Convert values by name to the units of the names. A value is not converted if its name has no unit."""
+    """Convert values by name to the units of the model's quantities with these names.
+
+    A value is not converted if its name has no unit.
+    """
     if values is None or (type(values) is not dict and not isinstance(values, Mapping)):
         return values
     if not any(map(has_unit, values.values())):

@@ -24,7 +24,7 @@ STATE_KIND_BY_FIELD: dict[str, StateKind] = {
 
 
 class Item(Struct, frozen=True):
-    """Output port, parameter or function of a node."""
+    """Output port, parameter or function of a node, whose value a run can return."""
 
     node_field: str
     node: str
@@ -42,7 +42,7 @@ class Item(Struct, frozen=True):
 
 
 def items(document: Document) -> tuple[Item, ...]:
-    """Return all items of a model: the output ports, parameters and functions of each node."""
+    """Return the output ports, parameters and functions of all nodes of a model."""
     items_by_name: dict[str, Item] = {}
     for node in document.graph.nodes:
         for node_field in STATE_KIND_BY_FIELD:
@@ -53,7 +53,9 @@ def items(document: Document) -> tuple[Item, ...]:
 
 
 def find_item(document: Document, name: str) -> Item:
-    """Return the item with a name: `node.item`, or the id of an output port alone.
+    """Return the output port, parameter or function with the name `node.item`.
+
+    The id of an output port alone is also a name.
 
     Raises:
         UnknownNameError: If no item has the name.
@@ -62,7 +64,7 @@ def find_item(document: Document, name: str) -> Item:
 
 
 class _Index:
-    """Index of the items of a document by all of their names.
+    """Index of the output ports, parameters and functions of a document by all of their names.
 
     Attributes:
         outputs: Outputs of the model by their names in results. Filled at the first use.
@@ -80,7 +82,10 @@ class _Index:
                 self._port_names.append(item.name)
 
     def find(self, name: str) -> Item:
-        """Return the item with a name. Raise UnknownNameError if no item has the name."""
+        """Return the output port, parameter or function with a name.
+
+        Raise UnknownNameError if no item has the name.
+        """
         if name not in self._items_by_name:
             hint = suggest(name, self._port_names)
             raise UnknownNameError(f"the model has no output '{name}'", self._where, hint)
@@ -101,7 +106,7 @@ def _find_index(document: Document) -> _Index:
 
 
 def output_names(document: Document) -> dict[str, str]:
-    """Return the model's outputs: name in results -> name of the item.
+    """Return the model's outputs, with the name of each output port by its name in results.
 
     The outputs are those in `metadata.outputs`, else all output ports that feed no edge. A mapping in
     `metadata.outputs` renames the outputs. A graph without output ports returns its parameters.
@@ -173,7 +178,9 @@ ALL_OUTPUTS = Selection()
 
 
 def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[str, Item]:
-    """Return the selected items by their names in results. The model may name its own outputs.
+    """Return the selected output ports, parameters and functions by their names in results.
+
+    The model may name its own outputs.
 
     Raises:
         UnknownNameError: If the model does not have a selected item.

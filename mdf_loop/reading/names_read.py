@@ -1,4 +1,4 @@
-"""Names that a part of a model reads: a function, a parameter, or a graph that a function owns."""
+"""Names that a function, a parameter, or a graph that a function owns reads."""
 
 from __future__ import annotations
 
@@ -37,14 +37,17 @@ def _find_names(expressions: Any) -> set[str]:
 
 
 def find_names_read(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a function or parameter of a node reads from the node, bodies included."""
+    """Return the names of a node that one of its functions or parameters reads, also in owned graphs."""
     if graph_function(item.function):
         return _find_names_in_graph_function(item, node, document)
     return _find_names_in_expressions(item)
 
 
 def _find_names_in_expressions(item: Any) -> set[str]:
-    """Return the names that an item without bodies reads. Its arguments hide outer names."""
+    """Return the names that the expressions of a function or parameter without graphs read.
+
+    Arguments hide outer names.
+    """
     names: set[str] = set()
     hidden_names: set[str] = set()
     for argument, expression in (item.args or {}).items():
@@ -58,7 +61,7 @@ def _find_names_in_expressions(item: Any) -> set[str]:
 
 
 def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a function with graphs reads in its arguments, and the outer names in its graphs."""
+    """Return the names that a function with graphs reads in its arguments, and outer names in its graphs."""
     graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     expression_by_argument = {
         argument: expression
@@ -98,7 +101,10 @@ def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
 def _find_outer_names_of_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
-    """Return the outer names that a graph reads. `beside` is the metadata next to the graph's name."""
+    """Return the names that a graph reads from outside of the graph.
+
+    `beside` is the metadata next to the graph's name.
+    """
     metadata = {**(body.metadata or {}), **(beside or {})}
     names = {*find_free_ports(body), *(metadata.get("outputs") or ())}
     for node in body.nodes:
@@ -121,7 +127,9 @@ def refuse_unread(
     document: Document,
     location: tuple[str, str],
 ) -> None:
-    """Refuse unknown arguments of a function with graphs: neither in `own` nor read by a graph.
+    """Refuse arguments of a function with graphs that are neither its own nor read by a graph.
+
+    `own` are the names of its own arguments.
 
     Args:
         item: Function or parameter with the arguments.

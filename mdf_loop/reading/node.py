@@ -57,7 +57,7 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 
 
 class Context(Struct, frozen=True):
-    """Document, enclosing scope and path of a graph that is read.
+    """Document, enclosing scope and path of the graph that is converted to operations.
 
     Attributes:
         document: Document of the graph.
@@ -85,7 +85,7 @@ class ExecutionPoint(Struct, frozen=True):
 
 
 class NodeReader:
-    """Reader of one execution of one node."""
+    """Converter of one execution of one node to operations."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class NodeReader:
             )
 
     def _build_old_scope(self, scope: Scope) -> Scope:
-        """Return a scope in which parameters have their old values, and functions their results."""
+        """Return a scope with the old values of parameters and the results of functions."""
         old_scope = scope.inner()
         for parameter_id in self.parameters:
             old_scope.define(
@@ -157,12 +157,12 @@ class NodeReader:
         return old_scope
 
     def _read_text(self, parameter: Any) -> Any:
-        """Return the text of a text parameter, and record that the parameter needs no numeric value."""
+        """Return the text of a parameter that has a text as value, and note that no number is needed."""
         self.text_parameters.add(parameter.id)
         return parameter.value
 
     def _read_loop_result(self, name: str, key: str) -> Term:
-        """Return a further result of a loop, such as `loop.iterations`."""
+        """Return a result of a loop by its key, such as `loop.iterations`."""
         if name in self.functions:
             self._compute_once("function", name, self._compute_function)
         if name not in self.loop_results:
@@ -172,7 +172,9 @@ class NodeReader:
     # --- memoization ----------------------------------------------------------------------------
 
     def _compute_once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
-        """Compute a value of the node at its first use. Raise CycleError if the value depends on itself.
+        """Return a value of the node, which is computed at its first use.
+
+        Raise CycleError if the value depends on itself.
 
         The method also records which parameter reads the value.
         """
@@ -209,7 +211,10 @@ class NodeReader:
 
     @contextmanager
     def _enter_part(self, kind: str, name: str) -> Iterator[str]:
-        """Set the path and the random site for a part of the node. The context value is the path."""
+        """Set the document path and the random site while a part of the node is read.
+
+        The context value is the path.
+        """
         where = f"{self.where}.{kind}['{name}']"
         site_item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
@@ -221,14 +226,14 @@ class NodeReader:
             yield where
 
     def _record_value(self, where: str, term: Term) -> Term:
-        """Record the value of a path in the document, and return the value."""
+        """Record the program value of a document path, and return the value."""
         self.b.values_by_path[where] = term
         return term
 
     # --- B: old values of parameters ------------------------------------------------------------
 
     def _read_old_parameter(self, name: str) -> Term:
-        """Return the value of a parameter before this execution."""
+        """Return the value of a parameter before the current execution of the node."""
         has_run = self.point.has_run
         if has_run is False or name in self.fixed_ids:
             return self._read_initial(name)
@@ -262,7 +267,10 @@ class NodeReader:
             )
 
     def _lower_expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
-        """Lower an expression of the node. `part` is the field of the expression in the document."""
+        """Convert an expression of the node to a program value.
+
+        `part` is the field of the expression in the document.
+        """
         return lower_expression(self.b, expression, scope, part)
 
     # --- C: functions ---------------------------------------------------------------------------
@@ -292,7 +300,7 @@ class NodeReader:
     # --- D: new values of parameters ------------------------------------------------------------
 
     def _build_new_scope(self) -> Scope:
-        """Return a scope in which parameters have their new values."""
+        """Return a scope with the new values of parameters."""
         scope = self.old_scope.inner()
         changed_ids: set[str] = set()
         node_parts = (*self.node.functions, *self.node.parameters)
@@ -318,7 +326,7 @@ class NodeReader:
         return scope
 
     def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
-        """Return True if the new value of a parameter is its old value."""
+        """Return True if one execution of the node does not change the value of a parameter."""
         if self.point.has_run is not False:
             return parameter.id in self.fixed_ids
         names_read = names_in(parameter.value)
@@ -334,7 +342,10 @@ class NodeReader:
         return self._compute_once("old", name, self._read_old_parameter)
 
     def _create_update(self, scope: Scope) -> Callable[[str], Term]:
-        """Return a function that computes the new value of a parameter. Names are looked up in `scope`."""
+        """Return a function that computes the new value of a parameter by its name.
+
+        Names in expressions are looked up in `scope`.
+        """
 
         def compute(name: str) -> Term:
             parameter = self.parameters[name]
@@ -349,7 +360,7 @@ class NodeReader:
         return compute
 
     def _compute_new_value(self, parameter: Any, where: str, scope: Scope) -> Term:
-        """Return the new value of a parameter without its conditions."""
+        """Return the new value of a parameter before its conditions are applied."""
         if parameter.value is not None:
             return self._lower_expression(parameter.value, scope)
         if parameter.function:
@@ -373,7 +384,10 @@ class NodeReader:
         raise no_value_error(parameter)
 
     def _apply_conditions(self, parameter: Any, term: Term, scope: Scope) -> Term:
-        """Apply `where(test, value, current)` for each condition of the parameter in order."""
+        """Return the new value of a parameter after its conditions, applied in order.
+
+        Each condition is `where(test, value, current)`.
+        """
         for k, condition in enumerate(parameter.conditions):
             test_expression, value_expression = condition_fields(condition)
             test_term = self._lower_expression(test_expression, scope, f"conditions.{k}.test")
@@ -414,7 +428,7 @@ class NodeReader:
         return port_terms
 
     def _find_broken_parameters(self) -> None:
-        """Record findings about parameters. An error in a parameter that no other part reads becomes a note."""
+        """Record the errors of parameters as findings, or as notes if no other part reads the parameter."""
         names_read: set[str] = set()
         new_names = self.names_by_reader.get(None, set())
         while new_names:
@@ -439,7 +453,7 @@ class NodeReader:
                 self.b.note(message, finding.where)
 
     def _group_ports_by_tuple(self) -> dict[str, list[str]]:
-        """Return the output ports that read one loop or choice by its name alone, each with all ports of the group.
+        """Return groups of output ports that share the results of one loop or choice, by port.
 
         Each of these ports gets the result at its position.
         """
@@ -458,7 +472,7 @@ class NodeReader:
     def _select_by_position(
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
-        """Return the result of a loop or choice at the position of a port among the ports that share the results."""
+        """Return the loop's or choice's result for one of the output ports that share its results."""
         ports = ports_by_group[port]
         source_text = (
             "loop"

@@ -1,4 +1,4 @@
-"""Branches that do not fit the shapes of the run. Such a branch is read again with open (unknown) extents.
+"""Branches that do not fit the shapes of the run, and are converted again with unknown extents.
 
 Only the run determines the selected branch, but the shapes are those of one run. So a branch that does not
 fit these shapes is not an error of the model. Only a run that selects the branch fails.
@@ -41,7 +41,7 @@ _STRICT_RULES = frozenset({"CarryShapeError", "JoinError"})
 
 
 class OpenBranch:
-    """Branch of a choice that is read for the shapes of the run or, if it does not fit them, for open shapes.
+    """Branch of a choice, converted with the shapes of the run, or with unknown shapes if these fail.
 
     Attributes:
         is_then: Value of the condition for which the branch is selected.
@@ -59,7 +59,7 @@ class OpenBranch:
         self.is_open = False
 
     def read(self, b: ModelBuilder) -> Sequence[Value]:
-        """Read the branch into its own builder `b`, and return the outputs of the branch."""
+        """Convert the branch to operations in its own builder `b`, and return its outputs."""
         if b.constant_of(self.condition) is not None:
             return self.read_branch(b, self.scope)
         read_attempt = self._try_to_read(b, self.scope)
@@ -77,14 +77,17 @@ class OpenBranch:
         raise Poisoned
 
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
-        """Return True if the branch may be correct for other shapes."""
+        """Return True if the branch may be correct for other shapes than the shapes of the run."""
         lasting_findings = b.findings.lasting
         return bool(findings) and not any(
             finding in lasting_findings or finding.kind in _STRICT_RULES for finding in findings
         )
 
     def _read_with_open_shapes(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
-        """Read the branch for open shapes, and return its outputs. Return None if the branch is wrong for all shapes."""
+        """Convert the branch with unknown shapes, and return its outputs.
+
+        Return None if the branch is wrong for all shapes.
+        """
         for keeps_ranks in (True, False):
             b.discard(b.ops)
             b.ops.clear()
@@ -100,7 +103,7 @@ class OpenBranch:
         return None
 
     def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _Attempt:
-        """Read the branch, and collect its findings."""
+        """Try to convert the branch, and return its outputs and findings (errors)."""
         branch_outputs = None
         finding_count = len(b.findings.items)
         with b.findings.catch():
@@ -108,20 +111,20 @@ class OpenBranch:
         return _Attempt(branch_outputs, b.findings.since(finding_count))
 
     def _compute_zero(self, b: ModelBuilder) -> Value:
-        """Return a tensor that is [0] in every run that selects the branch, but is unknown before the run."""
+        """Return a tensor that is [0] if the branch is selected, but that no pass can fold to a constant."""
         is_not_selected = b.op("Not", self.condition) if self.is_then else self.condition
         return b.op("Reshape", cast(b, is_not_selected, "int64"), ints(b, 1))
 
 
 class _Attempt(Struct, frozen=True):
-    """Outputs of a branch, or None, with the findings about the branch."""
+    """Result of the conversion of a branch: its outputs, or None after an error, and its findings."""
 
     outputs: Sequence[Value] | None
     findings: tuple[Finding, ...]
 
 
 class _OpenScope(Scope):
-    """Scope whose values have general shapes instead of the shapes of the run.
+    """Scope in which values have general shapes instead of the shapes of the run.
 
     If `keeps_ranks` is false, values without a stated shape may have any number of axes.
     """
@@ -143,12 +146,12 @@ class _OpenScope(Scope):
         self._open_values: dict[Value, Value] = {}
 
     def find(self, name: str) -> Term | None:
-        """Return the value of a name, with open shapes."""
+        """Return the value of a name, with unknown extents instead of the extents of the run."""
         term = super().find(name)
         return None if term is None else self._generalize(term)
 
     def _generalize(self, term: Term) -> Term:
-        """Replace the shapes of the run in a term by general shapes."""
+        """Replace the shapes of the run by general shapes in a value or a tuple of values."""
         if isinstance(term, tuple):
             return type(term)(self._generalize(element) for element in term)
         if term not in self._open_values:
@@ -164,7 +167,7 @@ class _OpenScope(Scope):
         return self._open_values[term]
 
     def _hide_shape(self, value: Value, shape: Shape) -> Value:
-        """Append a `Reshape` to a shape that is unknown before the run. The elements do not change."""
+        """Append a `Reshape` that keeps a value but hides its shape until run time."""
         b = self.b
         with b.at(b.where, value.name):
             if self._zero is None:

@@ -18,7 +18,7 @@ from mdf_loop.reading.body import ReadBody
 
 
 def wrap_optional_leaves(b: ModelBuilder, body: ReadBody) -> ReadBody:
-    """Convert the leaving values of a body to optional values where the entering values are optional."""
+    """Wrap a loop body's outputs as optional values if their carried inputs are optional."""
     body_builder = b.body()
     carried_outputs = tuple(
         body_builder.op("Optional", carried_output)
@@ -36,6 +36,9 @@ def wrap_optional_leaves(b: ModelBuilder, body: ReadBody) -> ReadBody:
 
 
 def unwrap_final(b: ModelBuilder, final: Value, leave: Value) -> Value:
-    """Convert an optional final value to the type that the body computes. A run fails if the value is absent."""
+    """Convert an optional final value of a loop to the dtype that the body computes.
+
+    A run fails if the value is absent.
+    """
     is_wrapped = final.dtype == optional_of(leave.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

@@ -33,7 +33,10 @@ def find_new_value_reads(document: Document) -> Iterator[Finding]:
 
 
 def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
-    """Yield each state that reads a new value, the state read, and the parameter between both (or an empty text)."""
+    """Yield each state that reads another state's new value, with the other state and what lies between.
+
+    The third text is the stateless parameter between both states, or an empty text.
+    """
     states_by_reader: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
@@ -64,7 +67,9 @@ def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:
 def _find_states_read(
     names: set[str], new_states: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the states whose new values `names` read, each with the stateless parameter between them.
+    """Return the states whose new values are read through `names`, with the parameter between.
+
+    The parameter has no state.
 
     `new_states` has these states for each parameter above. Functions and parameters below are missing in it,
     because they have old values.

@@ -1,4 +1,4 @@
-"""Reading of a model over time: a first evaluation, then one loop whose body is one evaluation.
+"""Conversion of a model over time: a first evaluation, then a loop of one evaluation per iteration.
 
     first:  y, states = evaluate(inputs)                       # no time has passed
     later:  for i in range(steps):
@@ -38,12 +38,15 @@ from mdf_loop.specification import RunSpecification
 
 
 def _create_executed_output(sets: Value) -> Output:
-    """Return the program output with the nodes that ran, for a schedule that the run decides (see `EXECUTED_SETS`)."""
+    """Return the program output that states which nodes ran, for a schedule that the run decides.
+
+    See `EXECUTED_SETS`.
+    """
     return Output("executed", sets, OutputRole.EXECUTED)
 
 
 class OverTime(Struct, frozen=True):
-    """Two programs of a model over time.
+    """Program of the first evaluation of a model over time, and program of all later evaluations.
 
     Attributes:
         first_program: Program of the first evaluation. It returns recorded values, then states.
@@ -70,7 +73,7 @@ class OverTime(Struct, frozen=True):
 def read_over_time(
     document: Document, bound: BoundValues, options: Options, specification: RunSpecification
 ) -> OverTime:
-    """Read a model over time as two programs, specialized for the types of the bound inputs.
+    """Convert a model over time to two programs, specialized for the types of the bound inputs.
 
     Raises:
         LoopError: All errors in the model.
@@ -127,7 +130,7 @@ def _find_non_array_states(
 
 
 class _FirstReader(ProgramReader):
-    """Reader of the first evaluation."""
+    """Converter of the first evaluation of a model over time to a program."""
 
     def __init__(
         self,
@@ -155,13 +158,16 @@ class _FirstReader(ProgramReader):
         return tensor(self.b, read_current_value(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
-        """Build the program of the first evaluation, with these states as further outputs."""
+        """Build the program of the first evaluation, with the values of `states` as further outputs."""
         final_states = [create_state_output(state, self.read_state(state)) for state in states]
         return self.build_program([*self.recorded_outputs.values(), *final_states])
 
 
 class _LaterReader(ProgramReader):
-    """Reader of the loop over the later evaluations. A state is carried from its first read on."""
+    """Converter of the loop over all evaluations after the first to a program.
+
+    A state is carried from its first read on.
+    """
 
     def __init__(
         self,
@@ -190,7 +196,7 @@ class _LaterReader(ProgramReader):
         )
 
     def _declare_initial(self, state: State) -> Value:
-        """Declare the program input for a state before the loop, and return its value."""
+        """Declare the program input with a state's value before the loop, and return the value."""
         carried_types = self.state_memory.types
         if state[0] in NODE_FIELDS and state not in carried_types.types_by_state:
             carried_types.widen(state, self.first_reader.read_state(state))
@@ -205,7 +211,7 @@ class _LaterReader(ProgramReader):
         return self.declare_input(name, dtype, (), role=InputRole.CONTROL, owner_name=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
-        """Return the value of an open port: the row of this step for an input over time."""
+        """Return the value of an input port without an edge: an input, or this step's row of an input."""
         port_name = self.ports[node.id, port.id].name
         if port_name not in self.varying_names:
             return super().supply(node, port, where)
@@ -218,7 +224,10 @@ class _LaterReader(ProgramReader):
         return self.scanned_inputs[port_name].row
 
     def read(self) -> bool:
-        """Read the loop body. Return True if the body must be read again, with wider types."""
+        """Convert one evaluation to the loop body, and return True if carried types were widened.
+
+        The body must then be converted again.
+        """
         self.graph: GraphReader = self.read_graph(self.state_memory, self.dt)
         self.rows = self.collect_outputs(self.graph)
         has_watches = self.specification.controls.watches

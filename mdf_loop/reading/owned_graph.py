@@ -15,7 +15,7 @@ from mdf_loop.errors import ModelError, SignatureError
 
 
 class Role(Struct, frozen=True):
-    """Words for a graph in errors: the `part_name` of an `owner` of this `owner_kind`."""
+    """Words that name a graph in errors: its role, its owner and the kind of its owner."""
 
     argument: str = "body"
     part_name: str = "body"
@@ -39,7 +39,9 @@ LOOP_BODY = Role()
 
 
 class OwnedGraph(Struct, frozen=True):
-    """Graph that a function owns. Metadata next to the graph's name override metadata in the graph.
+    """Graph that a function owns, with its inputs, outputs and metadata.
+
+    Metadata next to the graph's name override metadata in the graph.
 
     Attributes:
         graph: Graph of the document.
@@ -97,7 +99,7 @@ def find_owned_graph(
 
 
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
-    """Return the path of the graph, or of its name, in the document."""
+    """Return the path in the document of the graph, or of the graph's name, that a function owns."""
     path = f"{where}.args.{argument}"
     if written.parameters:
         node_where = where.removesuffix(f".functions['{item.id}']")
@@ -132,7 +134,7 @@ def _find_graph_and_path(
 def _read_stated_names(
     metadata: Mapping[str, Any], key: str, role: Role, where: str
 ) -> tuple[str, ...] | None:
-    """Return the stated names of the graph's inputs or outputs, or None."""
+    """Return the names of a graph's inputs or outputs that its metadata state, or None."""
     stated_names, names_text = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if stated_names is None:
         return None

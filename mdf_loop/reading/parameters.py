@@ -14,7 +14,7 @@ from mdf_loop.lower import draws_numbers, names_in
 
 
 def find_fixed_parameters(node: Any) -> set[str]:
-    """Return the ids of parameters with a constant value: they read no changing value and draw no random numbers."""
+    """Return the ids of parameters whose value reads no input, state, function or random number."""
     fixed_ids = {
         parameter.id
         for parameter in node.parameters
@@ -50,7 +50,7 @@ def integrates(document: Document) -> bool:
 
 
 def iterate_further_expressions(item: Any) -> Iterator[Any]:
-    """Yield the expressions of a part of a node besides its value: initial value, derivative, conditions."""
+    """Yield all expressions of a node's part except its value: initial value, derivative, conditions."""
     yield getattr(item, "default_initial_value", None)
     yield getattr(item, "time_derivative", None)
     for condition in getattr(item, "conditions", None) or ():

@@ -1,4 +1,4 @@
-"""Evaluation whose schedule is decided during the run: a loop over passes.
+"""Conversion of an evaluation whose schedule is decided during the run to a loop over passes.
 
     while not terminated:                    # one pass
         for layer in layers:
@@ -53,12 +53,12 @@ EXECUTED_SETS: State = ("count", "", "sets")
 
 
 def create_count_state(key: CountKey) -> State:
-    """Return the state for a count of the schedule."""
+    """Return the key of the state that holds a count or flag of the schedule."""
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
 
 
 class _PassResults(Struct, frozen=True):
-    """Results of reading one pass: its number, the condition for a further pass, and the row of executed nodes."""
+    """Results of converting one pass: its number, the condition for another pass, and the nodes that ran."""
 
     iteration: Value
     has_next_pass: Value
@@ -66,7 +66,7 @@ class _PassResults(Struct, frozen=True):
 
 
 class PassesLoop:
-    """Reader of the loop over the passes of one evaluation, which stores the results in a memory."""
+    """Converter of the passes of one evaluation to a loop, which stores the results in a memory."""
 
     def __init__(
         self, executor: Executor, schedule: Schedule, memory: Memory, recorded: Iterable[State]
@@ -86,7 +86,10 @@ class PassesLoop:
     # --- the loop -------------------------------------------------------------------------------
 
     def read(self, initial: dict[CountKey, Number | Truth]) -> None:
-        """Append the loop over passes. `initial` are the schedule's counts before the evaluation."""
+        """Append the loop over passes to the program.
+
+        `initial` are the schedule's counts before the evaluation.
+        """
         nodes_in_order = [node for layer in self.schedule.layers for node in layer]
         self.executor.learn_types(self.memory, nodes_in_order)
         while True:
@@ -105,7 +108,7 @@ class PassesLoop:
         self._store_results(inner_memory, loop)
 
     def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
-        """Read one pass into a loop body. Its carried values start from the values in the memory."""
+        """Convert one pass to a loop body whose carried values start from the values in the memory."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
         inner_memory = LoopMemory(
             self.b.loop_body(),
@@ -138,7 +141,7 @@ class PassesLoop:
         )
 
     def _find_initial_value(self, state: State, counters: Counters) -> Value:
-        """Return the initial value of a state in the loop."""
+        """Return the value of a state before the first pass."""
         state_kind, node_id, _ = state
         if state_kind in ("flag", "count"):
             key = next(key for key in counters.counts if create_count_state(key) == state)
@@ -154,7 +157,7 @@ class PassesLoop:
         return generalize(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
     def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
-        """Store the final values of the loop in the memory, and count the evaluation."""
+        """Store the final values of the loop over passes in the memory, and count the evaluation."""
         final_values = {
             state: carried_value.final
             for state, carried_value in zip(inner.carried_inputs, loop.carried, strict=True)
@@ -181,7 +184,7 @@ class PassesLoop:
     # --- one pass -------------------------------------------------------------------------------
 
     def _read_pass(self, memory: LoopMemory) -> _PassResults:
-        """Read one pass: visit the layers in order and execute the nodes whose conditions hold."""
+        """Convert one pass: visit the layers in order and execute the nodes whose conditions hold."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
         counts: dict[CountKey, Number | Truth | None] = {
@@ -218,7 +221,7 @@ class PassesLoop:
     def _limit_passes(
         self, b: ModelBuilder, has_next_pass: Truth, any_ran: Truth, iteration: Value
     ) -> Value:
-        """Return the condition for a further pass. A run fails if the passes would never end."""
+        """Return the condition for another pass, which fails the run if the passes would never end."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
             is_below_limit = b.op("Less", iteration, b.constant(np.array(MAX_PASSES - 1)))
@@ -232,14 +235,14 @@ class PassesLoop:
     def _guard_condition(
         self, b: ModelBuilder, has_next_pass: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
-        """Guard the condition `has_next_pass`: a run fails if `has_next_pass` is true and `is_allowed` is false."""
+        """Return the condition for another pass, which fails the run if it is true and `is_allowed` false."""
         is_valid = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
         return guard_value(b, to_value(b, has_next_pass), is_valid, error.findings[0].what)
 
     def _build_executed_row(
         self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
-        """Return one flag per layer for its visit, each followed by one flag per node that tells if the node ran."""
+        """Return flags of one pass: for each layer, whether it was visited and which of its nodes ran."""
         flags = [
             flag for is_visited, run_flags in visits for flag in (is_visited, *run_flags.values())
         ]
@@ -247,7 +250,7 @@ class PassesLoop:
         return b.op("Concat", *flag_rows, axis=0)
 
     def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
-        """Execute a node if `runs` is true. Otherwise the node keeps its values."""
+        """Execute a node if the truth value `runs` is true, and else keep the values of the node."""
         if runs is False:
             return
         if not isinstance(runs, Value):
@@ -290,7 +293,7 @@ class PassesLoop:
         memory.record_run(node, logical_or(memory.b, has_run, runs))
 
     def _find_carried_states(self, node: str, memory: LoopMemory) -> list[State]:
-        """Return the states of a node that other parts may read: outputs, recorded values and old parameters.
+        """Return the states of a node that may be read later: outputs, recorded values, old parameters.
 
         Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
@@ -313,7 +316,10 @@ class PassesLoop:
     # --- Threshold conditions -------------------------------------------------------------------
 
     def _find_threshold_states(self, condition: ThresholdCondition) -> list[State]:
-        """Return the state that a Threshold refers to: a parameter, function or output, in this order."""
+        """Return the state that a Threshold condition tests: a parameter, function or output.
+
+        The first of these kinds that has the name is used.
+        """
         node = self.executor.nodes[condition.node]
         for state_kind, node_parts in (
             ("parameter", node.parameters),
@@ -333,7 +339,7 @@ class PassesLoop:
         )
 
     def _create_threshold_test(self, memory: Memory) -> Callable[[ThresholdCondition], Truth]:
-        """Return a function that compares values of nodes in a memory with the thresholds of conditions."""
+        """Return a function that evaluates a Threshold condition for the values in a memory."""
 
         def look(condition: ThresholdCondition) -> Truth:
             (state,) = self._find_threshold_states(condition)
@@ -357,7 +363,7 @@ class PassesLoop:
     def _read_value_before_run(
         self, b: ModelBuilder, condition: ThresholdCondition, state: State
     ) -> Value:
-        """Return the value for a Threshold on a node that has not run: its initial value, or 0."""
+        """Return the value that a Threshold tests before its node has run: the initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
         node = self.executor.nodes[condition.node]
@@ -377,7 +383,7 @@ class PassesLoop:
         return b.constant(np.array(self._parse_initial_value(condition, initial_expression)))
 
     def _parse_initial_value(self, condition: ThresholdCondition, initial: Any) -> float:
-        """Return the default_initial_value that a Threshold tests, as a number."""
+        """Convert the default_initial_value that a Threshold condition tests to a number."""
         try:
             initial_number: Any = 0.0 if initial is None else initial
             for index in condition.indices if initial is not None else ():
@@ -393,7 +399,7 @@ class PassesLoop:
 
 
 def _is_met(value: float, condition: ThresholdCondition) -> bool:
-    """Return True if a number that is known while the model is read meets a threshold."""
+    """Return True if a constant number meets the threshold of a condition."""
     if condition.comparator in ("==", "!="):
         is_close = np.isclose(value, condition.threshold, atol=condition.atol, rtol=condition.rtol)
         return bool(is_close) == (condition.comparator == "==")
@@ -401,7 +407,7 @@ def _is_met(value: float, condition: ThresholdCondition) -> bool:
 
 
 def _select_compared_element(b: ModelBuilder, value: Value, condition: ThresholdCondition) -> Value:
-    """Return the element that a Threshold refers to, as a float64 number."""
+    """Return the element of a value that a Threshold condition compares, as a float64 number."""
     for index in condition.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
     compared_element = one_element(b, value)

@@ -1,4 +1,4 @@
-"""Check of values that stand for several shapes: one number at first, an array later.
+"""Check of values whose shape differs between steps: a scalar at first, an array later.
 
 A carried value has one shape. If its shape in the model changes (a state starts as one number, a port has
 zeros until an edge feeds it), the value is broadcast to its later shape. Elementwise operations give the same
@@ -26,7 +26,7 @@ _Shapes = frozenset[Shape]
 def widened_findings(
     program: Program, b: ModelBuilder, first_shapes: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about results that depend on the broadcast of a value to its later shape.
+    """Return findings about results that change if a value is broadcast to the shape of later steps.
 
     `first_shapes` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
@@ -45,7 +45,7 @@ def widened_findings(
 
 
 class _PossibleShapes:
-    """Shapes that each value of a program may have if no value is broadcast to a later shape."""
+    """Shapes that each value of a program may have in different steps, without broadcasting."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _PossibleShapes:
         return self.shapes_by_value.get(value, frozenset({value.shape}))
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
-        """Add possible shapes of a value."""
+        """Add shapes to the possible shapes of a value."""
         old_shapes = self.of(value)
         new_shapes = old_shapes | frozenset(shapes)
         if new_shapes != old_shapes and not _has_unknown_extent(value.shape):
@@ -118,7 +118,7 @@ class _PossibleShapes:
         self._add(output, broadcast_shapes - {None})
 
     def find_dependent_operations(self) -> Iterable[Finding]:
-        """Yield findings about operations whose results depend on the shape of a value with several possible shapes."""
+        """Yield findings about operations whose results depend on a shape that differs by step."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.spread_sources or _is_elementwise(operation):
@@ -138,7 +138,7 @@ class _PossibleShapes:
                     yield _finding(value, self.of(value), operation_name, operation.where)
 
     def find_shape_queries(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
-        """Yield findings about shapes that the model queries, if the value has several possible shapes."""
+        """Yield findings about values with several possible shapes whose shape the model queries."""
         for value, where in paths.items():
             if len(self.of(value)) > 1:
                 yield _finding(value, self.of(value), "onnx::Shape", where)
@@ -159,7 +159,7 @@ def _broadcast_shapes(shapes: Iterable[Shape]) -> Shape:
 
 
 def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
-    """Return the finding about a value whose shape depends on the step."""
+    """Return the finding about a value whose shape differs between steps."""
     shape_list = " or ".join(
         str(list(shape or ())) for shape in sorted(shapes, key=lambda s: len(s or ()))
     )
@@ -173,5 +173,5 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
 
 
 def _is_elementwise(op: Op) -> bool:
-    """Return True for an operation that gives the same results for an array as for each of its elements."""
+    """Return True for an operation that treats arrays element by element, or only broadcasts them."""
     return row_of(op.op_type).is_elementwise or op.op_type == "Expand"

@@ -40,7 +40,7 @@ from mdf_loop.specification import Selection
 
 
 class Reading(Struct, frozen=True):
-    """Program of a model, with the values of the document's paths in it and notes for the modeller."""
+    """Program of a model, the program values of the document's paths, and notes for the modeller."""
 
     program: Program
     terms_by_path: Mapping[str, Any]
@@ -55,7 +55,7 @@ def read(
     record: Sequence[str] = (),
     options: Options | None = None,
 ) -> Program:
-    """Read one evaluation of an MDF model as a program.
+    """Convert one evaluation of an MDF model to a program.
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
@@ -76,7 +76,7 @@ def read_annotated(
     record: Sequence[str] = (),
     options: Options | None = None,
 ) -> Reading:
-    """Read one evaluation of a model. Return the program, and the program's value for each path of the document."""
+    """Convert one evaluation of a model to a program, with the program value of each document path."""
     document = open_document(source)
     options = options or Options()
     values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
@@ -88,7 +88,7 @@ def read_annotated(
 def read_once(
     document: Document, bound: BoundValues, options: Options, selection: Selection = ALL_OUTPUTS
 ) -> Reading:
-    """Read one evaluation of a document as a program, specialized for the types of the bound inputs."""
+    """Convert one evaluation of a document to a program, specialized for the types of the bound inputs."""
     program_reader = ProgramReader(document, options, bound.settings, selection)
     program_reader.b.in_loop = bound.has_members
     program_reader.declare(bound.inputs)
@@ -102,7 +102,7 @@ def read_once(
 
 
 class ProgramReader:
-    """Reader of a model that assembles a program: inputs, graph, outputs."""
+    """Converter of a model to a program, which assembles inputs, graph and outputs."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class ProgramReader:
             self.items = named_items(document, selection)
 
     def declare(self, inputs: BoundInputs, varying_names: Iterable[str] = ()) -> None:
-        """Declare the open ports and the parameters set from outside as inputs of the program.
+        """Declare the program inputs: ports that no edge feeds, and parameters that a run sets.
 
         Inputs in `varying_names` get a time axis in front.
         """
@@ -173,11 +173,11 @@ class ProgramReader:
         return self.inputs[name].value
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
-        """Return the program input that an open port reads."""
+        """Return the program input for an input port that no edge feeds."""
         return self.inputs[self.ports[node.id, port.id].name].value
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
-        """Read one evaluation into a memory: in the program itself, or in a loop's body."""
+        """Convert one evaluation of the graph, and store its results in a memory."""
         input_values = {name: self.inputs[name].value for name in self.settings.inputs}
         context = Context(self.document, Scope(input_values), self.document.graph.id)
         return GraphReader(
@@ -191,7 +191,10 @@ class ProgramReader:
         ).read()
 
     def build_program(self, outputs: Iterable[Output]) -> Program:
-        """Build the program with these outputs. Raise an error if findings exist."""
+        """Build the program from its inputs, operations and outputs.
+
+        Raise an error if findings exist.
+        """
         self.raise_findings()
         return Program(
             name=self.document.graph.id,
@@ -201,7 +204,7 @@ class ProgramReader:
         )
 
     def raise_findings(self) -> None:
-        """Raise an error with all findings, if findings exist."""
+        """Raise an error with all findings (errors in the model), if there are any."""
         findings = self.b.findings.items
         raise_findings(
             map(self._add_type_hint, (*findings, *self.b.findings.unread) if findings else ())
@@ -229,7 +232,7 @@ class ProgramReader:
         return replace(finding, hint=hint)
 
     def collect_outputs(self, graph: GraphReader) -> dict[str, Output]:
-        """Return the outputs of the graph and the other recorded values, by `node.port`.
+        """Return the program outputs for all recorded values, by `node.port`.
 
         An output whose node may not run is followed by a flag that tells whether the node has run.
         """
@@ -255,7 +258,7 @@ class ProgramReader:
         return outputs
 
     def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:
-        """Add all floats that the graph computes to the outputs.
+        """Add all floats that the graph computes to the program outputs, to find nan.
 
         Returns:
             Name of each float in the model -> name of its output, in the order of computation.

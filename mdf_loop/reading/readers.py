@@ -17,7 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 
 
 class Reading(Struct, frozen=True):
-    """Result of a function that owns graphs.
+    """Results of a function that owns graphs, such as a loop or a choice.
 
     Attributes:
         term: Result, or tuple of results.
@@ -36,7 +36,7 @@ READER_BY_FUNCTION: dict[str, Reader] = {}
 
 
 def reads(function: str) -> Callable[[Reader], Reader]:
-    """Register the reader of a function."""
+    """Return a decorator that registers the reader of a function that owns graphs."""
 
     def register(reader: Reader) -> Reader:
         READER_BY_FUNCTION[function] = reader
@@ -48,7 +48,7 @@ def reads(function: str) -> Callable[[Reader], Reader]:
 def read_graph_function(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of a function or parameter that owns graphs."""
+    """Append the operations of a function or parameter that owns graphs, and return its results."""
     function_name = graph_function(item.function)
     assert function_name is not None
     return READER_BY_FUNCTION[function_name](b, item, node, where, scope, document)

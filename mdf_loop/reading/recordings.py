@@ -1,4 +1,4 @@
-"""Arrangement of the rows that a loop records.
+"""Arrangement of the rows that a loop records: reversed, padded, moved or concatenated.
 
     y: {axis: 1}                     # rows are stacked on a new axis 1, not on axis 0
     z: {axis: 1, concat: true}       # rows are joined along their axis 1
@@ -34,7 +34,7 @@ _RECORDING_KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
 class RecordingForm(Struct, frozen=True):
-    """Arguments of a recording, as written in the document."""
+    """Arguments of a recording of a loop, as written in the document."""
 
     name: str
     axis: int = 0
@@ -47,7 +47,7 @@ class RecordingForm(Struct, frozen=True):
 
 
 def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
-    """Parse the loop argument `recordings`. Return the recordings by the name of the output."""
+    """Parse the loop argument `recordings`, and return each recording by the name of its output."""
     return {
         recording_entry.name: _parse_recording(recording_entry)
         for recording_entry in parse_entries(value, where, _RECORDING_KEYS)
@@ -91,7 +91,7 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
 def refuse_unrecorded(
     forms: Mapping[str, RecordingForm], rows: tuple[str, ...], carried_names: tuple[str, ...]
 ) -> None:
-    """Refuse recordings of values that the body does not record.
+    """Raise an error for an entry of `recordings` that is not a recorded output of the body.
 
     Raises:
         ModelError: If a name is not one of the rows.
@@ -134,7 +134,7 @@ def no_row_error(form: RecordingForm) -> RecordShapeError:
 
 
 def arrange_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Reverse, pad, and move or concatenate the rows of a recording, which are stacked on axis 0."""
+    """Reverse, pad, move or concatenate stacked rows as the arguments of the recording state."""
     with b.at(form.where):
         if form.reverse:
             stack = _reverse_rows(b, stack)
@@ -258,7 +258,7 @@ def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) 
 
 
 def _convert_padding(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
-    """Return the padding number in the dtype of the rows, which must represent it."""
+    """Convert the padding number to the dtype of the rows, or raise an error if it does not fit."""
     converted_pad = cast(b, pad, dtype)
     pad_constant, converted_constant = b.constant_of(pad), b.constant_of(converted_pad)
     if pad.dtype == dtype:

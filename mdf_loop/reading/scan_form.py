@@ -41,7 +41,7 @@ SCAN_BODY = Role(owner="the scan", owner_kind="scan")
 def read_scan(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the Scan that a Function or Parameter of `node` describes."""
+    """Append the Scan that a Function or Parameter of `node` describes, and return its results."""
     loop_form, signature = convert_scan(item, node, where, document)
     error_words = (f"the scan '{item.id}'", "its body does")
     refuse_unread(item, node, where, SCAN_ARGUMENTS, document, error_words)
@@ -97,7 +97,10 @@ def convert_scan(
 def _check_signature(
     name: str, owned: OwnedGraph, state_count: int, scan_count: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the body's inputs and outputs, states first."""
+    """Check the signature of a Scan's body, and return the names of its inputs and outputs.
+
+    States come first in both.
+    """
     inputs, outputs, where = owned.inputs, owned.outputs, owned.where
     if inputs is None or outputs is None:
         raise SignatureError(
@@ -125,7 +128,7 @@ def _check_signature(
 def _build_slices(
     args: NamedEntry, names: tuple[str, ...], operands: tuple[Any, ...]
 ) -> tuple[SliceForm, ...]:
-    """Return the slices of the scan inputs."""
+    """Build the slice arguments of the loop for the scan inputs of a Scan."""
     axes = _parse_integers(args, "scan_input_axes", len(names))
     directions = _parse_directions(args, "scan_input_directions", len(names))
     where = f"{args.where}.initial_state_and_scan_inputs"
@@ -138,7 +141,7 @@ def _build_slices(
 
 
 def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
-    """Return the recordings of scan outputs that have another axis than 0 or are reversed."""
+    """Build recording arguments for scan outputs that have another axis than 0 or are reversed."""
     axes = _parse_integers(args, "scan_output_axes", len(names))
     directions = _parse_directions(args, "scan_output_directions", len(names))
     return {
@@ -149,7 +152,7 @@ def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Rec
 
 
 def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
-    """Return True for each scan input or output that runs backwards."""
+    """Return one bool for each scan input or output, which is True for backward direction."""
     direction_codes = _parse_integers(args, key, count)
     if any(code not in (0, 1) for code in direction_codes):
         raise ModelError(
@@ -160,7 +163,10 @@ def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
 
 
 def _parse_integers(args: NamedEntry, key: str, count: int) -> list[int]:
-    """Return an argument with one integer for each input or output. A missing argument gives zeros."""
+    """Return the integers of an argument with one integer for each scan input or output.
+
+    A missing argument gives zeros.
+    """
     argument = args.fields.get(key)
     if argument is None or argument == "":
         return [0] * count

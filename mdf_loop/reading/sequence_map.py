@@ -39,7 +39,7 @@ MAP_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 def read_sequence_map(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the SequenceMap that a Function or Parameter of `node` describes."""
+    """Append the SequenceMap that a Function or Parameter of `node` describes; return its results."""
     map_name = f"{node.id}.{item.id}"
     owned_graph = find_owned_graph(
         written_body(item, node), item, where, describe_body(map_name), document
@@ -69,12 +69,12 @@ def read_sequence_map(
 
 
 def describe_body(name: str) -> Role:
-    """Return the words for the body in errors, for a SequenceMap of this name."""
+    """Return the words that name the body of a SequenceMap in errors."""
     return Role(owner=f"'{name}'", owner_kind="map")
 
 
 def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the body's inputs and outputs."""
+    """Return the names of the body's inputs and outputs, or raise SignatureError if they are missing."""
     for stated_field, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
         if not names:
             raise SignatureError(
@@ -86,7 +86,7 @@ def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
-    """Lower the inputs of a SequenceMap: the first sequence, then further sequences and tensors."""
+    """Convert the inputs of a SequenceMap to program values: a sequence, then sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         hint = suggest("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=hint)
@@ -109,7 +109,7 @@ def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[V
 
 
 class _ReadSequenceMap(Struct, frozen=True):
-    """SequenceMap whose arguments were read, but not its body."""
+    """SequenceMap with its arguments as program values, before its body is converted."""
 
     name: str
     where: str
@@ -154,7 +154,7 @@ class _ReadSequenceMap(Struct, frozen=True):
     def _build_carried_sequence(
         self, b: ModelBuilder, body_builder: ModelBuilder, member: Value, name: str
     ) -> Carried:
-        """Return the carried sequence to which the body appends one of its outputs."""
+        """Build the carried sequence to which a SequenceMap's body appends an output in each iteration."""
         if not is_tensor(member.dtype):
             raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.description}")
         dtype = sequence_of(member.dtype)
@@ -166,7 +166,7 @@ class _ReadSequenceMap(Struct, frozen=True):
 
 
 def _select_member(body_builder: ModelBuilder, value: Value, iteration: Value) -> Value:
-    """Return the value of an input in an iteration: a member of a sequence, or the tensor itself."""
+    """Return an input's value in one iteration: a member of a sequence, or the tensor itself."""
     if is_tensor(value.dtype):
         return value
     return body_builder.op("SequenceAt", value, iteration)

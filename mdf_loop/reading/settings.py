@@ -1,4 +1,4 @@
-"""Parameters that a run sets from outside: in the document of such a run, they read inputs of the program.
+"""Parameters that a run sets: values in the document are replaced by inputs of the program.
 
     parameter a: {value: 0.7}, set to 0.8   ->   parameter a: {value: 'set N.a'}, an input 'set N.a'
 
@@ -27,28 +27,31 @@ from mdf_loop.reading.parameters import is_stateful
 
 
 class Settings(Struct, frozen=True):
-    """Arrays by `node.parameter`, for the parameters that a run sets."""
+    """Values of the parameters that a run sets, as arrays by `node.parameter`."""
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Arrays by the name of the program input that the parameter reads."""
+        """Values of the parameters that a run sets, by the name of their program input."""
         return {input_name(name): array for name, array in self.arrays.items()}
 
     def is_plain(self, name: str) -> bool:
-        """Return True if a value is a plain number, whose dtype adapts to other operands."""
+        """Return True if a parameter's value is a plain number, whose dtype adapts to other operands."""
         array = self.arrays[name]
         return array.ndim == 0 and array.dtype in (np.bool_, np.int64, np.float64)
 
 
 def input_name(name: str) -> str:
-    """Return the name of the program input that a set parameter reads. `name` is `node.parameter`."""
+    """Return the name of the program input for a parameter that a run sets.
+
+    `name` is `node.parameter`.
+    """
     return f"set {name}"
 
 
 def bind_settings(document: Document, values: Mapping[str, Any], precision: str) -> Settings:
-    """Convert the values of set parameters to arrays, by `node.parameter`.
+    """Convert the parameter values of a run to arrays, by `node.parameter`.
 
     Raises:
         InputError: If a parameter does not exist or cannot be set, or if a value is not numeric.
@@ -72,7 +75,7 @@ def written_value(document: Document, name: str) -> Any:
 
 
 def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
-    """Return the node and the parameter that `node.parameter` names.
+    """Return the node and the parameter with the name `node.parameter`.
 
     Raises:
         InputError: If the parameter does not exist.
@@ -97,19 +100,19 @@ def is_state(document: Document, name: str) -> bool:
 
 
 def with_settings(document: Document, settings: Settings) -> Document:
-    """Return the document in which each set parameter reads an input of the program."""
+    """Return a document in which each parameter that the run sets reads an input of the program."""
     return _replace_parameters(document, {name: input_name(name) for name in settings.arrays})
 
 
 def with_values(document: Document, settings: Settings) -> Document:
-    """Return the document in which each set parameter has its new value."""
+    """Return a document with new values of parameters, by `node.parameter`."""
     return _replace_parameters(
         document, {name: array.tolist() for name, array in settings.arrays.items()}
     )
 
 
 def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
-    """Return the document in which input ports have these default values, by any of the ports' names."""
+    """Return a document with new default values of input ports, by any of the ports' names."""
     default_values = {
         (port.node, port.port.id): values[name].tolist()
         for port in open_ports(document)
@@ -134,7 +137,7 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
 
 
 def _replace_parameters(document: Document, values: Mapping[str, Any]) -> Document:
-    """Return the document in which parameters have these values, by `node.parameter`."""
+    """Return a document with new values of parameters, by `node.parameter`."""
     if not values:
         return document
     nodes = [_replace_in_node(node, values) for node in document.graph.nodes]
@@ -148,7 +151,7 @@ def _replace_in_node(node: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _replace_value(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
-    """Return a copy of a parameter with its new value, or the parameter itself if it has none."""
+    """Return a copy of a parameter with its new value, or the parameter itself without a new value."""
     parameter_name = f"{node.id}.{parameter.id}"
     if parameter_name not in values:
         return parameter
@@ -159,7 +162,7 @@ def _replace_value(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _find_parameter(document: Document, name: str) -> tuple[Any, str]:
-    """Return the parameter that `node.parameter` names, with its path."""
+    """Return the parameter with the name `node.parameter`, and its path in the document."""
     node, parameter = parameter_of(document, name)
     return parameter, f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
 
@@ -190,7 +193,10 @@ def _suggest_parameter(document: Document, name: str, parameter_names: Collectio
 
 
 def _find_settable_attribute(parameter: Any, name: str, where: str) -> str:
-    """Return the attribute of a parameter that a run sets: the initial value of a state, else the value."""
+    """Return the name of the parameter attribute that a run sets, such as `value`.
+
+    For a state, this is the initial value.
+    """
     if is_stateful(parameter):
         return "default_initial_value"
     if parameter.value is None:
@@ -203,7 +209,9 @@ def _find_settable_attribute(parameter: Any, name: str, where: str) -> str:
 
 
 def _convert_to_array(value: Any, document_value: Any, name: str, precision: str) -> Array:
-    """Convert the value of a parameter to an array. An integer becomes a float if the document has a float.
+    """Convert a user-supplied value of a parameter to an array.
+
+    An integer becomes a float if the document has a float.
 
     Floats without a dtype of their own (Python floats, float64) get the float dtype of the document.
     """
@@ -221,7 +229,7 @@ def _convert_to_array(value: Any, document_value: Any, name: str, precision: str
 
 
 def _find_stated_float(document_value: Any) -> str | None:
-    """Return the float type that the document states for an array, if it is not the default."""
+    """Return the float dtype of an array in the document, or None if it is float64 or no float."""
     stated_dtype = dtype_name(document_value) if isinstance(document_value, np.ndarray) else None
     return stated_dtype if stated_dtype in ("float32", "float16", "bfloat16") else None
 

@@ -1,4 +1,4 @@
-"""Order of a body's inputs and outputs.
+"""Signature of a loop body: the order of its inputs and outputs, stated or inferred.
 
 The order is stated in `metadata`, or inferred if only one order is possible. Inference is for documents of
 modeci_mdf's importer, which does not store the order.
@@ -24,7 +24,7 @@ _ORDER_HINT = (
 
 
 class Signature(Struct, frozen=True):
-    """Names of the body's inputs and outputs in ONNX's order.
+    """Names of the inputs and outputs of a loop body, in the order of ONNX's Loop.
 
     Attributes:
         iteration: Input for the iteration number, or None if unused.
@@ -44,7 +44,7 @@ class Signature(Struct, frozen=True):
 
 
 def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
-    """Return the body's signature for `n_carried` initial values.
+    """Return the signature of a loop body with `n_carried` carried values.
 
     Raises:
         ArityError: If the number of inputs or outputs does not match.
@@ -126,7 +126,7 @@ _CONDITION_PATTERN = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNOREC
 def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the iteration number, condition and carried inputs of a body without stated inputs."""
+    """Return the iteration number, condition and carried inputs of a body that states no order."""
     bound_names = {
         node_part.id for node_part in (*node.input_ports, *node.parameters, *node.functions)
     }
@@ -165,7 +165,7 @@ def _infer_inputs(
 def _match_named_inputs(
     form: LoopForm, names: tuple[str, ...], free_names: list[str]
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the inputs of a body whose carried values are named in `v_initial`."""
+    """Return the iteration number, condition and carried inputs of a body from names in `v_initial`."""
     unknown_names = [name for name in names if name not in find_free_ports(form.body)]
     if unknown_names:
         raise SignatureError(
@@ -191,7 +191,7 @@ def _match_named_inputs(
 
 
 def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) -> SignatureError:
-    """Return the error for inputs whose order cannot be inferred."""
+    """Return the error for body inputs whose order cannot be inferred."""
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
         f"{n_carried} carried values from the free ports {free_names}: metadata.inputs is missing",
@@ -201,7 +201,7 @@ def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) 
 
 
 def _count_results_read(form: LoopForm, node: Any) -> int:
-    """Return the number of results of the loop that the node's output ports read."""
+    """Return the number of a loop's results that the output ports of its node read."""
     port_values = [port.value for port in node.output_ports if isinstance(port.value, str)]
     bare_use_count = sum(port_value == form.name for port_value in port_values)
     result_pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
@@ -214,7 +214,7 @@ def _count_results_read(form: LoopForm, node: Any) -> int:
 
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
-    """Return the outputs of a body without stated outputs: its condition, then the only other output."""
+    """Return the outputs of a loop body that states no order: its condition, then its only other output."""
     ports_at_end = find_end_ports(form.body)
     result_count = max(_count_results_read(form, node), n_carried)
     port_names = [port.id for _, port in ports_at_end]
@@ -233,7 +233,7 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
 
 
 def gives_truth(node: Any, value: Any) -> bool:
-    """Return True if a value of a node is evidently a truth value, such as a comparison."""
+    """Return True if an expression of a node is evidently a truth value, such as a comparison."""
     if isinstance(value, bool):
         return True
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Slices: parts of an array that a body reads, one per iteration.
+"""Slices: parts of an array, of which a loop body reads one in each iteration.
 
     x_t: x                                                        # x[i]
     z_t: {of: z, axis: 1, start: -1, end: 0, stride: -1, part_size: 2}
@@ -36,7 +36,10 @@ _SLICE_KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
 class SliceForm(Struct, frozen=True):
-    """Arguments of a slice, as written. Without `part_size`, a part is one element and the axis is dropped."""
+    """Arguments of a slice of a loop, as written in the document.
+
+    Without `part_size`, a part is one element and the axis is dropped.
+    """
 
     name: str
     source: Any
@@ -102,21 +105,24 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
 
 
 class SlicedRows(Struct, frozen=True, eq=False):
-    """Array that a loop scans for a slice, one row per iteration along `axis`."""
+    """Array that a `Loop` operation scans along `axis`, one row per iteration."""
 
     array: Value
     axis: int
     is_backward: bool = False
 
     def create_scanned(self, b: ModelBuilder, name: str) -> Scanned:
-        """Build the scanned input of the loop. `b` builds the body."""
+        """Build the scanned input of a `Loop` operation.
+
+        `b` builds the body.
+        """
         shape = extents(self.array)
         row = b.new(self.array.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
         return Scanned(self.array, row, self.axis, self.is_backward)
 
 
 class Slice(Struct, frozen=True, eq=False):
-    """Slice of an array whose expression was lowered.
+    """Slice of a loop, with its array, first position and number of parts as program values.
 
     A loop scans the parts of one element as rows. The body of the loop indexes longer parts by the iteration
     number. So do the iterations of an unrolled loop.
@@ -136,7 +142,7 @@ class Slice(Struct, frozen=True, eq=False):
     part_count: Value
 
     def find_rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """Return the rows that a loop scans, or None for longer parts.
+        """Return the slice as rows that a `Loop` operation scans, or None if it has a `part_size`.
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
@@ -167,7 +173,7 @@ class Slice(Struct, frozen=True, eq=False):
         return SlicedRows(selected_rows, self.axis)
 
     def select_part(self, b: ModelBuilder, iteration: Value) -> Value:
-        """Return the part of the array that an iteration reads. `b` builds the body."""
+        """Append operations to the body that select the part of the array for one iteration."""
         position = iteration
         if self.slice_form.stride != 1:
             position = b.op("Mul", position, b.constant(np.array(self.slice_form.stride)))
@@ -181,7 +187,10 @@ class Slice(Struct, frozen=True, eq=False):
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
-    """Lower the slices of a loop. Raise all errors in them together."""
+    """Convert the slices of a loop to program values.
+
+    Raise all errors in them together.
+    """
     slices: list[Slice] = []
     for slice_form in forms:
         with b.findings.catch(), b.at(slice_form.where, slice_form.name):
@@ -192,7 +201,10 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 
 def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
-    """Lower the source of a slice, and compute its number of parts. A run fails if a position is out of range."""
+    """Convert a slice's array to a program value, and compute its number of parts.
+
+    A run fails if a position is out of range.
+    """
     source = tensor(b, lower_expression(b, form.source, scope, f"slices.{form.name}"))
     if not extents(source):
         raise TripCountError(

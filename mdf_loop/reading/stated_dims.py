@@ -12,7 +12,7 @@ from mdf_loop.reading.names import Item
 
 
 def check_dims(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
-    """Yield a finding for each output with a wrong number of axis names, and for each axis name of two lengths."""
+    """Yield findings about axis names of outputs that do not match the number or length of axes."""
     dims_by_item = dims_of(document)
     extents_by_dim: dict[str, tuple[str, object]] = {}
     for item, shape in shapes.items():

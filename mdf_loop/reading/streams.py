@@ -18,7 +18,7 @@ _MEMORY_HINT = "ask for fewer trials, keep only numbers over trials (over_trials
 
 
 class Streams(Struct, frozen=True):
-    """Seeds and trials that determine the random streams of a run.
+    """Seeds and trials of a run, which determine its random streams.
 
     All members of a sweep use the same random numbers in a trial, unless the sweep varies the seed. The trials
     of one member of a sweep are adjacent rows.
@@ -33,7 +33,7 @@ class Streams(Struct, frozen=True):
 
     @property
     def has_members(self) -> bool:
-        """True if the members have different random numbers."""
+        """True if the run has several members (trials or seeds) with different random numbers."""
         return self.trials is not None or isinstance(self.seed, tuple)
 
     @property
@@ -58,7 +58,9 @@ class Streams(Struct, frozen=True):
         return np.repeat(rows, trial_count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
-        """Return the keys of sites in order: `[sites]`, or `[members of a sweep * trials, sites]`.
+        """Return the random keys of sites, in the order of the sites: [sites] or [members, sites].
+
+        The members are all trials of all members of a sweep.
 
         The keys of all trials of a member are adjacent.
 
@@ -83,13 +85,13 @@ class Streams(Struct, frozen=True):
         return np.tile(key_rows, (members, 1)) if isinstance(self.seed, int) else key_rows
 
     def keys_of_one_run(self, sites: tuple[str, ...]) -> Array:
-        """Return the keys of the first seed for a run without trials."""
+        """Return the random keys of sites for the first seed and no trials."""
         return _compute_keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
 
 
 @functools.lru_cache(maxsize=64)
 def _compute_keys(seed: int, sites: tuple[str, ...]) -> Array:
-    """Return the keys of sites for one seed."""
+    """Return the random keys of sites for one seed."""
     return streams.keys(seed, streams.sites(sites))
 
 

@@ -29,7 +29,7 @@ from mdf_loop.reading.slices import Slice
 def lower_trip_count(
     b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
 ) -> Value | None:
-    """Return the maximum number of iterations of the loop, or None without a limit."""
+    """Append operations that compute a loop's maximum number of iterations, or return None without one."""
     shortest_length = _find_shortest_length(b, form, slices)
     if form.trip_count is None:
         return shortest_length
@@ -65,7 +65,7 @@ def lower_trip_count(
 
 
 def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
-    """Return the number of parts of the shortest slice."""
+    """Return the number of parts of the shortest slice of the loop."""
     if not slices:
         return None
     first_slice, *other_slices = slices
@@ -88,7 +88,7 @@ def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slic
 def _guard_trip_count(
     b: ModelBuilder, form: LoopForm, trip_count: Value, slices: Sequence[Slice]
 ) -> Value:
-    """Guard the trip count: a run fails if a slice is too short for the trip count."""
+    """Return the trip count, guarded so that a run fails if a slice has too few parts."""
     for scan_slice in slices:
         part_count = b.constant_of(scan_slice.part_count)
         part_text = f"has only {part_count}" if part_count is not None else "has fewer parts"
@@ -104,7 +104,7 @@ def _guard_trip_count(
 
 
 def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
-    """Return a constant trip count as an integer. Raise TripCountError if the number is not an integer."""
+    """Return a constant trip count as an integer, or raise TripCountError if it is not an integer."""
     if integer is None and (not np.isfinite(number) or number != int(number)):
         raise TripCountError(
             f"the trip count of '{form.name}' must be a whole number, not {number}",
@@ -122,7 +122,7 @@ def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
 def _check_at_run_time(
     b: ModelBuilder, form: LoopForm, value: Value, shortest_length: Value | None
 ) -> Value:
-    """Return a trip count that is known only at run time. A count of -1 means no trip count."""
+    """Return a run-time trip count as int64, with checks; a count of -1 means no trip count."""
     integer_count = cast(b, value, "int64")
     if value.dtype == "uint64":
         message = f"the trip count of '{form.name}' is too large"

@@ -34,7 +34,7 @@ from mdf_loop.reading.recordings import arrange_rows
 
 
 def unroll_loop(writer: LoopWriter) -> Reading | None:
-    """Unroll a loop, and return its results. Return None if the loop is not unrolled.
+    """Unroll a loop and return its results, or return None if the loop cannot be unrolled.
 
     Raises:
         TripCountError: If the loop has more iterations than the option `unroll` allows.
@@ -73,7 +73,7 @@ def _cannot_unroll(writer: LoopWriter) -> bool:
 
 
 class _Unroller:
-    """Writer that reads the body of a loop once per iteration."""
+    """Writer of an unrolled loop, which converts the body once per iteration."""
 
     def __init__(self, writer: LoopWriter, limit: int) -> None:
         self.b = writer.b
@@ -85,7 +85,10 @@ class _Unroller:
         self.trip_count = None if trip_count is None else int(trip_count)
 
     def write(self) -> Reading | None:
-        """Append all iterations and return their results, or None if the condition is not known."""
+        """Append all iterations of the loop, and return the results of the loop.
+
+        Return None if the condition is not known.
+        """
         if (
             self.trip_count is not None
             and self.trip_count > self.iteration_limit
@@ -116,7 +119,7 @@ class _Unroller:
         )
 
     def _read_iterations(self, carried_inputs: Sequence[Value]) -> list[ReadBody] | None:
-        """Read the body once per iteration. Return None if the condition is not known."""
+        """Convert the body once per iteration, or return None if the loop's condition is unknown."""
         bodies: list[ReadBody] = []
         has_next_iteration = True
         while has_next_iteration and (self.trip_count is None or len(bodies) < self.trip_count):
@@ -145,7 +148,7 @@ class _Unroller:
         )
 
     def _read_iteration(self, k: int, entering: Sequence[Value]) -> ReadBody:
-        """Read the body of iteration `k`."""
+        """Append the operations of iteration `k`, and return its outputs."""
         writer, b = self.writer, self.b
         iteration = UnrolledIteration(
             k,
@@ -179,7 +182,10 @@ class _Unroller:
         return body
 
     def _broadcast_initial(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
-        """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
+        """Broadcast scalar initial values to the shapes that the carried values have after one iteration.
+
+        Return None if no value is broadcast.
+        """
         broadcast_values = list(initial)
         for k, (initial_value, carried_output) in enumerate(
             zip(initial, first.carried_outputs, strict=True)
@@ -195,7 +201,7 @@ class _Unroller:
         return broadcast_values if broadcast_values != list(initial) else None
 
     def _build_recording(self, k: int, bodies: Sequence[ReadBody]) -> Value:
-        """Return the result of recording `k`: the stacked rows of all iterations, or the last row."""
+        """Return the result of the k-th recording: the stacked rows of all iterations, or the last row."""
         b, row_name = self.b, bodies[0].row_names[k]
         typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
         rows = [_cast_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
@@ -218,7 +224,7 @@ class _Unroller:
         )
 
     def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
-        """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
+        """Return functions that compute the loop's iterations, condition and stopped_by, by name."""
         b, last_condition = self.b, bodies[-1].condition_out
         known_condition = b.constant_of(last_condition)
         is_stopped_by_condition = (
@@ -233,7 +239,7 @@ class _Unroller:
 
 
 def _fix_dtype(b: ModelBuilder, value: Value) -> Value:
-    """Return an initial value with a fixed dtype, as in a loop: a plain number no longer adapts its dtype."""
+    """Return an initial value whose dtype no longer adapts to other operands, as in a loop."""
     known_array = b.constant_of(value)
     if known_array is not None:
         return b.late(known_array)

@@ -1,4 +1,4 @@
-"""Conversion of conditions on absolute time to comparisons of the number of executed sets of nodes.
+"""Conversion of scheduler conditions on absolute time to conditions on the number of executions.
 
 If a graph has such a condition, every visit of a layer takes the same time. So the time is
 `start + visits * interval`, computed exactly in integers and fractions. For times that are not whole
@@ -46,7 +46,7 @@ _UNIT_SYMBOLS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanos
 
 
 class TimePoints(Struct, frozen=True):
-    """Times of a TimeInterval or TimeTermination condition, in milliseconds."""
+    """Period, start and end of a TimeInterval or TimeTermination condition, in milliseconds."""
 
     period: Fraction | None
     start: Fraction | None
@@ -56,7 +56,7 @@ class TimePoints(Struct, frozen=True):
 
     @property
     def inclusive_times(self) -> list[Fraction]:
-        """Inclusive start and end times."""
+        """Start and end of the interval in milliseconds, without an end that the interval excludes."""
         limits_with_inclusion = ((self.start, self.includes_start), (self.end, self.includes_end))
         return [
             time
@@ -66,7 +66,7 @@ class TimePoints(Struct, frozen=True):
 
 
 class AbsoluteTime(Struct, frozen=True):
-    """Clock of a graph with conditions on absolute time, in milliseconds.
+    """Clock of a graph with scheduler conditions on absolute time, in milliseconds.
 
     Attributes:
         is_used: True if the graph has such conditions.
@@ -81,7 +81,7 @@ class AbsoluteTime(Struct, frozen=True):
     layers: Sequence[Sequence[str]]
 
     def convert(self, written: WrittenCondition) -> Condition:
-        """Convert a TimeInterval or TimeTermination to a condition on the number of visits."""
+        """Convert a TimeInterval or TimeTermination to a condition on the number of layer visits."""
         time_points = _read_time_points(written.type, written.arguments, written.where)
         conditions: list[Condition] = []
         if time_points.period is not None:
@@ -103,7 +103,7 @@ class AbsoluteTime(Struct, frozen=True):
         return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
 
     def _convert_repetition(self, points: TimePoints, written: WrittenCondition) -> Condition:
-        """Return the condition that a whole number of periods has passed since the offset."""
+        """Return the condition that a whole number of periods of a TimeInterval has passed."""
         assert points.period is not None
         offset = self._find_offset(points, written)
         period_visits = points.period / self.interval
@@ -113,7 +113,7 @@ class AbsoluteTime(Struct, frozen=True):
         return EveryNth(_VISIT_COUNT, int(period_visits), int(offset_visits))
 
     def _find_offset(self, points: TimePoints, written: WrittenCondition) -> Fraction:
-        """Return the time from which repetitions are counted: the time of the layer's first visit."""
+        """Return the time from which the periods of a repeated TimeInterval are counted."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start
         for k, layer in enumerate(self.layers):
@@ -129,7 +129,10 @@ class AbsoluteTime(Struct, frozen=True):
 def create_clock(
     conditions: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
-    """Return the clock of a graph. `conditions` are all conditions with their paths."""
+    """Create the clock of a graph that its scheduler conditions on absolute time need.
+
+    `conditions` are all conditions with their paths.
+    """
     points_by_condition = [
         list(_find_time_points(condition, where)) for condition, where in conditions
     ]
@@ -155,7 +158,7 @@ def _greatest_common_divisor(numbers: Sequence[Fraction]) -> Fraction:
 
 
 def _find_time_points(condition: Any, where: str) -> Iterable[TimePoints]:
-    """Yield the times of a condition if it is on absolute time, and of the conditions inside it."""
+    """Yield the times of a scheduler condition on absolute time, and of conditions inside a condition."""
     condition_type, arguments = type_and_arguments(condition)
     if condition_type in _ABSOLUTE_TYPES:
         yield _read_time_points(condition_type, arguments, where)
@@ -173,7 +176,7 @@ def _find_time_points(condition: Any, where: str) -> Iterable[TimePoints]:
 
 
 def _read_time_points(kind: str, arguments: Mapping[str, Any], where: str) -> TimePoints:
-    """Return the times of a condition, as graph_scheduler reads them."""
+    """Parse the times of a condition on absolute time with the rules of graph_scheduler."""
     import graph_scheduler
 
     try:

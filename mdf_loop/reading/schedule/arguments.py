@@ -21,7 +21,7 @@ INNER_CONDITION = "condition"
 
 
 class Arguments(Struct, frozen=True, eq=False, kw_only=True):
-    """Type and arguments of a condition in the document.
+    """Type and arguments of a scheduler condition, as written in the document.
 
     Attributes:
         type: Type of the condition.
@@ -34,7 +34,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     read_names: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
-        """Return the argument of the first of these names that exists, or None."""
+        """Return the value of the first of several argument names that the condition has, or None."""
         for name in names:
             self.read_names[name] = None
             if self.arguments.get(name) is not None:
@@ -42,11 +42,11 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
         return None
 
     def node_arguments(self) -> list[Any]:
-        """Return the nodes that the condition refers to."""
+        """Return the nodes that the arguments of the condition name."""
         return _to_list(self.get(*NODE_ARGUMENTS))
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """Yield the parts of a composite condition, each with its place in the condition."""
+        """Yield the inner conditions of a composite condition, each with its place in the arguments."""
         for argument_name, argument in self.arguments.items():
             self.read_names[argument_name] = None
             for k, element in enumerate(_to_list(argument)):
@@ -64,7 +64,7 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def type_and_arguments(condition: Any) -> tuple[str | None, Mapping[str, Any]]:
-    """Return the type and arguments of a condition, which is a mapping or an object.
+    """Return the type and arguments of a scheduler condition, which is a mapping or an object.
 
     The type is None if it is not a text.
     """

@@ -1,4 +1,4 @@
-"""Scheduler conditions as data. A few forms express all condition types of graph-scheduler.
+"""Scheduler conditions as data, in a few classes that express all types of graph-scheduler.
 
 There are three kinds of counts: runs of a node, runs of a node that its reader has not used yet, and units of
 time that have passed.
@@ -14,7 +14,10 @@ from msgspec import Struct
 
 
 class TimeScale(IntEnum):
-    """Units of time from short to long. An evaluation of the graph is an environment state update."""
+    """Units of time of graph-scheduler, from short to long.
+
+    An evaluation of the graph is an environment state update.
+    """
 
     CONSIDERATION_SET_EXECUTION = 0
     PASS = 1
@@ -32,7 +35,7 @@ def _format_scale(scale: TimeScale) -> str:
 
 
 class RunCount(Struct, frozen=True):
-    """Number of runs of a node within the current unit of time."""
+    """Counter of the runs of a node within the current unit of time."""
 
     node: str
     scale: TimeScale = EVALUATION
@@ -42,12 +45,12 @@ class RunCount(Struct, frozen=True):
 
     @property
     def persists(self) -> bool:
-        """True if the count continues over evaluations."""
+        """True if the counter continues in the next evaluation of the graph, instead of restarting at 0."""
         return self.scale > EVALUATION
 
 
 class RunsSinceReader(Struct, frozen=True):
-    """Number of runs of a node in this evaluation since its reader ran last."""
+    """Counter of the runs of a node since the last run of another node, within one evaluation."""
 
     node: str
     reader: str
@@ -58,7 +61,7 @@ class RunsSinceReader(Struct, frozen=True):
 
 
 class TimeCount(Struct, frozen=True):
-    """Number of units of time within the current longer unit."""
+    """Counter of short units of time within the current longer unit, such as passes in an evaluation."""
 
     unit: TimeScale
     longer_unit: TimeScale = EVALUATION
@@ -68,7 +71,7 @@ class TimeCount(Struct, frozen=True):
 
     @property
     def persists(self) -> bool:
-        """True if the count continues over evaluations."""
+        """True if the counter continues in the next evaluation of the graph, instead of restarting at 0."""
         return self.longer_unit > EVALUATION
 
 
@@ -76,31 +79,34 @@ Count: TypeAlias = RunCount | RunsSinceReader | TimeCount
 
 
 class ConstantCondition(Struct, frozen=True):
-    """Condition that always holds, or never."""
+    """Condition that is always true or always false."""
 
     is_true: bool
 
 
 class AllOf(Struct, frozen=True):
-    """Condition that all parts hold. Parts are evaluated in order, up to the first that does not hold."""
+    """Conjunction of scheduler conditions, evaluated in order up to the first false one."""
 
     conditions: tuple[Condition, ...]
 
 
 class AnyOf(Struct, frozen=True):
-    """Condition that at least one part holds. Parts are evaluated in order, up to the first that holds."""
+    """Disjunction of scheduler conditions, evaluated in order up to the first true one."""
 
     conditions: tuple[Condition, ...]
 
 
 class Not(Struct, frozen=True):
-    """Condition that its part does not hold."""
+    """Negation of a scheduler condition."""
 
     condition: Condition
 
 
 class FirstTimes(Struct, frozen=True):
-    """Condition that its part holds, at most the first `max_times` times. `where` distinguishes equal conditions."""
+    """Condition that is true when its inner condition is true, but at most `max_times` times.
+
+    `where` distinguishes equal conditions.
+    """
 
     condition: Condition
     max_times: int
@@ -111,7 +117,7 @@ class FirstTimes(Struct, frozen=True):
 
 
 class Compare(Struct, frozen=True):
-    """Condition `sum(counts) <sign> number`."""
+    """Condition `sum(counts) <comparator> compared_number` on counters of the schedule."""
 
     counts: tuple[Count, ...]
     comparator: str
@@ -119,7 +125,7 @@ class Compare(Struct, frozen=True):
 
 
 class EveryNth(Struct, frozen=True):
-    """Condition `(count - offset) % n == 0`."""
+    """Condition `(count - offset) % period == 0` on a counter of the schedule."""
 
     count: Count
     period: int
@@ -127,7 +133,7 @@ class EveryNth(Struct, frozen=True):
 
 
 class JustRan(Struct, frozen=True):
-    """Condition that the node was in the last executed set of nodes."""
+    """Condition that a node was in the last set of nodes that the scheduler executed together."""
 
     node: str
 
@@ -136,7 +142,10 @@ class JustRan(Struct, frozen=True):
 
 
 class ThresholdCondition(Struct, frozen=True):
-    """Comparison of a value of a node with a threshold. `==` and `!=` compare with a tolerance."""
+    """Condition that compares a value of a node with a threshold.
+
+    `==` and `!=` compare with a tolerance.
+    """
 
     node: str
     item_id: str
@@ -165,7 +174,7 @@ ALWAYS = ConstantCondition(True)
 
 
 def iterate_parts(condition: Condition) -> Iterator[Condition]:
-    """Yield the condition and all conditions inside it."""
+    """Yield a scheduler condition and all conditions inside it."""
     yield condition
     match condition:
         case AllOf(inner) | AnyOf(inner):
@@ -176,7 +185,7 @@ def iterate_parts(condition: Condition) -> Iterator[Condition]:
 
 
 def find_counts(condition: Condition) -> tuple[Count, ...]:
-    """Return the counts that determine whether the condition holds."""
+    """Return the counters of the schedule that a condition and its inner conditions read."""
     counts: dict[Count, None] = {}
     for inner_condition in iterate_parts(condition):
         if isinstance(inner_condition, Compare):
@@ -187,7 +196,10 @@ def find_counts(condition: Condition) -> tuple[Count, ...]:
 
 
 def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
-    """Return the parts of one kind in several conditions, without duplicates."""
+    """Return all conditions of one class in several conditions, including inner conditions.
+
+    The result has no duplicates.
+    """
     matching_parts = (
         inner_condition
         for condition in conditions

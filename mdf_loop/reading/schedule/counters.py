@@ -1,4 +1,4 @@
-"""Counts and truth values of conditions: the state of graph-scheduler's Scheduler.
+"""Counters and flags that scheduler conditions read, as in graph-scheduler's Scheduler.
 
 The counters work with known numbers, to plan an evaluation while the model is read, and with values of the
 program, inside a loop. Only the counts that a condition reads are updated.
@@ -49,16 +49,16 @@ CountKey: TypeAlias = Count | FirstTimes | JustRan
 
 
 class UnknownCount(Exception):  # noqa: N818 - not an error: the run decides the schedule
-    """Exception for a condition that depends on values that are unknown while the model is read."""
+    """Exception for a scheduler condition on counters that are unknown while the model is read."""
 
 
 def _raise_unknown(condition: ThresholdCondition) -> Truth:
-    """Raise NotKnown: the values of nodes are not known while the model is read."""
+    """Raise UnknownCount, because values of nodes are unknown while the model is read."""
     raise UnknownCount
 
 
 class Counters(Struct):
-    """All counts at one point of the schedule.
+    """Values of all counters and flags of a schedule at one point of the execution.
 
     Attributes:
         b: Builder of the program.
@@ -71,21 +71,21 @@ class Counters(Struct):
     test_threshold: Callable[[ThresholdCondition], Truth] = field(default=_raise_unknown)
 
     def _get_count(self, key: CountKey) -> Number:
-        """Return the count for a key. Raise UnknownCount if the count is unknown."""
+        """Return the value of a counter, or raise UnknownCount if it is unknown."""
         count = self.counts[key]
         if count is None:
             raise UnknownCount
         return count
 
     def _get_truth(self, key: JustRan) -> Truth:
-        """Return the truth value for a key. Raise UnknownCount if the truth value is unknown."""
+        """Return the flag that tells whether a node just ran, or raise UnknownCount if it is unknown."""
         flag = self._get_count(key)
         return flag if isinstance(flag, Value) else bool(flag)
 
     # --- updates --------------------------------------------------------------------------------
 
     def begin_unit(self, scale: TimeScale) -> None:
-        """Begin a unit of time: reset the counts of runs within this unit or within shorter units."""
+        """Reset the run counters of the beginning unit of time and of shorter units."""
         for key in self.counts:
             is_restarted = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
                 key, RunsSinceReader
@@ -94,7 +94,7 @@ class Counters(Struct):
                 self.counts[key] = 0
 
     def count_run(self, node: str, runs: Truth) -> None:
-        """Count a run of a node if `runs` is true."""
+        """Increment the run counters of a node if the truth value `runs` is true."""
         b = self.b
         for key in self.counts:
             if isinstance(key, RunsSinceReader) and key.reader == node:
@@ -104,7 +104,7 @@ class Counters(Struct):
                 self._change_count(key, lambda n: add(b, n, truth_to_number(b, runs)))
 
     def count_unit(self, unit: TimeScale, passes: Truth) -> None:
-        """Count a unit of time if `passes` is true, and reset the counts within it."""
+        """Increment the counters of a unit of time if `passes` is true, and reset counters inside the unit."""
         for key in self.counts:
             if isinstance(key, TimeCount) and key.unit is unit:
                 self._change_count(key, lambda n: add(self.b, n, truth_to_number(self.b, passes)))
@@ -112,7 +112,7 @@ class Counters(Struct):
                 self.counts[key] = 0
 
     def record_set(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
-        """Count a set of nodes that ran together if `is_counted` is true."""
+        """Record which nodes ran together in the last executed set, if `is_counted` is true."""
         for key, count in list(self.counts.items()):
             if isinstance(key, JustRan):
                 has_run = runs.get(key.node, False)
@@ -124,14 +124,17 @@ class Counters(Struct):
                     )
 
     def _change_count(self, key: CountKey, compute: Callable[[Number], Number]) -> None:
-        """Apply a function to the count of a key, if the count is known."""
+        """Apply a function to the value of a counter, if the value is known."""
         count = self.counts[key]
         self.counts[key] = None if count is None else compute(count)
 
     # --- truth of conditions --------------------------------------------------------------------
 
     def evaluate(self, condition: Condition, is_evaluated: Truth = True) -> Truth:
-        """Return the truth value of a condition. `is_evaluated` tells whether the scheduler evaluates the condition."""
+        """Return the truth value of a scheduler condition for the current counters.
+
+        `is_evaluated` tells whether the scheduler evaluates the condition.
+        """
         b = self.b
         match condition:
             case ConstantCondition(holds):
@@ -157,7 +160,7 @@ class Counters(Struct):
                 return self.test_threshold(condition)
 
     def _evaluate_all(self, conditions: Iterable[Condition], is_evaluated: Truth) -> Truth:
-        """Return the conjunction of conditions, which are evaluated in order up to the first false condition."""
+        """Return the conjunction of conditions, evaluated in order up to the first false condition."""
         conjunction: Truth = True
         for condition in conditions:
             if conjunction is False:
@@ -170,7 +173,7 @@ class Counters(Struct):
         return conjunction
 
     def _evaluate_any(self, conditions: Iterable[Condition], is_evaluated: Truth) -> Truth:
-        """Return the disjunction of conditions, which are evaluated in order up to the first true condition."""
+        """Return the disjunction of conditions, evaluated in order up to the first true condition."""
         disjunction: Truth = False
         for condition in conditions:
             if disjunction is True:
@@ -180,7 +183,7 @@ class Counters(Struct):
         return disjunction
 
     def _evaluate_first_times(self, condition: FirstTimes, is_evaluated: Truth) -> Truth:
-        """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
+        """Return the truth value of a `FirstTimes` condition, and count how often it was true."""
         times_met = self._get_count(condition)
         is_below_limit = compare(self.b, times_met, "<", condition.max_times)
         if is_below_limit is False:

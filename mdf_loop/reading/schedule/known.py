@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and truth values of a schedule: Python constants, or values of the program.
+"""Arithmetic of schedule counters and flags, which are Python constants or program values.
 
 Constants are computed at once, without an operation in the program.
 """
@@ -37,7 +37,7 @@ COMPARATORS = tuple(PYTHON_COMPARISONS)
 
 
 def to_value(b: ModelBuilder, number: int | float | bool | Value) -> Value:
-    """Return the number or truth value as a value of the program."""
+    """Convert a number or truth value of the schedule, which may be a Python constant, to a program value."""
     return number if isinstance(number, Value) else b.constant(np.array(number))
 
 
@@ -100,7 +100,7 @@ def truth_to_number(b: ModelBuilder, truth: Truth) -> Number:
 
 
 def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
-    """Return 0 if the truth value is true, else the number."""
+    """Return 0 if a truth value is true, else the number."""
     if not isinstance(truth, Value):
         return 0 if truth else number
     if not isinstance(number, Value) and number == 0:

@@ -1,4 +1,4 @@
-"""Schedule of a graph, and the order of one evaluation if it is known while the model is read.
+"""Schedule of a graph, and its execution order if that is known while the model is read.
 
 An evaluation consists of passes. A pass visits the layers in order. A visit of a layer runs the nodes whose
 conditions hold, together. The termination conditions are tested before every pass and every visit.
@@ -50,7 +50,7 @@ NodeSets = tuple[tuple[str, ...], ...]
 
 
 class Schedule(Struct, frozen=True):
-    """Layers of nodes, the condition of each node, and the conditions that end an evaluation."""
+    """Schedule of a graph: layers of nodes, node conditions, and termination conditions."""
 
     layers: NodeSets
     conditions: Mapping[str, Condition]
@@ -62,7 +62,7 @@ class Schedule(Struct, frozen=True):
 
     @property
     def termination(self) -> Condition:
-        """Condition that ends an evaluation."""
+        """Condition that ends an evaluation of the graph."""
         return (
             self.evaluation_end
             if self.sequence_end == NEVER
@@ -71,12 +71,12 @@ class Schedule(Struct, frozen=True):
 
     @property
     def all_conditions(self) -> tuple[Condition, ...]:
-        """Every condition of the graph."""
+        """Conditions of all nodes, and termination conditions of the graph."""
         return (*self.conditions.values(), self.termination)
 
     @property
     def count_keys(self) -> tuple[CountKey, ...]:
-        """Counts that determine which conditions hold."""
+        """Counters and flags that the conditions of the schedule read."""
         comparison_counts = (
             count for condition in self.all_conditions for count in find_counts(condition)
         )
@@ -85,19 +85,19 @@ class Schedule(Struct, frozen=True):
 
     @property
     def persistent_keys(self) -> tuple[CountKey, ...]:
-        """Counts that are kept from one evaluation to the next."""
+        """Counters and flags that continue in the next evaluation of the graph."""
         return tuple(
             key for key in self.count_keys if isinstance(key, FirstTimes | JustRan) or key.persists
         )
 
     @property
     def threshold_conditions(self) -> tuple[ThresholdCondition, ...]:
-        """Comparisons of values of nodes in the graph's conditions."""
+        """Threshold conditions (comparisons of node values with numbers) of the schedule."""
         return find_parts(self.all_conditions, ThresholdCondition)
 
     @property
     def can_resume(self) -> bool:
-        """True if a condition may begin to hold in a pass although no node ran in the pass before."""
+        """True if nodes may run in a pass although no node ran in the pass before."""
         return self.has_absolute_time or any(map(_can_change_without_runs, self.count_keys))
 
     @property
@@ -108,11 +108,17 @@ class Schedule(Struct, frozen=True):
     # --- one pass -------------------------------------------------------------------------------
 
     def evaluate_termination(self, counters: Counters, is_needed: Truth = True) -> Truth:
-        """Return the truth value of the termination condition. `is_needed` tells whether the scheduler evaluates it."""
+        """Return the truth value of the condition that ends an evaluation.
+
+        `is_needed` tells whether the scheduler evaluates the condition.
+        """
         return counters.evaluate(self.termination, is_needed)
 
     def evaluate_visit(self, layer: int, counters: Counters, visited: Truth) -> Truth:
-        """Return the truth value that a pass visits a layer. `visited` tells whether it visited the layer before."""
+        """Return the truth value that tells whether a pass visits a layer of nodes.
+
+        `visited` tells whether the pass visited the layer before.
+        """
         if layer == 0 and not any(map(_can_change_between_passes, self._ending_keys)):
             return visited  # the end of the last pass has tested the same condition
         return logical_and(
@@ -123,14 +129,14 @@ class Schedule(Struct, frozen=True):
 
     @property
     def _ending_keys(self) -> tuple[CountKey, ...]:
-        """Counts that determine whether the termination condition holds."""
+        """Counters and flags that the condition that ends an evaluation reads."""
         ending_conditions = (self.termination,)
         return (*find_counts(self.termination), *find_parts(ending_conditions, FirstTimes))
 
     def decide_runs(
         self, layer: Sequence[str], counters: Counters, visited: Truth
     ) -> dict[str, Truth]:
-        """Return the truth value, for each node of a layer, that the node runs, and count the runs.
+        """Return the truth values that tell which nodes of a layer run, by node, and count the runs.
 
         `visited` tells whether the layer is visited.
         """
@@ -155,7 +161,10 @@ class Schedule(Struct, frozen=True):
         return run_flags
 
     def _count_tests(self, layer: Sequence[str]) -> int:
-        """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
+        """Return how often a visit of a layer tests the conditions of its nodes at most.
+
+        A node that runs may enable another node.
+        """
         may_enable_others = any(
             isinstance(inner_condition, FirstTimes)
             or _counts_runs_in_layer(inner_condition, layer, node)
@@ -165,7 +174,7 @@ class Schedule(Struct, frozen=True):
         return len(layer) + 1 if may_enable_others else 1
 
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
-        """Record the runs of the nodes of a layer, and return whether any node ran."""
+        """Update the counters after a visit of a layer, and return whether any of its nodes ran."""
         b = counters.b
         has_any_run: Truth = False
         for node in runs:
@@ -176,7 +185,10 @@ class Schedule(Struct, frozen=True):
         return has_any_run
 
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
-        """End a pass. `any_ran` tells whether any node has run in the pass."""
+        """Update the counters of the schedule at the end of a pass.
+
+        `any_ran` tells whether any node has run in the pass.
+        """
         if not self.has_absolute_time:
             is_empty = logical_not(counters.b, any_ran)
             counters.record_set({}, is_empty)
@@ -184,7 +196,10 @@ class Schedule(Struct, frozen=True):
         counters.count_unit(PASS, True)
 
     def end_evaluation(self, counters: Counters) -> None:
-        """End the evaluation, and test the condition that ends all evaluations once more."""
+        """Update the counters of the schedule at the end of an evaluation.
+
+        The condition that ends all evaluations is tested once more.
+        """
         counters.count_unit(EVALUATION, True)
         if find_parts((self.sequence_end,), FirstTimes):
             counters.evaluate(self.sequence_end)
@@ -192,7 +207,9 @@ class Schedule(Struct, frozen=True):
     # --- one evaluation that is known while the model is read ------------------------------------
 
     def plan(self, counters: Counters, max_executions: int) -> tuple[NodeSets, ...] | None:
-        """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or more than `max_executions`.
+        """Return the sets of nodes that run together in each pass of one evaluation.
+
+        Return None if they are unknown while the model is read, or more than `max_executions`.
 
         The counters are changed as by the evaluation.
         """
@@ -219,7 +236,7 @@ class Schedule(Struct, frozen=True):
         raise self.pass_limit_error()
 
     def _plan_pass(self, counters: Counters) -> NodeSets:
-        """Return the sets of nodes of one pass."""
+        """Return the sets of nodes that run together in one pass, in order."""
         node_sets: list[tuple[str, ...]] = []
         counters.begin_unit(PASS)
         for k, layer in enumerate(self.layers):
@@ -234,7 +251,7 @@ class Schedule(Struct, frozen=True):
         return tuple(node_sets) if node_sets or self.has_absolute_time else ((),)
 
     def endless_error(self) -> EndlessLoopError:
-        """Return the error about an evaluation in which no count can change any more."""
+        """Return the error about an evaluation that never ends because no counter can change."""
         return self._build_endless_error(
             "no node can run any more, and the termination condition does not hold"
         )
@@ -254,17 +271,17 @@ class Schedule(Struct, frozen=True):
 
 
 def _can_change_without_runs(key: CountKey) -> bool:
-    """Return True if a count may change in a pass in which no node runs."""
+    """Return True if a counter may change in a pass in which no node runs."""
     return isinstance(key, TimeCount | JustRan) or _can_change_between_passes(key)
 
 
 def _can_change_between_passes(key: CountKey) -> bool:
-    """Return True if a count may change between the end of a pass and the beginning of the next."""
+    """Return True if a counter may change between the end of a pass and the start of the next one."""
     return isinstance(key, FirstTimes) or (isinstance(key, RunCount) and key.scale <= PASS)
 
 
 def _counts_runs_in_layer(part: Condition, layer: Sequence[str], owner: str) -> bool:
-    """Return True if a condition counts the runs of another node of the layer."""
+    """Return True if a node's condition counts the runs of another node of the same layer."""
     counts = part.counts if isinstance(part, Compare) else ()
     run_counts = (count for count in counts if isinstance(count, RunCount | RunsSinceReader))
     return any(count.node in layer and count.node != owner for count in run_counts)
@@ -276,7 +293,9 @@ def _counts_runs_in_layer(part: Condition, layer: Sequence[str], owner: str) -> 
 def read_schedule(
     graph: Any, layers: NodeSets, required_senders: Mapping[str, Iterable[str]], where: str
 ) -> Schedule:
-    """Return the schedule of a graph. `required_senders` has, for each node, the senders that must run before it.
+    """Build the schedule of a graph from its conditions and edges.
+
+    `required_senders` has, for each node, the senders that must run before it.
 
     Raises:
         LoopError: If a condition is wrong, or cannot be compiled.
@@ -338,7 +357,7 @@ def read_schedule(
 
 
 def _create_default_condition(node: str, senders: Iterable[str]) -> Condition:
-    """Return the default condition: every sender has run since the node ran last."""
+    """Return the default condition of a node: every sender has run since the node ran last."""
     conditions = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
     return AllOf(conditions) if conditions else ConstantCondition(True)
 

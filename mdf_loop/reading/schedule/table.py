@@ -1,4 +1,4 @@
-"""Table of all types of scheduler conditions, each with its conversion (or refusal) and its text.
+"""Table of all types of scheduler conditions: conversion (or refusal) and text of each type.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.parse_condition (0.4.15), graph_scheduler 1.2.2.
 """
@@ -45,19 +45,19 @@ _SET_NOUN = "execution set"
 def _compare_sequence_number(
     compare: Callable[[int | float], bool],
 ) -> Callable[[WrittenCondition], Condition]:
-    """Return a reader of conditions on the number of the environment sequence, which is always 0 in MDF."""
+    """Return a converter of conditions on the number of the environment sequence, always 0 in MDF."""
     return lambda w: ConstantCondition(compare(w.read_number()))
 
 
 class ConditionType(Struct, frozen=True):
-    """Type of conditions: its conversion to data, and its text."""
+    """Properties of a type of scheduler conditions: its conversion to data, and its text."""
 
     reader: Callable[[WrittenCondition], Condition]
     text_format: ConditionText = say.as_call
 
 
 def _create_refusing_reader(reason: str) -> Callable[[WrittenCondition], Condition]:
-    """Return a reader that refuses a condition that no program can express."""
+    """Return a converter that raises UnsupportedError for a condition that no program can express."""
 
     def read(w: WrittenCondition) -> Condition:
         raise UnsupportedError(
@@ -183,7 +183,7 @@ CONDITION_TYPES = {**COMPILED_TYPES, **REFUSED_TYPES}
 def read_condition(
     written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: TimeConditionReader
 ) -> Condition:
-    """Return the condition that a mapping, or a modeci_mdf Condition, describes.
+    """Convert a scheduler condition of the document (a mapping or a Condition) to data.
 
     Raises:
         ConditionError: If an argument is missing or unknown.
@@ -209,7 +209,7 @@ def read_condition(
 
 
 def describe_condition(written: Any) -> str:
-    """Return a short text for a condition, also for a condition that cannot be compiled."""
+    """Return a scheduler condition of the document as a short text, even if it cannot be compiled."""
     condition_type, arguments = type_and_arguments(written)
     phrase = say.ConditionPhrase(describe_condition, type=str(condition_type), arguments=arguments)
     return (
@@ -220,6 +220,6 @@ def describe_condition(written: Any) -> str:
 
 
 def is_condition_type(condition: Any, kind: str) -> bool:
-    """Return True if a condition has this type and no arguments."""
+    """Return True if a scheduler condition has this type and no arguments."""
     condition_type, arguments = type_and_arguments(condition)
     return condition_type == kind and not arguments

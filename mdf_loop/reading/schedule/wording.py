@@ -1,4 +1,4 @@
-"""Scheduler conditions as text. `table` combines the functions of this module.
+"""Functions that describe scheduler conditions in words, as in `after 2 calls of A`.
 
 `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}` -> `every 2 calls of A`.
 
@@ -17,7 +17,9 @@ from mdf_loop.reading.schedule.arguments import INNER_CONDITION, Arguments, node
 
 
 class ConditionPhrase(Arguments, frozen=True, eq=False):
-    """Condition whose text is composed. `describe_inner` returns the text of an inner condition.
+    """Scheduler condition that is described in words.
+
+    `describe_inner` returns the text of an inner condition.
 
     The condition may be one that cannot be compiled. A missing argument is shown as a question mark.
     """
@@ -39,7 +41,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
         )
 
     def read_number(self, default: Any = "?") -> Any:
-        """Return the argument `n`, as an integer if it is whole."""
+        """Return the argument `n` of the condition, as an integer if it is whole."""
         number = self.get("n")
         return (
             int(number)
@@ -59,7 +61,7 @@ ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
 
 
 def as_call(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition of unknown wording, in the form `when Mine(a=1)`."""
+    """Describe a condition without words of its own by its type and arguments: `when Mine(a=1)`."""
     argument_list = ", ".join(
         f"{argument_name}={phrase.format_argument(value)}"
         for argument_name, value in phrase.arguments.items()
@@ -68,7 +70,7 @@ def as_call(phrase: ConditionPhrase) -> str:
 
 
 def fixed(words: str) -> ConditionText:
-    """Return a text function that returns the same words for every condition."""
+    """Return a function that describes every condition by the same words."""
     return lambda phrase: words
 
 
@@ -104,44 +106,44 @@ _SCALE_TEXTS = {
 
 
 def _format_scale(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
-    """Return the unit of time within which a condition counts, or an empty text for the usual unit."""
+    """Return the unit of time in which a condition counts as text, or an empty text for the usual unit."""
     scale = phrase.get("time_scale")
     scale_text = _SCALE_TEXTS.get(scale_name(usual if scale is None else scale), f" in {scale}")
     return "" if scale_text == _SCALE_TEXTS[usual] else scale_text
 
 
 def calls(word: str) -> ConditionText:
-    """Return a text function for conditions such as `after 2 calls of A`."""
+    """Return a function that describes conditions such as `after 2 calls of A`."""
     return lambda phrase: (
         f"{word} {_format_count(phrase.read_number(), 'call')} of {phrase.format_nodes()}{_format_scale(phrase)}"
     )
 
 
 def calls_together(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `after 2 calls of A and B together`."""
+    """Describe a condition such as `after 2 calls of A and B together`."""
     node_text = phrase.format_nodes() if phrase.node_arguments() else "no node"
     return f"after {_format_count(phrase.read_number(), 'call')} of {node_text}{_format_scale(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `every 2 calls of A`."""
+    """Describe a condition such as `every 2 calls of A`."""
     return f"{_format_period(phrase.read_number(), 'call')} of {phrase.format_nodes()}"
 
 
 def at(words: str, usual: str = UPDATE) -> ConditionText:
-    """Return a text function for conditions such as `after pass 3`."""
+    """Return a function that describes conditions such as `after pass 3`."""
     return lambda phrase: f"{words} {phrase.read_number()}{_format_scale(phrase, usual)}"
 
 
 def after(noun: str, usual: str = UPDATE) -> ConditionText:
-    """Return a text function for conditions such as `after 3 passes`."""
+    """Return a function that describes conditions such as `after 3 passes`."""
     return lambda phrase: (
         f"after {_format_count(phrase.read_number(), noun)}{_format_scale(phrase, usual)}"
     )
 
 
 def every_pass(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `every 3 passes`."""
+    """Describe a condition such as `every 3 passes`."""
     return f"{_format_period(phrase.read_number(), 'pass')}{_format_scale(phrase)}"
 
 
@@ -149,7 +151,7 @@ def every_pass(phrase: ConditionPhrase) -> str:
 
 
 def joined(word: str) -> ConditionText:
-    """Return a text function for conditions such as `just after A and after pass 1`."""
+    """Return a function that describes composite conditions such as `just after A and after pass 1`."""
 
     def text(phrase: ConditionPhrase) -> str:
         inner_conditions = [condition for _, condition in phrase.parts()]
@@ -165,12 +167,12 @@ _EMPTY_TEXTS = {"and": "always", "or": "never"}
 
 
 def opposite(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `not at pass 0`."""
+    """Describe a condition such as `not at pass 0`."""
     return f"not {phrase.format_group(phrase.arguments.get(INNER_CONDITION, '?'))}"
 
 
 def first_times(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `3 times at most, after pass 2`."""
+    """Describe a condition such as `3 times at most, after pass 2`."""
     max_times = phrase.read_number(1)
     count_text = "once" if str(max_times) == "1" else f"{max_times} times"
     return f"{count_text} at most, {phrase.format_argument(phrase.arguments.get(INNER_CONDITION, '?'))}"
@@ -180,19 +182,19 @@ def first_times(phrase: ConditionPhrase) -> str:
 
 
 def just_ran(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `just after A`."""
+    """Describe a condition such as `just after A`."""
     return f"just after {phrase.format_nodes()}"
 
 
 def all_have_run(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `once A and B have run`."""
+    """Describe a condition such as `once A and B have run`."""
     verb = "have" if len(phrase.node_arguments()) > 1 else "has"
     subject_text = f"{phrase.format_nodes()} {verb}" if phrase.node_arguments() else "all have"
     return f"once {subject_text} run{_format_scale(phrase)}"
 
 
 def finished(word: str, all_of_them: str) -> ConditionText:
-    """Return a text function for conditions such as `when A and B are finished`."""
+    """Return a function that describes conditions such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
         subject_text = phrase.format_nodes(word) if phrase.node_arguments() else all_of_them
@@ -203,7 +205,7 @@ def finished(word: str, all_of_them: str) -> ConditionText:
 
 
 def threshold(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `when A.x[0] >= 0.5`."""
+    """Describe a condition such as `when A.x[0] >= 0.5`."""
     arguments = phrase.arguments
     stated_indices = arguments.get("indices")
     indices = (
@@ -238,7 +240,7 @@ def _format_time(value: Any, phrase: ConditionPhrase) -> str:
 
 
 def interval(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `every 2 ms from 1 ms until 9 ms`."""
+    """Describe a condition such as `every 2 ms from 1 ms until 9 ms`."""
     arguments = phrase.arguments
     prepositions = {
         "repeat": "every",
@@ -254,7 +256,7 @@ def interval(phrase: ConditionPhrase) -> str:
 
 
 def from_time(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition such as `from 5 ms on`."""
+    """Describe a condition such as `from 5 ms on`."""
     time_text = _format_time(phrase.arguments.get("t", "?"), phrase)
     return (
         f"from {time_text} on" if phrase.arguments.get("inclusive", True) else f"after {time_text}"

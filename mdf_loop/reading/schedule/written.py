@@ -1,4 +1,4 @@
-"""One scheduler condition of a document: checks of its arguments, and conversion to data.
+"""Conversion of one scheduler condition of a document to data, with checks of its arguments.
 
 A condition is written as `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}`.
 
@@ -54,7 +54,7 @@ ConditionReader = Callable[[Any, str | None, str, Sequence[str], TimeConditionRe
 
 
 class WrittenCondition(Arguments, frozen=True, eq=False):
-    """Condition in the document: its type, its arguments, and the node that the condition governs.
+    """Scheduler condition in a document: its type, its arguments, and the node that it governs.
 
     Attributes:
         owner: Node that the condition governs, or None for a termination condition.
@@ -73,7 +73,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- arguments ------------------------------------------------------------------------------
 
     def get_required(self, *names: str) -> Any:
-        """Return the argument of the first of these names that exists. Raise ConditionError if none exists."""
+        """Return the value of the first of several argument names that the condition has.
+
+        Raise ConditionError if the condition has none of these arguments.
+        """
         argument = self.get(*names)
         if argument is None:
             close_matches = difflib.get_close_matches(names[0], self.arguments, n=1)
@@ -87,7 +90,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return argument
 
     def read_number(self, *, default: int | None = None) -> int | float:
-        """Return the argument `n` as a number."""
+        """Return the argument `n` of the condition as a number."""
         number = self.get("n")
         number = (
             self.get_required("n")
@@ -111,7 +114,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return int(number) if number == int(number) else number
 
     def read_period(self) -> int:
-        """Return the argument `n` as a period, which is a positive integer."""
+        """Return the argument `n` of the condition, which must be a positive integer."""
         period = self.read_number()
         if not isinstance(period, int) or period < 1:
             raise ConditionError(
@@ -121,7 +124,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return period
 
     def read_node(self) -> str:
-        """Return the node that the condition refers to."""
+        """Return the id of the node that the condition refers to."""
         return self._check_node(self.get_required(*NODE_ARGUMENTS))
 
     def read_nodes(self) -> tuple[str, ...]:
@@ -129,7 +132,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return tuple(self._check_node(node) for node in self.node_arguments())
 
     def _check_node(self, node: Any) -> str:
-        """Return the id of a node of the graph. Raise UnknownNameError if the node does not exist."""
+        """Return the id of a node, or raise UnknownNameError if the graph has no node with the id."""
         checked_id = node_id(node)
         if not isinstance(checked_id, str) or checked_id not in self.nodes:
             raise UnknownNameError(
@@ -140,7 +143,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return checked_id
 
     def read_scale(self, default: TimeScale = UPDATE) -> TimeScale:
-        """Return the argument `time_scale`, or the default."""
+        """Return the unit of time in the argument `time_scale`, or the default."""
         time_scale = self.get("time_scale")
         if time_scale is None:
             return default
@@ -156,23 +159,26 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- inner conditions -----------------------------------------------------------------------
 
     def read_inner(self, written: Any, path: str) -> Condition:
-        """Return an inner condition. `path` is its path in this condition."""
+        """Convert an inner condition to data.
+
+        `path` is its path in this condition.
+        """
         return self.read_condition(
             written, self.owner, f"{self.where}.{path}", self.nodes, self.convert_time
         )
 
     def read_all_inner(self) -> tuple[Condition, ...]:
-        """Return all inner conditions."""
+        """Convert all inner conditions of a composite condition to data."""
         return tuple(
             self.read_inner(inner_condition, path) for path, inner_condition in self.parts()
         )
 
     def read_inner_argument(self) -> Condition:
-        """Return the inner condition of `Not` or `NWhen`."""
+        """Convert the inner condition of `Not` or `NWhen` to data."""
         return self.read_inner(self.get_required(INNER_CONDITION), INNER_CONDITION)
 
     def refuse_unread(self) -> None:
-        """Refuse arguments that the conversion of the condition has not read."""
+        """Raise an error for arguments that the condition's type does not have."""
         unread_names = (name for name in self.arguments if name not in self.read_names)
         raise_findings(
             Finding(
@@ -187,12 +193,12 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- conversion to data ---------------------------------------------------------------------
 
     def convert_absolute_time(self) -> Condition:
-        """Return a condition on absolute time. graph-scheduler itself checks the arguments."""
+        """Convert a condition on absolute time, whose arguments graph-scheduler itself checks."""
         self.read_names.update(dict.fromkeys(self.arguments))
         return self.convert_time(self)
 
     def compare_time(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
-        """Return a condition that compares the number of elapsed time units with `n`."""
+        """Return a condition that compares the number of elapsed units of time with `n`."""
         default_scale = SEQUENCE if unit is UPDATE else UPDATE
         return Compare(
             (self._read_time_count(unit, default_scale),),
@@ -201,7 +207,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         )
 
     def _read_time_count(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
-        """Return the count of elapsed time units within the argument `time_scale`."""
+        """Return the counter of elapsed units of time within the unit of the argument `time_scale`."""
         longer_unit = self.read_scale(default)
         if (unit, longer_unit) == (EXECUTION_SET, PASS):
             raise ConditionError(
@@ -221,12 +227,18 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return Compare((RunCount(self.read_node(), self.read_scale()),), sign, self.read_number())
 
     def compare_total_runs(self) -> Condition:
-        """Return the condition that the runs of several nodes add up to at least `n`. The sum of no nodes is 0."""
+        """Return the condition that several nodes have run at least `n` times in total.
+
+        The sum of no nodes is 0.
+        """
         scale, min_count = self.read_scale(), self.read_number()
         return Compare(tuple(RunCount(node, scale) for node in self.read_nodes()), ">=", min_count)
 
     def compare_runs_since_owner(self) -> Condition:
-        """Return the condition that a node has run at least `n` times since the owner ran last."""
+        """Return the condition that a node has run at least `n` times since the last run of its owner.
+
+        The owner is the node that the condition governs.
+        """
         if self.owner is None:
             raise ConditionError(
                 f"'{self.type}' counts the runs of a node between two runs of another, so it cannot "
@@ -237,7 +249,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return Compare((RunsSinceReader(self.read_node(), self.owner),), ">=", self.read_number())
 
     def require_runs(self) -> Condition:
-        """Return the condition that every named node has run. Without names, all nodes of the graph are meant."""
+        """Return the condition that every named node, or every node of the graph, has run."""
         scale, nodes = self.read_scale(), self.read_nodes() or self.nodes
         return AllOf(tuple(Compare((RunCount(node, scale),), ">=", 1) for node in nodes))
 
@@ -288,7 +300,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
 
 def _unread_hint(name: str, names: Iterable[str]) -> str:
-    """Return the hint about an argument that the condition does not have."""
+    """Return the hint about an argument that the type of the condition does not have."""
     if name == "time_scale":
         return (
             "remove it: this condition always counts within one evaluation; EveryNPasses and "
