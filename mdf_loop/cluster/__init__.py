@@ -1,1 +1,1 @@
-"""Dask clusters: connection, environment of workers, partition of members into blocks, and tasks."""
+"""Dask clusters: connections, workers, tasks, and the division of sweep members into blocks."""

@@ -1,4 +1,4 @@
-"""Check of a scheduler's address before Dask's client connects to it.
+"""Checks of a Dask scheduler's address before Dask's client connects to it.
 
 A client of Dask that cannot connect waits, logs tracebacks and leaves objects behind whose destructors
 print warnings. So these checks come first, and each ends in one error:
@@ -41,7 +41,7 @@ _ANSWER_HINT = (
 
 
 def check_address(address: str) -> None:
-    """Check the text of a scheduler's address.
+    """Check that a text is a valid address of a Dask scheduler, without a connection.
 
     Raises:
         InputError: The scheme is unknown, the host or the port is missing or invalid, or Dask's
@@ -64,7 +64,7 @@ def check_address(address: str) -> None:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    """Return the host and the port of an address.
+    """Return the host and port in the address of a scheduler.
 
     Raises:
         InputError: One of them is missing or invalid.
@@ -94,7 +94,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _check_certificates(address: str) -> None:
-    """Check that Dask's configuration names certificates.
+    """Check that Dask's configuration names TLS certificates.
 
     Raises:
         InputError: The configuration has no certificates.
@@ -112,7 +112,7 @@ def _check_certificates(address: str) -> None:
 
 
 def check_listener(address: str) -> None:
-    """Check that a program listens at an address, and greets as Dask does.
+    """Check that a program listens at an address, and greets as Dask servers do.
 
     A refused connection is tried again, since a scheduler may still be starting.
     A tls:// address has no greeting. Addresses of other schemes are not checked here.
@@ -147,7 +147,7 @@ def no_answer(address: str, problem: object) -> InputError:
 
 
 def _connection(address: str, deadline: float) -> socket.socket:
-    """Return a connection to an address.
+    """Open a socket connection to an address, with retries until a deadline.
 
     Raises:
         InputError: No program listens at the address until the deadline, or the host does not exist.
@@ -166,7 +166,7 @@ def _connection(address: str, deadline: float) -> socket.socket:
 
 
 def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
-    """Return the first bytes of a web server's answer, or None without an answer."""
+    """Send an HTTP request, and return the first bytes of the answer, or None without answer."""
     with _connection(address, deadline) as connection:
         try:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -176,7 +176,10 @@ def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
 
 
 def _received(connection: socket.socket, deadline: float) -> bytes | None:
-    """Return the first eight bytes of a connection, or fewer if it is closed, or None after the deadline."""
+    """Receive up to eight bytes from a socket, or return None after the deadline.
+
+    Fewer bytes mean that the connection was closed.
+    """
     received_bytes = b""
     while len(received_bytes) < 8:
         remaining_seconds = deadline - time.monotonic()
@@ -196,7 +199,7 @@ def _received(connection: socket.socket, deadline: float) -> bytes | None:
 
 
 def _is_greeting(received: bytes) -> bool:
-    """Return True if the bytes may be the beginning of a greeting of Dask."""
+    """Return True if bytes from a socket may be the beginning of a Dask server's greeting."""
     return len(received) == 8 and 0 < int.from_bytes(received, "little") < _MAX_GREETING_BYTES
 
 
@@ -204,7 +207,7 @@ def _is_greeting(received: bytes) -> bool:
 
 
 def check_scheduler(address: str) -> None:
-    """Check that a scheduler listens at an address, by the protocol of Dask.
+    """Check that a Dask scheduler, and no other Dask server, listens at an address.
 
     Raises:
         InputError: Another server of Dask listens at the address, or no server answers.
@@ -223,7 +226,7 @@ def check_scheduler(address: str) -> None:
 
 
 async def _kind_of_server(address: str) -> Any:
-    """Return the kind that a server of Dask reports."""
+    """Return the kind of a Dask server, such as `Scheduler` or `Worker`, by asking the server."""
     import asyncio
 
     distributed = import_library("distributed")

@@ -1,4 +1,4 @@
-"""Connections to a cluster: processes of this machine, a running scheduler, or a cluster described in a file.
+"""Connections to a Dask cluster: local processes, a running scheduler, or a cluster file.
 
     with connect(2) as connection:                    two processes of this machine
     with connect("tcp://head:8786") as connection:    the workers of that scheduler
@@ -66,11 +66,11 @@ class Connection:
 
     @property
     def is_overdue(self) -> bool:
-        """True if the deadline has passed."""
+        """True if the deadline of the work on the cluster has passed."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def check(self) -> None:
-        """Check that the processes of this machine can start, if the cluster consists of such processes.
+        """Check that worker processes on this machine can start, if the cluster has some.
 
         Raises:
             RunError: The processes cannot start.
@@ -80,7 +80,7 @@ class Connection:
 
 
 class Connecting:
-    """Thread that opens a connection to a cluster, keeps it open, and closes it.
+    """Thread that opens a connection to a Dask cluster, keeps it open, and closes it.
 
     Meanwhile, the main thread continues and reacts to signals.
 
@@ -101,11 +101,13 @@ class Connecting:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start opening the connection now."""
+        """Open the connection now, without waiting for the rest of the head start."""
         self._may_begin.set()
 
     def connection(self, report: Callable[[], object] = lambda: None) -> Connection | None:
-        """Wait for the connection, and call `report` meanwhile. Return None if `is_stopped` returned True.
+        """Wait for the connection, or return None once `is_stopped` returns True.
+
+        `report` is called repeatedly meanwhile.
 
         Raises:
             InputError: The value describes no cluster, or the cluster cannot be reached.
@@ -121,7 +123,7 @@ class Connecting:
         return None
 
     def close(self, seconds: float) -> None:
-        """Close the connection, and wait at most `seconds` for its end."""
+        """Close the connection, and wait at most `seconds` until it is closed."""
         self._is_over.set()
         self.begin()
         self._thread.join(seconds)
@@ -141,7 +143,7 @@ class Connecting:
 
 @contextmanager
 def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connection]:
-    """Yield a connection to a cluster. Processes and jobs that were started for it end with the context.
+    """Yield a connection to a cluster, and stop the cluster's own processes and jobs at exit.
 
     Args:
         cluster: Number of processes, address, file or client of a cluster.
@@ -172,7 +174,7 @@ def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connectio
 
 
 def check_cluster(cluster: Any) -> None:
-    """Check that a value describes a cluster, without starting one.
+    """Check that a value describes a cluster, without starting the cluster.
 
     Raises:
         InputError: The value describes no cluster, its libraries are not installed, or no scheduler
@@ -197,12 +199,12 @@ def check_cluster(cluster: Any) -> None:
 
 
 def _is_client(cluster: Any) -> bool:
-    """Return True for a client of Dask. Dask is not imported for that."""
+    """Return True for a `distributed.Client`, without importing Dask."""
     return "distributed" in sys.modules and isinstance(cluster, sys.modules["distributed"].Client)
 
 
 def _is_address(cluster: Any) -> bool:
-    """Return True for the address of a scheduler."""
+    """Return True if a value is the address of a scheduler, such as `tcp://head:8786`."""
     return isinstance(cluster, str | Path) and "://" in str(cluster)
 
 
@@ -210,7 +212,7 @@ def _is_address(cluster: Any) -> bool:
 
 
 class _StoppedError(Exception):
-    """Signal that stops the opening of a connection that is no longer needed."""
+    """Exception that cancels the opening of a connection which is no longer needed."""
 
 
 def _check_needed(is_stopped: Callable[[], bool]) -> None:
@@ -221,7 +223,7 @@ def _check_needed(is_stopped: Callable[[], bool]) -> None:
 
 @contextmanager
 def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[Connection]:
-    """Yield a connection to a cluster that was checked.
+    """Yield a connection to a cluster whose description was checked.
 
     Raises:
         InputError: The cluster cannot be reached, or does not start.
@@ -256,7 +258,7 @@ def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[C
 
 @contextmanager
 def _client(distributed: Any, target: Any, name: str) -> Iterator[Any]:
-    """Yield a client of a scheduler or of a cluster of Dask, and close it afterwards."""
+    """Yield a Dask client of a scheduler or cluster, and close the client at exit."""
     try:
         client = distributed.Client(target, timeout=SCHEDULER_TIMEOUT_SECONDS, set_as_default=False)
     except Exception as error:  # noqa: BLE001 - the libraries of a connection raise any exception
@@ -272,7 +274,10 @@ def _client(distributed: Any, target: Any, name: str) -> Iterator[Any]:
 def _local_connection(
     distributed: Any, count: int, is_stopped: Callable[[], bool]
 ) -> Iterator[Connection]:
-    """Yield a connection to processes of this machine, of which at least one has started."""
+    """Yield a connection to a scheduler and worker processes on this machine.
+
+    At least one process has started.
+    """
     security = _temporary_security(distributed)
     _check_needed(is_stopped)
     dask_cluster = _start_scheduler(distributed, security)
@@ -296,7 +301,7 @@ def _local_connection(
 
 
 def _temporary_security(distributed: Any) -> Any:
-    """Return a TLS certificate and key that exist only in memory.
+    """Return a TLS certificate and key for Dask that exist only in memory.
 
     Raises:
         InputError: The library for certificates is missing.
@@ -308,7 +313,7 @@ def _temporary_security(distributed: Any) -> Any:
 
 
 def _for_workers(security: Any) -> dict[str, Any]:
-    """Return the arguments of `distributed.Security` for workers."""
+    """Return the arguments of `distributed.Security` for worker processes."""
     return {
         "require_encryption": True,
         "tls_ca_file": security.tls_ca_file,
@@ -318,7 +323,7 @@ def _for_workers(security: Any) -> dict[str, Any]:
 
 
 def _start_scheduler(distributed: Any, security: Any) -> Any:
-    """Start a scheduler in a thread of this process, which accepts only local connections by TLS."""
+    """Start a Dask scheduler in a thread, which accepts only local connections by TLS."""
     options = {
         "host": "127.0.0.1",
         "security": security,
@@ -342,12 +347,12 @@ def _start_scheduler(distributed: Any, security: Any) -> Any:
 
 
 def _has_dashboard() -> bool:
-    """Return True if the library of the dashboard is installed."""
+    """Return True if the library of Dask's dashboard is installed."""
     return importlib.util.find_spec("bokeh") is not None
 
 
 def dashboard_text(client: Any) -> str:
-    """Return the address of the cluster's dashboard as text, or an empty text without dashboard."""
+    """Return the address of a cluster's Dask dashboard as text, or "" without dashboard."""
     with suppress(Exception):  # the scheduler may have ended, or have no dashboard
         if "dashboard" in client.scheduler_info()["services"]:
             return f"dashboard {client.dashboard_link}"

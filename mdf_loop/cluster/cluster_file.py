@@ -1,4 +1,4 @@
-"""Cluster described in a YAML file: jobs of SLURM, or processes by SSH.
+"""Description of a cluster in a YAML file: SLURM jobs, or processes started by SSH.
 
     slurm:                          ssh:
       queue: normal                   hosts: [head, node1, node2]
@@ -39,14 +39,14 @@ _EXAMPLE_HINT = "see docs/how-to/run-on-a-cluster.md for an example"
 
 
 class ClusterFile(Struct, frozen=True):
-    """Content of a cluster file: its `cluster_kind`, `slurm` or `ssh`, and the arguments of the Dask class."""
+    """Content of a cluster file: the kind, `slurm` or `ssh`, and arguments of a Dask class."""
 
     path: Path
     cluster_kind: str
     arguments: Mapping[str, Any]
 
     def start(self) -> Any:
-        """Start the cluster.
+        """Start the Dask cluster that the file describes.
 
         Raises:
             InputError: The cluster does not start. The message has the reason.
@@ -66,7 +66,7 @@ class ClusterFile(Struct, frozen=True):
 
 
 def read_cluster(path: str | Path) -> ClusterFile:
-    """Return the content of a cluster file.
+    """Read a cluster file.
 
     Raises:
         InputError: The file cannot be read, or has an unknown key.
@@ -95,7 +95,7 @@ def read_cluster(path: str | Path) -> ClusterFile:
 
 
 def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
-    """Check the arguments of a kind of cluster.
+    """Check the arguments that a cluster file has for a kind of cluster.
 
     Raises:
         InputError: An argument is unknown, or the number of jobs is missing or invalid.
@@ -114,7 +114,7 @@ def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _allowed_arguments(kind: str) -> set[str]:
-    """Return the names of arguments that a file can set, for a class and its job classes."""
+    """Return the names of the arguments that a cluster file may set for a kind of cluster."""
     cluster_class: Any = _CLUSTER_CLASSES[kind]()
     if kind == "ssh":
         return _argument_names(cluster_class) - _EXCLUDED_ARGUMENTS
@@ -126,7 +126,7 @@ def _allowed_arguments(kind: str) -> set[str]:
 
 
 def _argument_names(function: Callable[..., Any]) -> set[str]:
-    """Return the names of the arguments of a function, without variable arguments."""
+    """Return the names of a function's arguments, except `*args` and `**kwargs`."""
     parameters = inspect.signature(function).parameters.values()
     return {
         parameter.name
@@ -136,12 +136,12 @@ def _argument_names(function: Callable[..., Any]) -> set[str]:
 
 
 def _slurm_class() -> Any:
-    """Return the class of SLURM clusters."""
+    """Return the class `dask_jobqueue.SLURMCluster`."""
     return import_library("dask_jobqueue").SLURMCluster
 
 
 def _ssh_class() -> Any:
-    """Return the class of SSH clusters."""
+    """Return the class `distributed.SSHCluster`."""
     return import_library("distributed").SSHCluster
 
 

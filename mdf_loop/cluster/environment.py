@@ -1,4 +1,4 @@
-"""Versions and processor type that affect the numbers of a process. Workers with other versions are refused."""
+"""Check that workers of a cluster have the same library versions and processor as the client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdf_loop.version import __version__
 
 
 def environment_versions() -> dict[str, str]:
-    """Return the versions of libraries and the kind of machine code of this process."""
+    """Return the library versions and processor type that affect the results of this process."""
     from mdf_loop.native.loop_decisions import reason_unavailable
 
     problem = reason_unavailable()
@@ -23,7 +23,7 @@ def environment_versions() -> dict[str, str]:
 
 
 def check_environment(expected: dict[str, str], worker: str) -> None:
-    """Check that this process has the environment of the client.
+    """Raise an error if this worker process has other versions than the client.
 
     Args:
         expected: Environment of the client.

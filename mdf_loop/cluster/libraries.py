@@ -1,4 +1,4 @@
-"""Libraries of the extra `cluster`, imported on use."""
+"""Libraries of the optional dependency `cluster`, imported on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdf_loop.errors import InputError
 
 
 def import_library(name: str) -> Any:
-    """Import a library of the extra, and restore the handler of Ctrl-C that dask_jobqueue replaces.
+    """Import a library, and restore the Ctrl-C handler that dask_jobqueue replaces.
 
     Raises:
         InputError: The library is not installed.
@@ -27,7 +27,9 @@ def import_library(name: str) -> Any:
 
 
 def check_installed(name: str) -> None:
-    """Check that a library of the extra is installed, without importing it, which takes a while.
+    """Check that a library of the optional dependency `cluster` is installed.
+
+    The library is not imported, which would take a while.
 
     Raises:
         InputError: The library is not installed.
@@ -37,7 +39,7 @@ def check_installed(name: str) -> None:
 
 
 def missing_library(name: str, problem: str) -> InputError:
-    """Return the error for a missing library."""
+    """Return the error that a library of the optional dependency `cluster` is missing."""
     return InputError(
         f"a cluster needs the library {name}, which {problem}",
         hint="pip install 'mdf-loop[cluster]'",

@@ -1,4 +1,4 @@
-"""Worker processes of this machine for one scheduler, which are restarted when they end.
+"""Worker processes on this machine for a Dask scheduler, which are restarted when they end.
 
     with WorkerProcesses(address, security, count=2, is_connected=...) as processes:
         ...
@@ -70,7 +70,7 @@ replace Dask's reactions to a lack of memory by the memory limit of the run.
 
 
 class _Slot(Struct):
-    """Slot for one process: its current process, and the earliest start time of the next one."""
+    """One of the concurrent worker processes, which is replaced by a new process when it ends."""
 
     slot_number: int
     process: subprocess.Popen[bytes] | None = None
@@ -80,7 +80,7 @@ class _Slot(Struct):
 
 
 class WorkerProcesses:
-    """Processes of this machine that compute for a scheduler.
+    """Worker processes on this machine that compute for a Dask scheduler.
 
     Args:
         address: Address of the scheduler.
@@ -127,7 +127,7 @@ class WorkerProcesses:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def check(self) -> None:
-        """Check that processes can start.
+        """Raise an error if worker processes cannot start.
 
         Raises:
             RunError: The processes end before they connect, or no process connects for too long.
@@ -138,7 +138,7 @@ class WorkerProcesses:
     # --- the watching thread ----------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Start each process, and restart processes that have ended."""
+        """Start all worker processes, and restart processes that have ended."""
         while not self._is_closing.is_set() and self._failure is None:
             if self._is_connected():
                 self._last_connection_time, self._own_exit_count = time.monotonic(), 0
@@ -148,7 +148,7 @@ class WorkerProcesses:
             self._is_closing.wait(_WATCH_SECONDS)
 
     def _renew(self, slot: _Slot) -> None:
-        """Start a process in a slot without a running process."""
+        """Start a worker process in a slot, unless a process runs there or must wait."""
         now = time.monotonic()
         if slot.process is not None:
             if (exit_code := slot.process.poll()) is None:
@@ -159,7 +159,7 @@ class WorkerProcesses:
             slot.process = self._start(slot)
 
     def _note_end(self, slot: _Slot, exit_code: int, now: float) -> None:
-        """Record how the process of a slot ended, and the earliest start time of the next one."""
+        """Record how a worker process ended, and when its successor may start at the earliest."""
         slot.process = None
         is_short_life = now - slot.start_time < _SHORT_LIFE_SECONDS
         slot.short_life_count = slot.short_life_count + 1 if is_short_life else 0
@@ -172,7 +172,7 @@ class WorkerProcesses:
             self._last_exit_reason = _signal_name(-exit_code)
 
     def _start(self, slot: _Slot) -> subprocess.Popen[bytes]:
-        """Start a process, send its settings, and return it."""
+        """Start a worker process, and send the process its settings."""
         self._start_count += 1
         with open(self._error_file(slot), "wb") as error_file:
             process = subprocess.Popen(
@@ -189,7 +189,7 @@ class WorkerProcesses:
         return process
 
     def _process_settings(self) -> dict[str, Any]:
-        """Return the settings of the next process."""
+        """Return the settings of the next worker process."""
         return {
             "address": self._address,
             "security": self._security,
@@ -208,11 +208,11 @@ class WorkerProcesses:
         }
 
     def _error_file(self, slot: _Slot) -> Path:
-        """Return the file with the standard error of the process in a slot."""
+        """Return the path of the file with the standard error of a slot's process."""
         return self._folder / f"process_{slot.slot_number}.txt"
 
     def _last_error_line(self, slot: _Slot) -> str:
-        """Return the last line of a process's standard error, after a colon, or an empty text."""
+        """Return ": " and the last line of a process's standard error, or "" without output."""
         with suppress(OSError), open(self._error_file(slot), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_ERROR_BYTES))
             lines = file.read().decode(errors="replace").strip().splitlines()
@@ -221,7 +221,7 @@ class WorkerProcesses:
         return ""
 
     def _problem(self) -> RunError | None:
-        """Return an error if no process can start, else None."""
+        """Return an error if no worker process can start, else None."""
         hint = "without cluster the run needs no other process"
         if self._own_exit_count >= _MAX_OWN_EXITS:
             return RunError(
@@ -243,7 +243,9 @@ class WorkerProcesses:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables of a process: Dask's settings, overridden by those of this process.
+    """Return the environment variables of a worker process.
+
+    Variables of this process override Dask's settings.
 
     Dask's settings limit the threads of numerical libraries to one.
     """
@@ -254,7 +256,7 @@ def _environment() -> dict[str, str]:
 
 
 def _signal_name(number: int) -> str:
-    """Return the name of a signal."""
+    """Return the name of a signal number, such as `SIGKILL` for 9."""
     with suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"

@@ -1,4 +1,4 @@
-"""Partition of members into chunks and blocks: runs of consecutive members.
+"""Division of sweep members into chunks, and of chunks into blocks of consecutive members.
 
     Partition.of((100, 100), chunk=40, block=1000)      chunks of 40, 40, 20 in each row of a grid
                                                         blocks: the first chunk, then 75 chunks each
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 
 class MemberBlock(Struct, frozen=True):
-    """Block of members from `first_member` to before `end_member`."""
+    """Block of consecutive members of a sweep, from `first_member` to before `end_member`."""
 
     number: int
     first_member: int
@@ -26,12 +26,12 @@ class MemberBlock(Struct, frozen=True):
 
     @property
     def members(self) -> int:
-        """Number of members."""
+        """Number of members in the block."""
         return self.end_member - self.first_member
 
 
 class Partition(Struct, frozen=True):
-    """Partition of members with axes of this `shape` into chunks and blocks.
+    """Division of the members of a sweep with axes `shape` into chunks and blocks.
 
     Attributes:
         axis: Axis that is divided into chunks. A chunk has one index of earlier axes, and all of later axes.
@@ -46,7 +46,7 @@ class Partition(Struct, frozen=True):
 
     @classmethod
     def of(cls, shape: tuple[int, ...], chunk: int, block: int) -> Partition:
-        """Return a partition with at most `chunk` members in a chunk and about `block` members in a block."""
+        """Divide members into chunks of at most `chunk`, and blocks of about `block` members."""
         axis, inner_members = len(shape) - 1, 1
         while axis > 0 and inner_members * shape[axis] <= chunk:
             inner_members *= shape[axis]
@@ -56,12 +56,12 @@ class Partition(Struct, frozen=True):
 
     @property
     def members(self) -> int:
-        """Number of all members."""
+        """Number of members in all blocks."""
         return math.prod(self.shape)
 
     @property
     def chunk(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
+        """Number of members in a chunk along each axis."""
         return (*(1,) * self.axis, self.chunk_extent, *self.shape[self.axis + 1 :])
 
     @property
@@ -78,19 +78,19 @@ class Partition(Struct, frozen=True):
         return math.prod(self.shape[: self.axis]) * self._chunks_per_row
 
     def _first_member(self, chunk: int) -> int:
-        """Return the first member of a chunk."""
+        """Return the number of the first member in a chunk."""
         row, chunk_position = divmod(min(chunk, self._chunk_count), self._chunks_per_row)
         inner_members = math.prod(self.shape[self.axis + 1 :])
         return (row * self.shape[self.axis] + chunk_position * self.chunk_extent) * inner_members
 
     def block(self, number: int) -> MemberBlock:
-        """Return a block by its number."""
+        """Return the block of members with this number."""
         first_chunk = 0 if number == 0 else 1 + (number - 1) * self.chunks_per_block
         end_chunk = 1 + number * self.chunks_per_block
         return MemberBlock(number, self._first_member(first_chunk), self._first_member(end_chunk))
 
     def blocks(self) -> Iterator[MemberBlock]:
-        """Return all blocks in order."""
+        """Return an iterator over all blocks of members, in order."""
         return map(self.block, range(self.count))
 
 
@@ -98,7 +98,7 @@ Box = tuple[slice, ...]
 
 
 def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
-    """Yield the members from `first` to before `last` as boxes of indices along axes, in order."""
+    """Divide the members `first` to `last` - 1 into boxes (one slice per axis), in order."""
     if first >= last:
         return
     if len(shape) == 1:
@@ -121,11 +121,11 @@ def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
 
 
 def _boxes_in_row(shape: tuple[int, ...], row: int, first: int, last: int) -> Iterator[Box]:
-    """Yield the boxes of members in one row."""
+    """Divide a range of members with one index along the first axis into boxes."""
     for box in boxes(shape[1:], first, last):
         yield (slice(row, row + 1), *box)
 
 
 def first_member_of(shape: tuple[int, ...], box: Box) -> int:
-    """Return the first member of a box."""
+    """Return the number of the first member in a box of members."""
     return int(np.ravel_multi_index([axis_slice.start for axis_slice in box], shape))

@@ -1,4 +1,4 @@
-"""Evaluation of one function for many items on all workers, with outcomes in order of completion.
+"""Evaluation of a function for many items on a cluster, with results in order of completion.
 
 Only a few items per worker are submitted at once, which limits the number of waiting outcomes. An item
 whose worker dies is submitted again. The data that all items share are sent once, and are a task of the
@@ -35,15 +35,15 @@ R = TypeVar("R")
 
 
 class SchedulerGoneError(RunError):
-    """Error for a scheduler that ended, so that the state of the workers is unknown."""
+    """Error that the scheduler of a cluster has ended or cannot be reached."""
 
 
 class WorkerDiedError(RunError):
-    """Error for an item whose worker died repeatedly."""
+    """Error that the worker of an item died repeatedly."""
 
 
 class Outcome(Struct, Generic[T, R], frozen=True):
-    """Outcome of an item: a result, or an error."""
+    """Outcome of the evaluation of an item: a result, or an error."""
 
     item: T
     result: R | None
@@ -69,7 +69,7 @@ class Tasks(Generic[T, R]):
     def outcomes(
         self, items: Iterable[T], stopped: Callable[[], StopReason | None]
     ) -> Iterator[Outcome[T, R]]:
-        """Yield the outcome of each item in order of completion, until `stopped` returns a reason.
+        """Yield each item's outcome in order of completion, until `stopped` returns a reason.
 
         Raises:
             SchedulerGoneError: The scheduler ended.
@@ -91,7 +91,7 @@ class Tasks(Generic[T, R]):
             self._submitted_futures.clear()
 
     def _submit_shared(self) -> Any:
-        """Submit the shared data as a task."""
+        """Submit the data that all items share to the cluster, as a task."""
         return self._client.submit(_unpack, self._pickled_data, pure=False)
 
     def has_workers(self) -> bool:
@@ -99,21 +99,24 @@ class Tasks(Generic[T, R]):
         return self._worker_count > 0 or self._count_workers() > 0
 
     def _count_workers(self) -> int:
-        """Return the number of workers."""
+        """Return the number of workers in the cluster."""
         self._worker_count = len(self._client.scheduler_info(n_workers=-1)["workers"])
         return self._worker_count
 
     def _capacity(self) -> int:
-        """Return the number of items to submit at once."""
+        """Return the maximum number of items that are submitted at the same time."""
         return _ITEMS_PER_WORKER * max(1, self._count_workers())
 
     def _submit_all(self, items: Iterable[T]) -> None:
-        """Submit several items."""
+        """Submit several items to the cluster."""
         for item in items:
             self._submit(item, 0)
 
     def _submit(self, item: T, death_count: int) -> None:
-        """Submit an item, with the number of times that its worker died."""
+        """Submit an item to the cluster.
+
+        `death_count` is the number of workers that died while they computed the item.
+        """
         future = self._client.submit(self._function, self._shared_future, item, pure=False)
         self._submitted_futures.add(future)
         future.add_done_callback(
@@ -121,7 +124,7 @@ class Tasks(Generic[T, R]):
         )
 
     def _next_outcome(self) -> Outcome[T, R] | None:
-        """Return the next outcome, or None if none is complete yet."""
+        """Wait briefly for the next completed item, and return its outcome, or None."""
         try:
             future, item, death_count = self._finished_tasks.get(timeout=_POLL_SECONDS)
         except queue.Empty:
@@ -138,7 +141,7 @@ class Tasks(Generic[T, R]):
         return None
 
     def _failed_outcome(self, error: Exception, item: T, death_count: int) -> Outcome[T, R] | None:
-        """Return the outcome of a failed item, or submit it again if its worker died."""
+        """Return the outcome of a failed item, or None after resubmission if its worker died."""
         from distributed import KilledWorker
 
         if not isinstance(error, KilledWorker):
@@ -161,7 +164,7 @@ class Tasks(Generic[T, R]):
         )
 
     def _check_scheduler(self) -> None:
-        """Check the connection to the scheduler, and the processes of this machine.
+        """Raise an error if the scheduler is gone, or if local worker processes cannot start.
 
         Raises:
             SchedulerGoneError: The scheduler ended, or has been unreachable for a while.
@@ -180,12 +183,12 @@ class Tasks(Generic[T, R]):
 
 
 def _fetch_errors() -> tuple[type[BaseException], ...]:
-    """Return the exception types that Dask raises for a result whose worker or scheduler has ended."""
+    """Return the exception types that Dask raises for results of dead workers or schedulers."""
     from distributed import CancelledError, KilledWorker
 
     return OSError, CancelledError, KilledWorker
 
 
 def _unpack(packed: bytes) -> Any:
-    """Return the unpickled object."""
+    """Return the object in pickled bytes."""
     return pickle.loads(packed)  # the user's own client has sent these data

@@ -1,4 +1,4 @@
-"""Program of a worker process of this machine: `python -m mdf_loop.cluster.worker_process`.
+"""Main program of a local worker process: `python -m mdf_loop.cluster.worker_process`.
 
 The process reads its settings from standard input as JSON, so that the key of the cluster is neither on a
 command line nor in a file:
@@ -23,7 +23,7 @@ from typing import Any
 
 
 async def _serve(settings: dict[str, Any]) -> None:
-    """Run tasks of the scheduler until the scheduler ends."""
+    """Run a Dask worker until its scheduler ends."""
     distributed: Any = importlib.import_module("distributed")
     security = distributed.Security(**settings["security"])
     worker = distributed.Worker(settings["address"], security=security, **settings["arguments"])
@@ -32,7 +32,7 @@ async def _serve(settings: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run a worker process with the settings from standard input."""
+    """Run a Dask worker with the settings from standard input."""
     settings = json.load(sys.stdin)
     import dask
     import distributed

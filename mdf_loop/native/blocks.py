@@ -1,4 +1,4 @@
-"""LLVM functions that compute a loop for blocks of lanes. Several threads may share the blocks."""
+"""Emission of LLVM functions that compute a loop over time for blocks of array elements."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CACHE_LINE_BYTES, MIN_STREAMED_LANES = 64, 256
 
 
 class LaneBlock(Struct, frozen=True):
-    """Size of a block of lanes that are computed at once: `vector_count` vectors of `vector_width` lanes."""
+    """Number of array elements (lanes) that are computed at once: several vectors."""
 
     vector_width: int = 1
     vector_count: int = 1
 
     @property
     def lanes(self) -> int:
-        """Number of lanes in a block."""
+        """Number of lanes (array elements) in a block."""
         return self.vector_width * self.vector_count
 
 
@@ -33,7 +33,10 @@ NO_LANES = LaneBlock(vector_count=0)
 
 
 def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
-    """Return the encoded shape of each loop output (see `LoopText.output_shapes`)."""
+    """Return the shape of each loop output, with run-time extents encoded as negative numbers.
+
+    `LoopText.output_shapes` has the encoding.
+    """
     runtime_extents = extent_names(signature)
     shapes = []
     for value, is_stack in signature.outputs:
@@ -47,7 +50,7 @@ def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
 
 
 class LaneBlocks(FunctionWriter):
-    """Writer of an LLVM function that computes a loop for blocks of one size."""
+    """Emitter of LLVM functions that run a loop over time for a block of elements (lanes)."""
 
     def __init__(
         self, signature: KernelSignature, block: LaneBlock, failures: list[Failure]
@@ -66,7 +69,7 @@ class LaneBlocks(FunctionWriter):
         self._aligned: dict[str, str] = {}
 
     def begin(self, *, counts: bool = False) -> None:
-        """Write the loads of all array pointers and the computation of the number of lanes."""
+        """Emit loads of all array pointers, and the computation of the number of lanes."""
         super().begin(counts=counts)
         for extent in map(self.extent, self.signature.lane_shape):
             self._count = self.scalar_code.emit(f"mul i64 {self._count}, {extent}")
@@ -86,14 +89,20 @@ class LaneBlocks(FunctionWriter):
     # --- functions ----------------------------------------------------------------------------
 
     def write_loop(self, head: str) -> str:
-        """Return an LLVM function that runs a loop of scalars, or computes only the scalars of a loop."""
+        """Return an LLVM function that runs a loop whose values are all scalars.
+
+        For a loop of arrays, the function computes only the scalars.
+        """
         self.begin()
         self._write_iterations("0")
         self.scalar_code.line("ret i64 0")
         return self.function(head)
 
     def write_count(self, head: str) -> str:
-        """Return an LLVM function that counts the iterations. LLVM removes all other code."""
+        """Return an LLVM function that counts the iterations of the loop.
+
+        LLVM removes all other code.
+        """
         self.begin(counts=True)
         self.loop(self.signature.loop, self._load_inputs("0"))
         iteration_count = self.scalar_code.emit(f"load i64, ptr {self.iterations}")
@@ -101,7 +110,7 @@ class LaneBlocks(FunctionWriter):
         return self.function(head)
 
     def write_blocks(self, name: str) -> str:
-        """Return an LLVM function that computes one share of all blocks of lanes.
+        """Return an LLVM function that computes one thread's share of the blocks of lanes.
 
         The last block may overlap the block before, so that it ends with the last lane.
         """
@@ -130,12 +139,12 @@ class LaneBlocks(FunctionWriter):
         return self.function(f"define internal i64 @{name}{PARAMETERS}")
 
     def _write_share_begin(self, count: str, part: str) -> str:
-        """Write the computation of the index of the first block of a share."""
+        """Emit the computation of the index of the first block in a thread's share."""
         scaled_share = self.scalar_code.emit(f"mul i64 {count}, {part}")
         return self.scalar_code.emit(f"sdiv i64 {scaled_share}, %parts")
 
     def _write_iterations(self, start: str) -> None:
-        """Write all iterations of the block that begins at lane `start`, and the stores of its final values."""
+        """Emit all iterations for the block that begins at lane `start`, and store its results."""
         self._start = start
         final_cells = self.loop(self.signature.loop, self._load_inputs(start))
         for value, is_stack in self.signature.outputs:
@@ -144,7 +153,7 @@ class LaneBlocks(FunctionWriter):
                 self._store_cell(value, final_cells[value], self.stacks[value], start_index)
 
     def _load_inputs(self, start: str) -> Cells:
-        """Load the inputs of the loop for the block that begins at lane `start`."""
+        """Emit loads of the loop's inputs for the block that begins at lane `start`."""
         return {
             value: self._load_value(value, self.memory[value], "0" if is_single(value) else start)
             for value in self.signature.arrays
@@ -176,7 +185,7 @@ class LaneBlocks(FunctionWriter):
             )
 
     def _vector_starts(self, start: str) -> list[str]:
-        """Write the index of the first lane of each vector of a block."""
+        """Emit the index of the first lane of each vector in a block."""
         vector_width = self._block.vector_width
         vector_indices = range(self._block.vector_count)
         return [
@@ -189,11 +198,11 @@ class LaneBlocks(FunctionWriter):
         return self.scalar_code.emit(f"add i64 {row_offset}, {self._start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Load the lanes of the block from a row of a scanned array."""
+        """Emit a load of the block's part of a row of a scanned array."""
         return self._load_value(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write the store of the lanes of the block to a recorded row.
+        """Emit a store of the block's part of a recorded row.
 
         Large rows of aligned blocks are stored with nontemporal stores, since no iteration reads the rows again.
         """
@@ -231,7 +240,10 @@ class LaneBlocks(FunctionWriter):
         code.label(end_block)
 
     def _write_stream_test(self, stack_pointer: str, dtype: str) -> str:
-        """Write the test that rows have at least `MIN_STREAMED_LANES` lanes, and that all blocks are aligned to cache lines."""
+        """Emit a test that nontemporal stores are possible and worthwhile for recorded rows.
+
+        Rows must have at least `MIN_STREAMED_LANES` lanes, and all blocks must be aligned to cache lines.
+        """
         if stack_pointer not in self._aligned:
             code = self.scalar_code
             stack_address = code.emit(f"ptrtoint ptr {stack_pointer} to i64")
@@ -246,20 +258,20 @@ class LaneBlocks(FunctionWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def _vector_register(self, cell: Cell, vector_index: int, dtype: str) -> str:
-        """Return the register of one vector of a block. A scalar is broadcast to all lanes."""
+        """Return the register of one vector of a block, where a scalar is broadcast."""
         if cell.is_scalar:
             return self._vector.broadcast(cell.registers[0], dtype)
         return cell.registers[vector_index]
 
     def _broadcast_cell(self, value: Value, cell: Cell) -> Cell:
-        """Return the cell of an operand. A scalar is broadcast to all lanes if `value` is an array."""
+        """Return the registers of an operand. A scalar is broadcast if `value` is an array."""
         if is_single(value) or not cell.is_scalar:
             return cell
         vector_indices = range(self._block.vector_count)
         return Cell(tuple(self._vector_register(cell, k, value.dtype) for k in vector_indices))
 
     def op(self, op: Op, cells: Cells) -> None:
-        """Write an operation: once for a scalar output, else once for each vector of the block."""
+        """Emit an operation: once for a scalar, or once for each vector of the block."""
         row, output = row_of(op.op_type), op.outputs[0]
         if row.keeps_order:
             assert op.inputs[0] is not None
@@ -282,24 +294,24 @@ class LaneBlocks(FunctionWriter):
         cells[output] = Cell(tuple(self.vectors(self._vector, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
-        """Do nothing, since this writer defers no operations."""
+        """Do nothing, since this emitter defers no operations."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Do nothing, since inner loops have no scanned or recorded rows."""
 
     def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return no cells, since inner loops record no rows."""
+        """Return an empty mapping, since inner loops record no rows."""
         return {}
 
     def extents(self, value: Value) -> Extents:
-        """Return the extents of an array. Extents with names are loaded to registers."""
+        """Return the extents of an array, after loads of named extents to registers."""
         return tuple(map(self.extent, value.shape or ()))
 
     def assign_extents(self, value: Value, other: Value) -> None:
         """Do nothing, since all arrays of the loop have the same shape."""
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Write a check that fails the run if the condition is false in any lane."""
+        """Emit a check that fails the run if the condition is false in any lane."""
         for register in cell.registers if self.stacks else ():
             is_false = self._vector.binary(
                 "xor", "bool", register, self._vector.constant(True, "bool")
@@ -307,14 +319,14 @@ class LaneBlocks(FunctionWriter):
             self._vector.fail_if(is_false, failure)
 
     def allocate_array(self, value: Value) -> LocalVariable:
-        """Allocate local memory for each vector of a block."""
+        """Emit the allocation of local memory for each vector of a block."""
         vector_type = self._vector.type(value.dtype)
         return tuple(
             self._vector.allocate_local(vector_type) for _ in range(self._block.vector_count)
         )
 
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
-        """Store the lanes of an array to local memory."""
+        """Emit stores of a block of an array to local memory."""
         vector_type = self._vector.type(value.dtype)
         for register, pointer in zip(
             self._broadcast_cell(value, cell).registers, variable, strict=True
@@ -322,7 +334,7 @@ class LaneBlocks(FunctionWriter):
             self._vector.line(f"store {vector_type} {register}, ptr {pointer}")
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Load the lanes of an array from local memory."""
+        """Emit loads of a block of an array from local memory."""
         vector_type = self._vector.type(value.dtype)
         return Cell(
             tuple(self._vector.emit(f"load {vector_type}, ptr {pointer}") for pointer in variable)

@@ -1,4 +1,4 @@
-"""Optional bounds checks of all memory accesses of a kernel.
+"""Optional bounds checks of all memory accesses in the machine code of a loop.
 
 A wrong access in machine code may crash the process or corrupt its results. With `MDF_LOOP_NATIVE_CHECK=1`, a
 check precedes each access to an array (inputs, outputs, rows, memory of the loop, tables):
@@ -32,12 +32,12 @@ CHECK_BEGIN, CHECK_END = "; check", "; checked"
 
 
 class Bounds:
-    """Interface of the bounds checks. This base class writes no checks."""
+    """Interface of an emitter of bounds checks. This base class emits no checks."""
 
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Associate the pointer to the first byte of an array with the array, and return the pointer.
+        """Register an array by the pointer to its first byte, and return the pointer.
 
         Args:
             register: Register of the pointer.
@@ -48,19 +48,21 @@ class Bounds:
         return register
 
     def part(self, pointer: str, value: Value) -> str:
-        """Associate a pointer with `value`, which is a part of the array of the pointer, and return the pointer."""
+        """Register a part of an array (such as a row) by its pointer, and return the pointer."""
         return pointer
 
     def derive_pointer(self, register: str, pointer: str) -> str:
-        """Associate an address computed from `pointer` with the array of `pointer`, and return the address."""
+        """Register an address computed from `pointer` as one in the same array, and return it."""
         return register
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """Write the bounds check of the next memory access, which has `size` bytes."""
+        """Emit the bounds check of the next memory access, of `size` bytes."""
 
 
 def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bounds:
-    """Return the bounds checks of a kernel: real checks if the environment variable is 1, else none.
+    """Return the emitter of bounds checks for the machine code of a loop.
+
+    Without the environment variable `CHECK_VARIABLE`, the emitter emits no checks.
 
     Args:
         code: Writer of the checks.
@@ -73,7 +75,7 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
 
 
 class _Memory(Struct, frozen=True):
-    """Address and extents of an array, with which the bounds checks compute the valid addresses.
+    """Address and extents of an array, from which the bounds checks compute its end.
 
     Attributes:
         value: The array.
@@ -91,7 +93,7 @@ class _Memory(Struct, frozen=True):
 
 
 class _Pointer(str):
-    """Register of a pointer, with the memory that the pointer points into."""
+    """Register of a pointer, with a description of the memory that the pointer points into."""
 
     __slots__ = ("memory",)
     memory: _Memory
@@ -104,7 +106,7 @@ def _make_pointer(register: str, memory: _Memory) -> _Pointer:
 
 
 def _memories(pointer: str) -> Iterator[_Memory]:
-    """Yield the memory of the array that a pointer points into, and of the arrays that contain this array."""
+    """Yield the array that a pointer points into, and then the arrays that contain this array."""
     assert isinstance(pointer, _Pointer), f"nobody knows into which array {pointer} points"
     memory: _Memory | None = pointer.memory
     while memory is not None:
@@ -113,7 +115,7 @@ def _memories(pointer: str) -> Iterator[_Memory]:
 
 
 class _CheckedBounds(Bounds):
-    """Bounds checks before all memory accesses.
+    """Emitter of a bounds check before each memory access.
 
     Each check computes the size of the array again. An earlier computation may be in a branch that was not
     executed.
@@ -127,22 +129,22 @@ class _CheckedBounds(Bounds):
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Return the pointer, associated with the memory of its array."""
+        """Return the pointer to an array, with a description of the array's memory."""
         return _make_pointer(register, _Memory(value, register, shape, room))
 
     def part(self, pointer: str, value: Value) -> str:
-        """Return the pointer, associated with the memory of a part of its array."""
+        """Return the pointer to a part of an array, with a description of the part's memory."""
         memory = next(_memories(pointer))
         if memory.value == value:
             return pointer
         return _make_pointer(pointer, _Memory(value, pointer, enclosing_memory=memory))
 
     def derive_pointer(self, register: str, pointer: str) -> str:
-        """Return the address, associated with the array that `pointer` points into."""
+        """Return an address, with the memory description of the pointer that it derives from."""
         return _make_pointer(register, next(_memories(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """Write a check that fails the run if an access is outside of its array or not aligned."""
+        """Emit a check that fails the run if an access is outside of its array or misaligned."""
         code = self._code
         code.line(f"{CHECK_BEGIN} {pointer}")
         address = code.emit(f"ptrtoint ptr {pointer} to i64")
@@ -160,7 +162,7 @@ class _CheckedBounds(Bounds):
     def _check_range(
         self, address: str, size: Extent, memory: _Memory, begin: str, room: Extent
     ) -> None:
-        """Write a check that an access lies entirely within the `room` bytes that begin at `begin`."""
+        """Emit a check that an access lies within the `room` bytes that begin at `begin`."""
         code = self._code
         offset = code.emit(f"sub i64 {address}, {code.emit(f'ptrtoint ptr {begin} to i64')}")
         is_beyond = code.emit(f"icmp ugt i64 {offset}, {room}")
@@ -177,7 +179,10 @@ class _CheckedBounds(Bounds):
         return byte_count
 
     def _decode_extent(self, extent: Extent) -> Extent:
-        """Decode an extent as in `LoopText.output_shapes`, and return the number or the register of the extent."""
+        """Return the number or register of an extent that may be encoded as a negative number.
+
+        `LoopText.output_shapes` has the encoding.
+        """
         if isinstance(extent, str) or extent >= 0:
             return extent
         if extent == ITERATION_COUNT_CODE:
@@ -188,7 +193,7 @@ class _CheckedBounds(Bounds):
         return self._code.emit(f"load i64, ptr {extent_pointer}")
 
     def _load_room(self, number: int) -> tuple[str, str]:
-        """Load the current address and size of a growable buffer.
+        """Emit loads of the current address and size of a growable buffer.
 
         Pointers into the buffer are invalid after it has grown.
         """

@@ -1,4 +1,4 @@
-"""Carried arrays whose shape changes from one iteration to the next.
+"""Loop-carried arrays whose shape changes from one iteration to the next.
 
     for i in range(trip): x = Concat(x, a)      # x: a growable buffer, and memory for each extent that changes
 
@@ -22,7 +22,7 @@ Axes: TypeAlias = frozenset[tuple[Value, int]]
 
 
 class MoreExtentsChangeError(Exception):
-    """Error for extents of carried arrays that may change, although the code was written for constant extents.
+    """Error that carried arrays may change shape along axes that were assumed to be constant.
 
     Attributes:
         axes: The axes of carried values that change.
@@ -34,7 +34,7 @@ class MoreExtentsChangeError(Exception):
 
 
 class ChangingArrays:
-    """Carried arrays, of a loop and of its inner loops, whose shape changes between iterations.
+    """Emitter of code for carried arrays whose shape changes between iterations.
 
     Attributes:
         axes: The axes whose extent changes.
@@ -60,14 +60,14 @@ class ChangingArrays:
     # --- from one iteration to the next -----------------------------------------------------------
 
     def allocate(self, value: Value) -> None:
-        """Allocate a growable buffer for a carried value, and local memory for its extents."""
+        """Reserve a growable buffer for a carried array, and local memory for its extents."""
         self._rooms[value] = self._writer.space.new_room()
         self._extent_pointers[value] = {
             axis: self._writer.scalar_code.allocate_local("i64") for axis in self._axes[value]
         }
 
     def assign(self, value: Value, other: Value, pointer: str) -> None:
-        """Write the assignment of the array `other` to a carried value: its extents, and a copy of its elements.
+        """Emit the assignment of the array `other` to a carried value: its extents and elements.
 
         The array must not be in a buffer of a carried value.
         """
@@ -80,7 +80,7 @@ class ChangingArrays:
         writer.copy(buffer, pointer, writer.shapes.bytes(other))
 
     def load(self, value: Value) -> Cell:
-        """Load the extents of a carried value, and return its cell."""
+        """Emit loads of the current extents of a carried array, and return its pointer."""
         writer, code = self._writer, self._writer.scalar_code
         extents = list(writer.shapes.of(value))
         for axis, extent_pointer in self._extent_pointers[value].items():
@@ -96,7 +96,7 @@ class ChangingArrays:
     # --- final values of the outer loop -----------------------------------------------------------
 
     def assign_extent_indices(self, loop: Loop, index: int) -> int:
-        """Assign indices in `%extents` to the changing extents of final values.
+        """Choose the index in `%extents` of each changing extent of the loop's final values.
 
         Args:
             loop: The outer loop.
@@ -116,7 +116,9 @@ class ChangingArrays:
         return index - first_index
 
     def final_shape(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the encoded shape of a final value (see `LoopText.output_shapes`).
+        """Return the shape of a final value, with run-time extents as negative numbers.
+
+        `LoopText.output_shapes` has the encoding.
 
         Args:
             value: The final value.
@@ -129,14 +131,14 @@ class ChangingArrays:
         )
 
     def store_extents(self, value: Value, extents: Extents) -> None:
-        """Write stores of the changing extents of a final value to `%extents`."""
+        """Emit stores of the changing extents of a final value to `%extents`."""
         code = self._writer.scalar_code
         for axis, index in self.finals.get(value, {}).items():
             extent_pointer = code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
             code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
 
     def allocate_output(self, value: Value, known: str) -> str:
-        """Write the allocation of the output for a final value, with its current extents.
+        """Emit the allocation of the output for a final value, with its final extents.
 
         Args:
             value: The final value.
@@ -156,7 +158,7 @@ class ChangingArrays:
 def find_changed_axes(
     carried: Carried, enter: Extents, leave: Extents
 ) -> Collection[tuple[Value, int]]:
-    """Return the axes along which the extent of a carried value may change within an iteration.
+    """Return the axes along which a carried array may change its extent within an iteration.
 
     Raises:
         NotNative: The number of axes changes, or the value may be a scalar in some iterations only.

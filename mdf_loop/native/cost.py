@@ -1,4 +1,4 @@
-"""Estimated cost of one iteration of a loop, as machine code and with ONNX Runtime's own kernels.
+"""Estimated time of a loop iteration, as machine code and with ONNX Runtime's own kernels.
 
     native = sum of all operations;  standard = iteration + sum of (call + all operations)
 
@@ -34,7 +34,7 @@ NATIVE_COST_MARGIN = 1.05
 
 
 def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> bool:
-    """Return True if a loop is estimated to be slower as machine code than with ONNX Runtime's kernels.
+    """Return True if machine code is estimated to be slower than ONNX Runtime for a loop.
 
     A loop with extents that are known only at run time is assumed to be faster as machine code.
 
@@ -53,7 +53,10 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
 
 
 def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
-    """Return the cost of operations. The standard cost includes the overhead of kernel calls."""
+    """Return the estimated time of operations, as machine code and in ONNX Runtime.
+
+    The time in ONNX Runtime includes the overhead of kernel calls.
+    """
     operation_costs = [
         _estimate_operation(operation, known)
         for operation in ops
@@ -88,7 +91,7 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> int:
 
 
 def speed_of(op: Op) -> LoopCostRule:
-    """Return the cost function of an operation: the one in its registry row, or a default for its kind."""
+    """Return the function that estimates the time of an operation."""
     row = row_of(op.op_type)
     if row.loop_cost is not None:
         return row.loop_cost

@@ -1,4 +1,4 @@
-"""Decomposition of operations without machine code into operations that may have machine code.
+"""Decomposition of operations that have no machine code into operations that may have it.
 
     y = LayerNormalization(x)   ->   mean = ReduceMean(x); ...; y = Div(difference, deviation)
 
@@ -23,7 +23,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 class DecomposedLoop(Struct, frozen=True, eq=False):
-    """Loop in which operations without machine code are replaced by their decompositions.
+    """Loop whose operations without machine code are replaced by their decompositions.
 
     Attributes:
         loop: The loop with decomposed operations.
@@ -36,7 +36,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     original_ops: Mapping[Value, Op]
 
     def restate_reason(self, reason: NotNative) -> NotNative:
-        """Return `reason`, with the original operation named instead of an operation of its decomposition."""
+        """Return a reason that names the original operation, not one of its decomposition."""
         original_op = None if reason.op is None else self.original_ops.get(reason.op.outputs[0])
         if reason.op is None or original_op is None:
             return reason
@@ -48,7 +48,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
 
 
 def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
-    """Return the loop with the decompositions of all operations that have no machine code.
+    """Decompose all operations of a loop that have no machine code.
 
     Args:
         loop: The loop.

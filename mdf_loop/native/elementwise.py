@@ -1,4 +1,4 @@
-"""Arrays of batch members, split into their elements: each element is a scalar value for each member.
+"""Scalarization: arrays of a batched loop are split into one scalar per element and member.
 
     split = ElementwiseValues("batch", known)
     split.split_op(op)              # %y: float64[batch, 2] = Mul(%x, %x): two operations on scalars
@@ -36,14 +36,14 @@ MAX_SPLIT_ELEMENTS, MAX_SPLIT_OPS = 32, 4000
 
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
-    """Return the operands whose elements an operation reads. Operands that only state a shape are left out."""
+    """Return the operands whose elements an operation reads, without operands for the shape."""
     operands = tuple(reads(operation))
     only_states_shape = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
     return operands[:1] if only_states_shape else operands
 
 
 class Element(Struct, frozen=True):
-    """Position of an element among the `element_count` elements that an array has for each member."""
+    """Position of an array element: its index, and the number of elements per batch member."""
 
     array: Value
     index: int = 0
@@ -51,7 +51,7 @@ class Element(Struct, frozen=True):
 
 
 class ElementwiseValues:
-    """Values of the body of a loop, split into their elements.
+    """Values of a loop body, each split into scalars, one for each of its elements.
 
     Attributes:
         constants: Constants, including the elements of constant arrays.
@@ -69,23 +69,23 @@ class ElementwiseValues:
     # --- values -----------------------------------------------------------------------------------
 
     def of(self, value: Value) -> list[Value]:
-        """Return the elements of a value in row-major order."""
+        """Return the scalars that an array is split into, in row-major order."""
         return list(self._elements_of(value).flat)
 
     def set_elements(self, value: Value, elements: Sequence[Value]) -> None:
-        """Set the elements of a value, in row-major order."""
+        """Set the scalars that an array is split into, in row-major order."""
         elements_array = np.empty(len(elements), object)
         elements_array[:] = elements
         self._elements[value] = elements_array.reshape(self._member_shape(value))
 
     def create_input_elements(self, value: Value) -> list[Value]:
-        """Create the elements of an input of the loop body."""
+        """Create the scalars that an input of the loop body is split into."""
         element_values = self._new_elements(value, self._element_shape(value))
         self.set_elements(value, element_values)
         return element_values
 
     def create_outer_elements(self, value: Value) -> list[Value]:
-        """Create the elements of a value outside of the loop, and record the position of each in the array."""
+        """Create the scalars that an array from outside is split into, and note their positions."""
         element_values = self._new_elements(value, self._element_shape(value))
         for index, element in enumerate(element_values):
             if element is not value:
@@ -93,7 +93,7 @@ class ElementwiseValues:
         return element_values
 
     def matching_elements(self, value: Value, enter: Value) -> list[Value]:
-        """Return the elements of a carried value, which must have the same shape as the body input `enter`.
+        """Return the scalars of a carried value, which must have the shape of the body input.
 
         Raises:
             NotNative: The shapes differ, or the value has no elements.
@@ -119,7 +119,10 @@ class ElementwiseValues:
         return self._elements[value]
 
     def _new_elements(self, value: Value, shape: Shape) -> list[Value]:
-        """Create a value of shape `shape` for each element. A scalar of this shape is its own element."""
+        """Create one value of shape `shape` for each element of an array.
+
+        A value that already has this shape is its own element.
+        """
         member_shape = self._member_shape(value)
         if member_shape == () and value.shape == shape:
             return [value]
@@ -127,7 +130,7 @@ class ElementwiseValues:
         return [Value(name, value.dtype, shape) for name in names]
 
     def _element_shape(self, value: Value) -> Shape:
-        """Return the shape of an element: the batch axis, or no axis for a value without a batch axis."""
+        """Return the shape of one element: (batch,), or () for a value without batch axis."""
         return (self._members,) if self._has_batch_axis(value) else ()
 
     def _has_batch_axis(self, value: Value) -> bool:
@@ -198,7 +201,7 @@ class ElementwiseValues:
     def _append(
         self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
     ) -> Value:
-        """Append an operation on scalars, and return its output as an element of `like`."""
+        """Append an operation on scalars, and return its output as element `number` of `like`."""
         has_batch_axis = any(
             operand is not None and self._has_batch_axis(operand) for operand in operands
         )
@@ -210,14 +213,14 @@ class ElementwiseValues:
         return element
 
     def _align_elements(self, value: Value, output: Value) -> Elements:
-        """Return the elements of an operand, reshaped so that they can be broadcast to the axes of the output."""
+        """Return the elements of an operand, reshaped to broadcast against the output."""
         elements, rank = self._elements_of(value), len(self._member_shape(output))
         if self._has_batch_axis(value) and elements.ndim not in (0, rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
         return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
 
     def _reshape_elements(self, op: Op) -> None:
-        """Set the elements of the output of an operation that only reshapes or broadcasts its operand."""
+        """Assign elements to the output of an operation that reshapes or broadcasts its operand."""
         operand, output = op.inputs[0], op.outputs[0]
         assert operand is not None
         elements, shape = self._elements_of(operand), self._member_shape(output)
@@ -226,7 +229,7 @@ class ElementwiseValues:
         self.set_elements(output, list(elements.flat))
 
     def _move_elements(self, op: Op) -> None:
-        """Set the elements of the outputs of an operation that only moves elements."""
+        """Assign elements to the outputs of an operation that only moves elements."""
         operands, output_positions = positions_of(op, self._single_member_shape, self.constants.get)
         operand_elements = [
             element for operand in operands for element in self._elements_of(operand).flat
@@ -240,7 +243,7 @@ class ElementwiseValues:
             self.set_elements(output, [operand_elements[position] for position in positions.flat])
 
     def _single_member_shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a value for a batch of one member."""
+        """Return the shape that a value has in a batch of one member."""
         return (*(1,) * self._has_batch_axis(value), *self._member_shape(value))
 
     # --- reductions -------------------------------------------------------------------------------
@@ -267,7 +270,7 @@ class ElementwiseValues:
         self.set_elements(output, row_results)
 
     def _reduced_axes(self, op: Op, data: Value) -> list[int]:
-        """Return the axes of a member along which an operation reduces."""
+        """Return the axes along which an operation reduces, not counting the batch axis."""
         batch_axis_count = int(self._has_batch_axis(data))
         axes = [
             axis - batch_axis_count
@@ -280,7 +283,7 @@ class ElementwiseValues:
     def _reduce_row(
         self, op: Op, row: list[Value], output: Value, number: int, *, in_parts: bool
     ) -> Value:
-        """Append the operations that reduce a row of elements, in the order of `ops.ordered_sum`."""
+        """Append scalar operations that reduce some elements, in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
             template = replace(output, name=f"{output.name} of {number}")

@@ -1,4 +1,4 @@
-"""Check that the operating system lets a process execute memory that the process has written.
+"""Check that this process may execute memory that it has written, as compiled code requires.
 
 Hardened systems do not allow this: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`,
 `prctl(PR_SET_MDWE)`, Windows' Arbitrary Code Guard. LLVM does not report the refusal. A call of the compiled
@@ -20,7 +20,7 @@ PAGE_EXECUTE_READ = 0x20
 
 
 def executable_memory_problem() -> str | None:
-    """Return the reason why this process cannot make written memory executable, or None if the process can.
+    """Return the reason why this process cannot execute memory that it wrote, or None.
 
     The check maps a page, writes to the page and makes the page executable, as LLVM does. The check executes
     no code.
@@ -34,7 +34,7 @@ def executable_memory_problem() -> str | None:
 
 
 def _make_page_executable() -> None:
-    """Write to a new page, make the page executable and release it.
+    """Allocate a memory page, write to it, make it executable, and release it.
 
     Raises:
         OSError: The system refuses one of these steps.

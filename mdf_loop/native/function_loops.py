@@ -1,4 +1,4 @@
-"""Conversion of transcendental functions to loops of one iteration, which machine code computes.
+"""Conversion of transcendental functions to one-iteration loops, to compile them to machine code.
 
     y: float64[batch] = Exp(%x)    ->    loop 1 times: %row = Exp(%x); record %row giving %rows
                                          y = Squeeze(%rows)
@@ -24,7 +24,7 @@ from mdf_loop.ops.native.code import NotNative
 
 
 class LoopedFunctions(Struct, frozen=True, eq=False):
-    """Program in which loops of one iteration replace transcendental functions.
+    """Program in which transcendental functions are loops of one iteration.
 
     Attributes:
         program: The program.
@@ -36,12 +36,12 @@ class LoopedFunctions(Struct, frozen=True, eq=False):
 
 
 def replace_functions_by_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
-    """Replace each of the functions that has machine code by a loop of one iteration."""
+    """Replace transcendental functions that have machine code by loops of one iteration."""
     return _FunctionReplacer(program, functions).replace_functions()
 
 
 class _FunctionReplacer:
-    """Replaces the functions of one program by loops of one iteration."""
+    """Replacer of transcendental functions in one program by loops of one iteration."""
 
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
         self._program = program
@@ -52,7 +52,7 @@ class _FunctionReplacer:
         self._kernels: dict[Loop, Kernel] = {}
 
     def replace_functions(self) -> LoopedFunctions:
-        """Return the program in which loops of one iteration replace the functions."""
+        """Return the program with loops of one iteration in place of the functions."""
         ops = self._replace_in(self._program.ops)
         if not self._kernels:
             return LoopedFunctions(self._program, {})
@@ -75,7 +75,7 @@ class _FunctionReplacer:
         return tuple(new_operations)
 
     def _make_loop(self, op: Op) -> tuple[Operation, ...]:
-        """Return the loop for an operation, and the Squeeze that removes the axis of iterations."""
+        """Return a one-iteration loop for an operation, and a Squeeze of the iteration axis."""
         b, (output,) = self._b, op.outputs
         row = b.new(output.dtype, output.shape, f"{output.name} row")
         rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")
@@ -98,7 +98,7 @@ class _FunctionReplacer:
         return loop, Op("Squeeze", (rows, self._axis), (output,), where=op.where)
 
     def _compile_kernel(self, loop: Loop) -> Kernel:
-        """Compile the kernel of a loop. The kernel uses the vectorized functions also for scalars."""
+        """Compile a one-iteration loop, with vectorized functions also for scalars."""
         decomposed_loop = decompose_loop(loop, self._known)
         return compile_kernel(
             replace(

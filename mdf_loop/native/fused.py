@@ -1,4 +1,4 @@
-"""Fusion of elementwise operations: consecutive operations on arrays of the same shape become one loop over elements.
+"""Fusion of consecutive elementwise operations of equal shape into one loop over elements.
 
 a = x * y; b = a + z; c = max(b)        for k in range(n): b[k] = x[k] * y[k] + z[k]
                                         c = ...
@@ -20,17 +20,17 @@ from mdf_loop.ops.native.extents import product, strip_leading_ones
 
 
 class FusedWriter(Arrays, Protocol):
-    """Interface of the writer of a loop in steps."""
+    """Interface of the code emitter that fused operations use."""
 
     def broadcast_shape(self, op: Op) -> Extents:
-        """Return the shape to which the operands of an operation are broadcast."""
+        """Return the common shape to which the operands of an operation are broadcast."""
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Write an elementwise operation for several vectors."""
+        """Emit an elementwise operation on several vectors."""
 
 
 class FusedOperations:
-    """Deferred elementwise operations, which are written together.
+    """Deferred elementwise operations, which become one loop over array elements.
 
     The operations are written when another operation needs their results, or before an operation on arrays of
     another shape is deferred.
@@ -42,7 +42,10 @@ class FusedOperations:
         self._readers = reader_ids(loop)
 
     def defer(self, op: Op, cells: dict[Value, Cell]) -> None:
-        """Defer an elementwise operation. Earlier operations with another shape are written first."""
+        """Defer an elementwise operation.
+
+        Earlier operations with another shape are emitted first.
+        """
         writer, output = self._writer, op.outputs[0]
         writer.set_extents(output, writer.broadcast_shape(op))
         if self._group and writer.extents(self._group[0].outputs[0]) != writer.extents(output):
@@ -50,7 +53,7 @@ class FusedOperations:
         self._group.append(op)
 
     def flush(self, cells: dict[Value, Cell]) -> None:
-        """Write one loop over elements for all deferred operations."""
+        """Emit one loop over array elements that computes all deferred operations."""
         writer = self._writer
         op_group, self._group = self._group, []
         if not op_group:
@@ -91,7 +94,7 @@ class FusedOperations:
         cells.update((value, Cell(pointer=pointer)) for value, pointer in output_buffers.items())
 
     def _broadcast_operand(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the cell of an operand: a scalar, or an array that is broadcast to the shape of `like`."""
+        """Return an operand of the loop over elements: a scalar, or an array like `like`."""
         writer = self._writer
         cell, extents, target_extents = (
             writer.cell(value, cells),

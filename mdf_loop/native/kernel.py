@@ -1,4 +1,4 @@
-"""Kernel of a loop: its signature and its machine code, which is cached by the LLVM code."""
+"""Kernel of a loop: its signature and its machine code, which is cached by its LLVM code."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class Kernel(Struct, frozen=True, eq=False):
 
     @property
     def address(self) -> int:
-        """Address of the function that runs the loop."""
+        """Address of the machine code that runs the loop."""
         return self.machine_code.addresses[0]
 
     @property
     def count(self) -> int | None:
-        """Address of the function that counts the iterations in advance, or None."""
+        """Address of the machine code that counts the iterations in advance, or None."""
         return self.machine_code.addresses[1] if self.loop_text.has_count_function else None
 
     @property
     def shares(self) -> int | None:
-        """Address of the function that returns the number of shares of the lanes, or None."""
+        """Address of the machine code that returns the useful number of threads, or None."""
         return self.machine_code.addresses[-1] if self.loop_text.has_share_function else None
 
 
 def write_kernel(signature: KernelSignature, width: int) -> LoopText:
-    """Return the LLVM code of a loop for vectors of `width` float64 numbers.
+    """Return the LLVM code of a loop, for a processor with `width` float64 numbers per vector.
 
     Raises:
         NotNative: An operation of the loop has no machine code.
@@ -62,7 +62,7 @@ def write_kernel(signature: KernelSignature, width: int) -> LoopText:
 
 
 def compile_kernel(signature: KernelSignature) -> Kernel:
-    """Compile the kernel of a loop.
+    """Compile a loop to machine code.
 
     The machine code is cached by the LLVM code.
 

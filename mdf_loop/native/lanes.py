@@ -1,4 +1,4 @@
-"""LLVM code of a loop with lanes. Each lane is integrated independently, so the loop over time is the inner one.
+"""LLVM code of an elementwise loop over time, which runs separately for each block of elements.
 
     for block of V lanes:                    # V = width x copies, which hide the arithmetic's latency
         x = initial of the block             # in registers
@@ -55,7 +55,7 @@ At the end of a share, lanes are idle while the last members finish.
 
 
 def write_lanes(signature: KernelSignature, width: int) -> LoopText:
-    """Return the LLVM code of a loop with lanes, or of a loop of scalars."""
+    """Return the LLVM code of a loop with elementwise operations or scalars only."""
     failures: list[Failure] = []
     if not signature.lane_shape:
         block_writers = [LaneBlocks(signature, LaneBlock(), failures)]
@@ -106,13 +106,13 @@ def write_lanes(signature: KernelSignature, width: int) -> LoopText:
 
 
 def _known_count(signature: KernelSignature) -> int | None:
-    """Return the number of lanes, or None if it is known only at run time."""
+    """Return the number of lanes (array elements), or None if only the run determines it."""
     extents = [extent for extent in signature.lane_shape if isinstance(extent, int)]
     return math.prod(extents) if len(extents) == len(signature.lane_shape) else None
 
 
 def _choose_block(signature: KernelSignature, width: int, count: int | None) -> LaneBlock:
-    """Return the block size for a loop: enough vectors to hide latency, few enough for registers and lanes."""
+    """Choose the number of vectors per block, to hide latency without running out of registers."""
     counts_by_length = VECTOR_COUNTS_OF_FOUR_LANES if width == 4 else VECTOR_COUNTS
     max_vector_count = next(
         (
@@ -131,7 +131,7 @@ def _choose_block(signature: KernelSignature, width: int, count: int | None) -> 
 def _write_dispatch(
     signature: KernelSignature, large: str, small: str, block_size: int, none: str
 ) -> str:
-    """Return an LLVM function that counts the lanes and calls the function for this number of lanes.
+    """Return an LLVM function that calls the function for few, many or no lanes.
 
     Args:
         signature: Signature of the loop.
@@ -157,7 +157,10 @@ def _write_dispatch(
 
 
 def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
-    """Return the LLVM instructions that compute the number of lanes, and the register of the number."""
+    """Return LLVM instructions that compute the number of lanes, and the result's register.
+
+    Lanes are the elements of the arrays.
+    """
     lines, lane_count = (
         [],
         str(math.prod(extent for extent in signature.lane_shape if isinstance(extent, int))),
@@ -172,7 +175,7 @@ def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
 
 
 def _write_share_count(signature: KernelSignature, lanes: int) -> str:
-    """Return an LLVM function that computes the number of shares, each with enough work for a thread."""
+    """Return an LLVM function that computes how many threads are worthwhile for a loop."""
     count_lines, lane_count = _write_lane_count(signature)
     operation_count = max(
         1, sum(isinstance(operation, Op) for operation in walk(signature.loop.ops))

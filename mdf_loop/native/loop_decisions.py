@@ -1,4 +1,4 @@
-"""Decision for each loop of a program whether the loop is native, made before the program runs.
+"""Decision whether each loop of a program runs as machine code or in ONNX Runtime.
 
 The decision depends on the program and, for short runs, on the amount of work. The amount of work decides
 only if native and standard loops give the same bits, so a split or extended run gives the same results.
@@ -44,7 +44,7 @@ The compilation of machine code takes longer.
 
 
 class LoopDecisions(Struct, frozen=True, eq=False):
-    """Decisions about the loops of a program.
+    """Decisions which loops of a program run as machine code (native), and which in ONNX Runtime.
 
     Attributes:
         program: The program. Loops of one iteration replace the functions that native loops compute with own
@@ -58,7 +58,7 @@ class LoopDecisions(Struct, frozen=True, eq=False):
     form_by_name: Mapping[str, str] = field(default_factory=dict)
 
     def register(self, options: Any) -> Callable[[], None]:
-        """Register the operators of native loops with session options.
+        """Register the custom operators of native loops with ONNX Runtime session options.
 
         Returns:
             A function to be called after a session was created, which keeps the operators alive.
@@ -72,7 +72,10 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         return lambda: keep_alive(options, domain, operators)
 
     def writer(self, otherwise: LoopWriter) -> LoopWriter:
-        """Return the writer of loops: custom operators for native loops, and `otherwise` for standard loops."""
+        """Return a writer of loops as ONNX nodes: custom operators for native loops.
+
+        `otherwise` writes all other loops.
+        """
         if not self.loops:
             return otherwise
         from mdf_loop.native.node import make_loop_writer
@@ -80,7 +83,7 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         return make_loop_writer(self.loops, otherwise)
 
     def share(self, program: Program) -> bool:
-        """Return True if threads may share the loops of a program.
+        """Return True if several threads may divide the elements of native loops among them.
 
         The loops must have many elements, and the number of threads must not affect the bits of other operations.
         """
@@ -99,7 +102,7 @@ def decide_loops(
     iteration_of: Callable[[], Program] | None = None,
     whole: Program | None = None,
 ) -> LoopDecisions:
-    """Decide for each loop of a program whether the loop is native.
+    """Decide for each loop of a program whether it runs as machine code (native).
 
     Args:
         program: The program, prepared for ONNX Runtime.
@@ -137,7 +140,7 @@ def decide_loops(
 
 
 def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
-    """Return True if the last loop of a program computes arrays and is native in a long run."""
+    """Return True if the last loop of a program would be native in a long run, with arrays."""
     loops = [operation for operation in program.ops if isinstance(operation, Loop)]
     return any(loop is loops[-1] for loop in _decide_without_compiling(program, mode).arrays)
 
@@ -145,7 +148,7 @@ def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
 def _add_function_loops(
     program: Program, functions: Sequence[Op], decisions: _DecisionMaker
 ) -> LoopDecisions:
-    """Return the decisions for a program in which machine code also computes functions outside of loops."""
+    """Return decisions for a program in which machine code computes functions outside of loops."""
     from mdf_loop.native.function_loops import replace_functions_by_loops
     from mdf_loop.native.operator import make_operator
 
@@ -160,7 +163,9 @@ def _add_function_loops(
 
 
 def refuse_standard_loops(program: Program) -> None:
-    """Raise an error if a loop of a program cannot be native, without compiling any loop.
+    """Raise an error if a loop of a program cannot run as machine code.
+
+    No loop is compiled.
 
     Raises:
         UnsupportedError: Some loops cannot be native. The error lists each with its reason.
@@ -175,14 +180,17 @@ def refuse_standard_loops(program: Program) -> None:
 
 
 def predict_forms(program: Program) -> Mapping[str, str]:
-    """Return by loop name whether a long run would use machine code for the loop, without compiling any loop."""
+    """Predict for each loop, by name, whether a long run would use machine code.
+
+    No loop is compiled.
+    """
     return _decide_without_compiling(program, "auto").form_by_name
 
 
 def _decide_without_compiling(
     program: Program, mode: str, *, brief: bool = False
 ) -> _DecisionMaker:
-    """Return the decisions for a program without compiling any loop."""
+    """Decide which loops of a program would be native, without compiling any loop."""
     decision_maker = _DecisionMaker(
         constants_in(program), mode, brief, find_outside_functions(program), makes=False
     )
@@ -191,7 +199,7 @@ def _decide_without_compiling(
 
 
 class _DecisionMaker:
-    """Visitor that decides for each loop of a program, from outer to inner loops.
+    """Visitor that decides for each loop, from outer to inner loops, whether it is native.
 
     Attributes:
         loops: Operators of native loops.
@@ -220,7 +228,7 @@ class _DecisionMaker:
         self._makes = makes
 
     def refuse_standard(self) -> None:
-        """Raise an UnsupportedError that lists all standard loops."""
+        """Raise an UnsupportedError that lists all loops that are not native."""
         raise_findings(
             Finding(
                 "UnsupportedError",
@@ -232,7 +240,7 @@ class _DecisionMaker:
         )
 
     def visit(self, ops: Iterable[Operation]) -> None:
-        """Decide for each loop in a sequence of operations whether the loop is native."""
+        """Decide for each loop in a sequence of operations whether it is native."""
         for operation in ops:
             if isinstance(operation, Loop):
                 self._decide_loop(operation)
@@ -253,7 +261,7 @@ class _DecisionMaker:
                 self.form_by_name[operation.name] = NATIVE
 
     def _decide_native(self, loop: Loop) -> None:
-        """Choose machine code for a loop, and compile the kernel.
+        """Compile a loop to machine code, or raise NotNative.
 
         Raises:
             NotNative: The loop cannot be native, or is better standard.
@@ -274,7 +282,7 @@ class _DecisionMaker:
     def _compile_if_faster(
         self, loop: Loop, signature: KernelSignature, composed_loop: Loop
     ) -> None:
-        """Compile the kernel of a loop, unless the loop is faster without machine code."""
+        """Compile a loop to machine code, or raise NotNative if ONNX Runtime is as fast."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
         if (
@@ -298,7 +306,10 @@ class _DecisionMaker:
             self.arrays.append(loop)
 
     def _has_same_bits(self, loop: Loop, signature: KernelSignature) -> bool:
-        """Return True if a loop and its hoisted functions give the same bits natively and in ONNX Runtime."""
+        """Return True if a loop's results have the same bits natively and in ONNX Runtime.
+
+        Functions that were hoisted out of the loop count, too.
+        """
         hoisted_functions = self._outside.of_loop(loop) if signature.computes_arrays else []
         return not hoisted_functions and has_same_bits(loop, many=signature.computes_arrays)
 
@@ -312,7 +323,7 @@ class _DecisionMaker:
 
 
 def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
-    """Return the minimum microseconds that operations take in ONNX Runtime.
+    """Return a lower bound of the time of operations in ONNX Runtime, in microseconds.
 
     The result is infinite if an inner loop has an unknown number of iterations.
     """
@@ -331,7 +342,7 @@ def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> flo
 
 
 def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
-    """Return the number of iterations of a loop, or infinity if the number is unknown."""
+    """Return the number of iterations of a loop, or infinity if it is not constant."""
     trip_count = None if loop.trip_count is None else known.get(loop.trip_count)
     return (
         math.inf
@@ -341,7 +352,7 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
 
 
 def _has_large_arrays(loop: Loop) -> bool:
-    """Return True if a loop carries an array of many elements or of unknown size."""
+    """Return True if a loop carries an array that may be worth dividing among threads."""
     shapes = (carried_value.body_input.shape or () for carried_value in loop.carried)
     return any(
         math.prod(_extent_or_minimum(extent) for extent in shape) >= MIN_SHARED_ELEMENTS
@@ -361,7 +372,7 @@ def _has_open_bits(op: Op) -> bool:
 
 
 def has_same_bits(loop: Loop, *, many: bool) -> bool:
-    """Return True if a loop gives the same bits natively and in ONNX Runtime.
+    """Return True if a loop's results have the same bits natively and in ONNX Runtime.
 
     Integer arithmetic is exact, and both ways compute functions of one float64 with the system's library. In
     ONNX Runtime, the maximum of two zeros, or of a number and nan, depends on the position in the array.
@@ -382,7 +393,7 @@ def _has_same_bits(op: Op, *, many: bool) -> bool:
 
 @functools.cache
 def reason_unavailable() -> str | None:
-    """Return the reason why this machine cannot run native loops, or None if it can."""
+    """Return the reason why loops cannot run as machine code on this machine, or None."""
     from importlib.util import find_spec
 
     from mdf_loop.native.operator import trampoline_path

@@ -1,4 +1,4 @@
-"""LLVM code of a loop, with the names and return codes of its functions and the encoding of output shapes.
+"""LLVM code of a loop, and the calling convention of its functions.
 
     i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call, i64 part, i64 parts)
 
@@ -40,12 +40,12 @@ ITERATION_COUNT_CODE = -1
 
 
 def extent_code(index: int) -> int:
-    """Return the encoding of the extent at index `index` of `%extents`, for the shape of an output."""
+    """Return the negative number that stands for element `index` of `%extents` in a shape."""
     return -2 - index
 
 
 class LoopText(Struct, frozen=True):
-    """LLVM code of a loop, and its possible failures.
+    """LLVM code of a loop, with the failures that it may report.
 
     Attributes:
         llvm_code: LLVM code of all functions.

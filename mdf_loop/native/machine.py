@@ -1,4 +1,4 @@
-"""Compilation of LLVM code to machine code. Only this module uses llvmlite to generate code."""
+"""Compilation of LLVM code to machine code by llvmlite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RETIRED_ENGINES: list[Any] = []
 
 @functools.cache
 def _llvm() -> Any:
-    """Import and initialize the binding module of llvmlite."""
+    """Import and initialize `llvmlite.binding`."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -33,14 +33,17 @@ def _llvm() -> Any:
 
 @functools.cache
 def _processor() -> tuple[str, str]:
-    """Return the LLVM name and the features of this processor."""
+    """Return LLVM's name of this processor, and its features."""
     with _LOCK:
         llvm = _llvm()
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _new_target_machine() -> Any:
-    """Create an LLVM target machine. Each engine owns one, and a target machine that has compiled code is large."""
+    """Create an LLVM target machine for this processor.
+
+    Each engine owns one, and a target machine that has compiled code is large.
+    """
     cpu, features = _processor()
     target = _llvm().Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=2)
@@ -48,13 +51,16 @@ def _new_target_machine() -> Any:
 
 @functools.cache
 def _shared_target_machine() -> Any:
-    """Return the LLVM target machine that compiles all code. The caller holds `_LOCK`."""
+    """Return the LLVM target machine that compiles all code.
+
+    The caller holds `_LOCK`.
+    """
     return _new_target_machine()
 
 
 @functools.cache
 def vector_width() -> int:
-    """Return the number of float64 numbers in one vector of the processor."""
+    """Return the number of float64 numbers in a vector register of this processor."""
     with _LOCK:
         features = _llvm().get_host_cpu_features()
     if features.get("avx512f"):
@@ -63,7 +69,9 @@ def vector_width() -> int:
 
 
 def divides_quickly(lanes: int) -> bool:
-    """Return True if division instructions are faster than products with corrections for this number of lanes.
+    """Return True if vector divisions are faster than products with corrections.
+
+    `lanes` is the number of float64 numbers in a vector.
 
     Measured, a step of 1000 FitzHugh-Nagumo cells: on AMD Zen 3 (four lanes) 1.2 us with divisions and 1.7 us
     without. On AMD Zen 5 (eight lanes) 0.28 and 0.39 us. With Intel's AVX-512 the products are faster.
@@ -93,7 +101,7 @@ define double @sample(double %x) {
 
 @functools.cache
 def compilation_problem() -> str | None:
-    """Return the reason why machine code cannot be compiled or is wrong on this machine, or None."""
+    """Return the reason why this machine cannot compile and run machine code, or None."""
     import ctypes
 
     try:
@@ -114,7 +122,7 @@ def compilation_problem() -> str | None:
 
 
 class MachineCode(Struct, frozen=True, eq=False, weakref=True):
-    """Machine code, which can be called as long as this object lives.
+    """Compiled functions, which can be called as long as this object lives.
 
     Attributes:
         engine: Engine of llvmlite that owns the code.
@@ -126,7 +134,7 @@ class MachineCode(Struct, frozen=True, eq=False, weakref=True):
 
 
 def compile_llvm(llvm_code: str, names: Sequence[str]) -> MachineCode:
-    """Compile LLVM code, and return the addresses of the functions with these names.
+    """Compile LLVM code to machine code, with the addresses of the functions `names`.
 
     The function is thread-safe.
 
@@ -177,7 +185,10 @@ def _free_passes(passes: Any) -> None:
 
 
 def _load_engine(code: bytes) -> Any:
-    """Load an object file into an execution engine of llvmlite. The caller holds `_LOCK`."""
+    """Load an object file into an llvmlite execution engine.
+
+    The caller holds `_LOCK`.
+    """
     llvm = _llvm()
     empty_module = llvm.parse_assembly("")
     engine = llvm.create_mcjit_compiler(empty_module, _new_target_machine())

@@ -1,4 +1,4 @@
-"""LLVM code of a loop with per-member early exit: a lane whose member has finished gets the next member.
+"""LLVM code of a batched loop in which a finished member's place is taken by the next member.
 
     all lanes are free
     while True:
@@ -25,7 +25,7 @@ from mdf_loop.ops.native.code import MEMORY_TYPES, Cell, Failure, is_single
 
 
 class MemberBlocks(LaneBlocks):
-    """Writer of an LLVM function that computes the members of a batch in a block of lanes."""
+    """Emitter of an LLVM function that runs batch members in vector lanes until each ends."""
 
     def __init__(
         self, signature: KernelSignature, block: LaneBlock, failures: list[Failure]
@@ -40,7 +40,7 @@ class MemberBlocks(LaneBlocks):
         return self.function(head)
 
     def write_blocks(self, name: str) -> str:
-        """Return an LLVM function that computes one share of the members."""
+        """Return an LLVM function that computes one thread's share of the batch members."""
         code, loop = self.scalar_code, self.signature.loop
         self.begin()
         next_share = code.emit("add i64 %part, 1")
@@ -107,7 +107,7 @@ class MemberBlocks(LaneBlocks):
     # --- iterations ---------------------------------------------------------------------------
 
     def _load_scalar_inputs(self) -> Cells:
-        """Load the scalar inputs of the loop."""
+        """Emit loads of the scalar inputs of the loop."""
         input_cells = {}
         for value in filter(is_single, self.signature.unscanned_inputs):
             element = self.signature.element_position(value)
@@ -119,7 +119,7 @@ class MemberBlocks(LaneBlocks):
     def _write_lane_iteration(
         self, cells: Cells, variables: dict[Value, LocalVariable], has_member: Cell
     ) -> tuple[Cell, Cell]:
-        """Write one iteration of all lanes.
+        """Emit one iteration of the members in all lanes.
 
         Returns:
             The condition of each lane, and a flag for each lane that continues. A lane without a member
@@ -170,7 +170,10 @@ class MemberBlocks(LaneBlocks):
         return conditions, Cell(tuple(running_flags))
 
     def _broadcast_value(self, value: Value, cells: Cells) -> Cell:
-        """Return the cell of a value with one element for each lane. A scalar is broadcast."""
+        """Return the registers of a value, with one element per lane.
+
+        A scalar is broadcast.
+        """
         cell = self.cell(value, cells)
         return Cell(
             tuple(
@@ -179,7 +182,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _write_finish_test(self, is_running: Cell) -> str:
-        """Write the test that any lane has finished, and return the register of the result."""
+        """Emit a test whether the member in any lane has finished, and return its register."""
         vector_code, (are_all_running, *other_registers) = self._vector, is_running.registers
         for register in other_registers:
             are_all_running = vector_code.binary("and", "bool", are_all_running, register)
@@ -190,7 +193,7 @@ class MemberBlocks(LaneBlocks):
     # --- exchange of members ---------------------------------------------------------------------
 
     def _exchange_member(self, lane: str) -> None:
-        """Write the exchange of a finished member: store the outputs, and start the next member in the lane."""
+        """Emit code that stores a finished member's results and starts the next one in its lane."""
         code = self.scalar_code
         has_finished = code.binary("xor", "bool", self._load_lane(self._is_running, lane), "true")
 
@@ -202,7 +205,7 @@ class MemberBlocks(LaneBlocks):
         code.branch(has_finished, serve)
 
     def _retire_member(self, lane: str) -> None:
-        """Write the stores of the final values of the member in a lane, and mark the lane as free."""
+        """Emit stores of the final values of the member in a lane, and mark the lane as free."""
         loop, member_index = self.signature.loop, self._load_lane(self._member, lane)
         for value, carried_value in self._carried.items():
             self._store_final(carried_value.final, self._load_lane(value, lane), member_index)
@@ -216,7 +219,7 @@ class MemberBlocks(LaneBlocks):
         self._add_to_active(-1)
 
     def _store_counts(self, member_index: str, count: str, last: str) -> None:
-        """Write the stores of the iteration count and the last condition of a member."""
+        """Emit stores of the iteration count and the last condition of a member."""
         loop = self.signature.loop
         for value, register in ((loop.iteration_count, count), (loop.last_condition, last)):
             if value is not None:
@@ -225,7 +228,7 @@ class MemberBlocks(LaneBlocks):
                 )
 
     def _start_next_member(self, lane: str) -> None:
-        """Write the assignment of the next member with iterations to a lane.
+        """Emit code that assigns the next member with at least one iteration to a lane.
 
         The final values of members without iterations are their initial values.
         """
@@ -269,7 +272,7 @@ class MemberBlocks(LaneBlocks):
         code.label(end_block)
 
     def _load_input(self, value: Value, member: str) -> str:
-        """Load an input of the loop for a member."""
+        """Emit a load of a loop input for one batch member."""
         if value in self.signature.scalar_constants:
             return self.cell(value, {}).registers[0]
         element = self.signature.element_position(value)
@@ -277,20 +280,20 @@ class MemberBlocks(LaneBlocks):
         return self.load(self.scalar_code, value.dtype, self.memory[element.array], index)
 
     def _store_final(self, final: Value, register: str, member: str) -> None:
-        """Write the store of a final value of a member."""
+        """Emit a store of a final value of one batch member."""
         element = self.signature.element_position(final)
         stack_pointer, index = self.stacks[element.array], self._element_index(element, member)
         self.store(self.scalar_code, final.dtype, register, stack_pointer, index)
 
     def _element_index(self, element: Element, member: str) -> str:
-        """Write the index of an element of a member in the array of all members."""
+        """Emit the index of a member's element in the array over all members."""
         if element.element_count == 1:
             return member
         first_element = self.scalar_code.emit(f"mul i64 {member}, {element.element_count}")
         return self.scalar_code.emit(f"add i64 {first_element}, {element.index}")
 
     def _add_to_active(self, change: int) -> None:
-        """Write an addition to the number of lanes that have a member."""
+        """Emit an addition of `change` to the number of lanes that have a member."""
         active_count = self.scalar_code.emit(f"load i64, ptr {self._active_count}")
         self.scalar_code.line(
             f"store i64 {self.scalar_code.emit(f'add i64 {active_count}, {change}')}, ptr {self._active_count}"
@@ -299,7 +302,7 @@ class MemberBlocks(LaneBlocks):
     # --- values of lanes in memory ----------------------------------------------------------------
 
     def _allocate_lanes(self, value: Value) -> str:
-        """Allocate zeroed memory for one value of each lane."""
+        """Emit the allocation of zeroed memory for one value in each lane."""
         code, array_type = self.scalar_code, f"[{self._block.lanes} x {MEMORY_TYPES[value.dtype]}]"
         lanes_pointer = code.allocate_local(array_type)
         code.line(f"store {array_type} zeroinitializer, ptr {lanes_pointer}")
@@ -328,7 +331,7 @@ class MemberBlocks(LaneBlocks):
         self.scalar_code.line(f"store {MEMORY_TYPES[value.dtype]} {register}, ptr {pointer}")
 
     def _load_vectors(self, value: Value) -> Cell:
-        """Load the vectors of a value from memory."""
+        """Emit loads of a value's vectors from memory."""
         vector_code = self._vector
 
         def load(pointer: str) -> str:
@@ -345,7 +348,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _spill(self, value: Value, cell: Cell) -> None:
-        """Store the vectors of a value to memory."""
+        """Emit stores of a value's vectors to memory."""
         vector_code, memory_type = self._vector, self._vector.memory_type(value.dtype)
         for pointer, register in zip(
             self._for_each_vector(value, str), cell.registers, strict=True

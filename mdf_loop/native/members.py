@@ -1,4 +1,4 @@
-"""Loops with per-member early exit, rewritten so that each value of a member is a scalar.
+"""Batched loops with early exit of members, rewritten to scalar operations for each member.
 
     %i: int64[]                              ->   %i: int64[batch]
     carry %x: float64[batch, 2] from %x0          carry %x 0, %x 1: float64[batch] from %x0[:, 0], %x0[:, 1]
@@ -23,7 +23,7 @@ from mdf_loop.passes.failing import first_that_may_fail, operation_name
 
 
 class MemberLoop(Struct, frozen=True, eq=False):
-    """Loop with per-member early exit in which each value of a member is a scalar.
+    """Batched loop with early exit of members, in which each value of a member is a scalar.
 
     Attributes:
         loop: The loop.
@@ -37,7 +37,7 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
-    """Rewrite a loop so that each value of a batch member is a scalar.
+    """Rewrite a batched loop with early exit so that each value of a member is a scalar.
 
     Raises:
         NotNative: The loop cannot be rewritten. The message states the reason.
@@ -84,7 +84,7 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
 
 
 def _refuse_rows_and_bodies(loop: Loop) -> None:
-    """Raise NotNative for rows and nested bodies, which lanes with per-member early exit cannot compute."""
+    """Raise NotNative for a loop with recorded or scanned rows, inner loops or branches."""
     if loop.recorded:
         raise NotNative("each member has a number of rows of its own")
     if loop.scanned:
@@ -97,19 +97,19 @@ def _refuse_rows_and_bodies(loop: Loop) -> None:
 
 
 def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
-    """Raise NotNative if an operation may fail."""
+    """Raise NotNative if an operation of a loop body may fail."""
     failing_op = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
     if failing_op is not None:
         raise NotNative(f"members stop each for itself, and {operation_name(failing_op)} may fail")
 
 
 def _computes(operation: Operation) -> bool:
-    """Return True if an operation does more than state a shape."""
+    """Return True if an operation computes elements, rather than only reshaping its operand."""
     return isinstance(operation, Op) and not row_of(operation.op_type).keeps_order
 
 
 def _select_used_ops(loop: Loop) -> dict[Op, None]:
-    """Return the operations whose output elements the loop uses, in order. Uses of the shape alone do not count."""
+    """Return the operations whose output elements, not only shapes, the loop uses."""
     used_values = {*body_outputs(loop)}
     used_ops = []
     for op in reversed(loop.ops):

@@ -1,4 +1,4 @@
-"""LLVM code for arrays in memory: their extents, their addresses, and loops over their elements."""
+"""Emission of LLVM code for arrays in memory: extents, addresses, and loops over elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.ops.native.code import ITEM_BYTES, Cell, Code, Extent, Extents, Fa
 
 
 class MemoryWriter(FunctionWriter):
-    """Base class of writers for a loop whose arrays are in memory.
+    """Base class of code emitters for loops whose arrays are in memory.
 
     Attributes:
         vector_code: Writer of vector instructions.
@@ -37,15 +37,15 @@ class MemoryWriter(FunctionWriter):
         return self.shapes.of(value)
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of an array, which must be known before the loop runs."""
+        """Return the shape of an array, or raise NotNative if only the run determines it."""
         return self.shapes.fixed_extents(value)
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is known to be an extent, and so not negative."""
+        """Return True if a number is the extent of some array, and so not negative."""
         return self.shapes.contains_extent(number)
 
     def broadcast_shape(self, op: Op) -> Extents:
-        """Return the shape to which the operands of an operation are broadcast."""
+        """Return the common shape to which the operands of an operation are broadcast."""
         return self.shapes.broadcast_shape(op)
 
     def set_extents(self, value: Value, extents: Extents) -> None:
@@ -57,11 +57,11 @@ class MemoryWriter(FunctionWriter):
         return small_arrays.load_elements(self, value, cells)
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """Return the cell of a small array of integers in registers."""
+        """Return a value made of integers in registers."""
         return small_arrays.cell_of(value, numbers)
 
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Set the extents of a value to those of another value, which is assigned to it."""
+        """Set the extents of a value to those of another value."""
         self.shapes.record_extents(value, self.extents(other))
 
     def constant_of(self, value: Value | None) -> Array | None:
@@ -71,7 +71,7 @@ class MemoryWriter(FunctionWriter):
     # --- memory -------------------------------------------------------------------------------
 
     def buffer(self, value: Value) -> str:
-        """Allocate memory for an array, and return its address."""
+        """Allocate memory for an array, and return the register of its address."""
         factors = (*self.extents(value), ITEM_BYTES[value.dtype])
         known_factors = [factor for factor in factors if isinstance(factor, int)]
         if len(known_factors) == len(factors):
@@ -80,7 +80,10 @@ class MemoryWriter(FunctionWriter):
         return self.bounds.array(self.space.grow(room_number, factors), value, room=room_number)
 
     def table(self, numbers: Sequence[int]) -> str:
-        """Return the address of a table of constant integers. The name is a hash, so equal tables share memory."""
+        """Return the address of a constant table of integers.
+
+        The name of the table is a hash, so equal tables share memory.
+        """
         numbers_text = ", ".join(f"i64 {number}" for number in numbers)
         table_name = f"@table_{hashlib.sha256(numbers_text.encode()).hexdigest()[:32]}"
         self.function_text.declarations[table_name] = (
@@ -89,7 +92,7 @@ class MemoryWriter(FunctionWriter):
         return self.bounds.array(table_name, Value("a table of places", "int64", (len(numbers),)))
 
     def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
-        """Write the store of a scalar or array to consecutive memory for values of this size, at index `index`."""
+        """Emit a store of a scalar or an array to position `index` of an array of such values."""
         if is_single(value):
             self.store(self.scalar_code, value.dtype, cell.registers[0], pointer, index)
             return
@@ -99,7 +102,10 @@ class MemoryWriter(FunctionWriter):
         self.copy(pointer, self.pointer_of(value, cell), value_bytes)
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Return the address of an array. An array in registers is stored first."""
+        """Return the address of an array.
+
+        An array in registers is first stored to memory.
+        """
         if cell.pointer:
             return cell.pointer
         pointer = self.buffer(value)
@@ -118,7 +124,7 @@ class MemoryWriter(FunctionWriter):
     # --- loops over elements ------------------------------------------------------------------
 
     def for_each_element(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Write a loop over array elements: vectors of elements, then the remaining elements one by one.
+        """Emit a loop over array elements: first vectors of elements, then single elements.
 
         Args:
             count: Number of elements.
@@ -137,11 +143,11 @@ class MemoryWriter(FunctionWriter):
             self.repeat(str(vectorized_count), str(count), 1, lambda k: write(self.scalar_code, k))
 
     def multiply(self, number: str, factor: Extent) -> str:
-        """Write the product of two numbers of elements or bytes."""
+        """Emit the product of two integers, such as a number of elements and a size in bytes."""
         return self.scalar_code.emit(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell of a value in memory. A scalar is loaded into a register."""
+        """Return the pointer to an array, or the register of a scalar loaded from memory."""
         if is_single(value):
             return Cell((self.load(self.scalar_code, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.part(pointer, value))

@@ -1,4 +1,4 @@
-"""Native loop in an ONNX model: one node in a domain of this library.
+"""Native loop in an ONNX model: one custom operator node.
 
 finals, stacks, count, last condition, memory = mdf_loop::loop_1(trip, inputs)
 """
@@ -20,7 +20,7 @@ from mdf_loop.onnx_writer import oir
 
 
 def make_loop_writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
-    """Return a writer that writes native loops as custom nodes, and all other loops with `otherwise`."""
+    """Return a writer of ONNX nodes: custom operators for native loops, else `otherwise`."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         native_loop = natives.get(loop)
@@ -61,7 +61,7 @@ No process has so much memory, but ONNX Runtime can still count the bytes of eig
 
 
 def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
-    """Limit a computed trip count to a number of recorded rows whose bytes ONNX Runtime can count.
+    """Limit a trip count so that the size of the recorded rows in bytes does not overflow int64.
 
     The operator first allocates the rows of all iterations. ONNX Runtime prints a message if their number of
     bytes overflows int64. With the limit, the allocation fails without the message, and the loop runs in

@@ -1,4 +1,4 @@
-"""Kernels of loops as custom operators of ONNX Runtime: one operator for each loop, in a domain of this library.
+"""Native loops as custom operators of ONNX Runtime, one operator for each loop.
 
 ONNX Runtime loads operators only from a shared library (`trampolines/`), which reads the operators from
 ctypes structures. The structures must live as long as the session that uses them.
@@ -37,7 +37,7 @@ _RELEASED_DOMAINS: list[Any] = []
 
 
 class _Operator(ctypes.Structure):
-    """Structure `Operator` of trampoline.c. The shared library sets `version`, `functions` and `runtime`."""
+    """C structure `Operator` of trampoline.c, which describes a custom operator."""
 
     _fields_ = (
         ("version", ctypes.c_uint32),
@@ -62,7 +62,7 @@ class _Operator(ctypes.Structure):
 
 
 class NativeLoop(Struct, frozen=True, eq=False):
-    """Custom operator of a loop, with all objects that must live while a session uses the operator.
+    """Custom operator of a loop, with all objects that must live as long as the session.
 
     Attributes:
         name: Name of the operator.
@@ -78,12 +78,12 @@ class NativeLoop(Struct, frozen=True, eq=False):
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """Failures of a run, in the order of the return codes 1, 2, ..."""
+        """Failures that the loop may report, in the order of the return codes 1, 2, ..."""
         return self.kernel.loop_text.failures
 
 
 def make_operator(kernel: Kernel, name: str) -> NativeLoop:
-    """Return the custom operator of a kernel."""
+    """Return the custom operator of a compiled loop."""
     signature, loop_text, extent_names = kernel.signature, kernel.loop_text, kernel.runtime_extents
     inputs = signature.inputs
     outputs = signature.outputs
@@ -139,7 +139,10 @@ def _c_array(kind: Any, numbers: Sequence[int]) -> Any:
 
 
 def _find_extent(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
-    """Return the first input and the axis with this name of an extent, as positions. Input 0 is the trip count."""
+    """Return the positions of the first input and axis with the named extent.
+
+    Input 0 is the trip count.
+    """
     for input_number, value in enumerate(inputs, start=1):
         if value.shape is not None and name in value.shape:
             return input_number, value.shape.index(name)
@@ -147,7 +150,10 @@ def _find_extent(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
 
 
 def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
-    """Return the number of axes of a shape, followed by its extents, encoded as in `LoopText.output_shapes`."""
+    """Return a shape as integers for trampoline.c: the rank, then the extents.
+
+    `LoopText.output_shapes` has the encoding of extents.
+    """
     assert shape is not None
     encoded_extents = (
         extent if isinstance(extent, int) else extent_code(names.index(extent)) for extent in shape
@@ -159,7 +165,7 @@ def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
 
 
 def trampoline_path() -> Path | None:
-    """Return the path of the shared library for this system and processor, or None."""
+    """Return the path of the shared library with custom operators for this system, or None."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
@@ -176,7 +182,7 @@ def _load_library() -> tuple[str, Any]:
 
 
 def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
-    """Register custom operators with the session options of ONNX Runtime.
+    """Register custom operators with ONNX Runtime session options.
 
     Returns:
         Address of the domain of the operators, or None if there are no operators.
@@ -201,7 +207,7 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
 
 
 def keep_alive(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
-    """Keep custom operators and their domain alive until the session options are deleted."""
+    """Keep custom operators and their domain alive as long as the session options."""
     if domain is not None:
         weakref.finalize(
             options, _RELEASED_DOMAINS.append, (domain, tuple(operators))

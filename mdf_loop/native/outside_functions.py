@@ -1,4 +1,4 @@
-"""Transcendental functions outside of native loops that must have the same bits as inside of them.
+"""Transcendental functions outside of native loops, whose bits must equal those inside.
 
 Passes hoist invariant functions out of a loop, and the first evaluation of a model over time precedes the
 loop over the other evaluations. ONNX Runtime's functions of arrays depend on the position in an array and on
@@ -19,7 +19,7 @@ from mdf_loop.ops.registry import Reproducibility
 
 
 class OutsideFunctions(Struct, frozen=True, eq=False):
-    """Transcendental functions outside of loops, which vectorized code of native loops may compute.
+    """Transcendental functions outside of all loops of a program.
 
     Attributes:
         functions: The operations, in all scopes of a program outside of loops.
@@ -30,13 +30,13 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
     is_swept: bool
 
     def of_loop(self, loop: Loop) -> list[Op]:
-        """Return the functions that were hoisted out of a loop, or all functions if the program is a sweep."""
+        """Return the functions that were hoisted out of a loop, or all functions in a sweep."""
         if self.is_swept:
             return list(self.functions)
         return [op for op in self.functions if op.where.startswith(loop.where)]
 
     def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
-        """Return the functions that were hoisted out of any of the loops, in program order."""
+        """Return the functions that were hoisted out of any of some loops, in program order."""
         chosen_ids = {id(op) for loop in loops for op in self.of_loop(loop)}
         return [op for op in self.functions if id(op) in chosen_ids]
 
@@ -64,7 +64,7 @@ def _find_functions(ops: Iterable[Operation]) -> Iterator[Op]:
 
 
 def _has_open_bits(op: Op) -> bool:
-    """Return True if the last bits of an operation depend on the library, and the operation may have machine code."""
+    """Return True if the last bits of an operation's result depend on the math library."""
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
     has_code = all(value.dtype in REGISTER_TYPES and value.shape is not None for value in values)
     has_open_bits = (

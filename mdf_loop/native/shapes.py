@@ -1,4 +1,4 @@
-"""Extents of arrays in a loop in steps, as far as they are known when the code is written.
+"""Extents of the arrays in a loop, each a known number or a register.
 
 An extent is a number, or the register of a number that is known only at run time. Equal names of extents in a
 program imply equal extents only for the inputs of the loop, for which the operator checks it.
@@ -16,7 +16,7 @@ from mdf_loop.ops.registry import qualified_name
 
 
 class ValueExtents:
-    """Extents of the values of a loop."""
+    """Extents of the arrays in a loop, each a known number or a register."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -25,7 +25,7 @@ class ValueExtents:
         self._known: dict[Value, Extents] = {}
 
     def set_inputs(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
-        """Record the extents of the inputs of a loop.
+        """Record the extents of the loop's inputs.
 
         Args:
             names: Registers of extents by name, in the order of `%extents`.
@@ -40,11 +40,11 @@ class ValueExtents:
 
     @property
     def input_extent_count(self) -> int:
-        """Number of input extents in `%extents`."""
+        """Number of input extents in the array `%extents`."""
         return len(self._index_by_extent)
 
     def of(self, value: Value) -> Extents:
-        """Return the recorded extents of a value, or the extents that the program states.
+        """Return the extents of a value, each as a number or a register.
 
         Raises:
             NotNative: An extent is neither recorded nor known before the loop.
@@ -62,13 +62,13 @@ class ValueExtents:
         return self._known.setdefault(value, known_extents)
 
     def contains_extent(self, number: Extent) -> bool:
-        """Return True if a number may be a recorded extent of a value."""
+        """Return True if a number is known to be an extent of some value."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._known.values())
 
     def fixed_extents(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of a value, all of which must be known numbers.
+        """Return the extents of a value, or raise NotNative unless all are known numbers.
 
         Raises:
             NotNative: An extent is known only at run time.
@@ -79,7 +79,7 @@ class ValueExtents:
         return extents
 
     def record_extents(self, value: Value, extents: Extents) -> None:
-        """Record the extents of a value, which must agree with the shape that the program states.
+        """Record the extents of a value, which must agree with its shape in the program.
 
         Raises:
             NotNative: The agreement is known only at run time.
@@ -98,15 +98,15 @@ class ValueExtents:
             raise unknown_shape(value)
 
     def replace_extents(self, value: Value, extents: Extents) -> None:
-        """Replace the recorded extents of a value, for the code that is written from now on."""
+        """Replace the recorded extents of a value, for code that is emitted from now on."""
         self._known[value] = extents
 
     def resolve_extent(self, extent: int | str) -> Extent | None:
-        """Return the number or register of an extent in the program, or None if its name is unknown."""
+        """Return the number or register of a (possibly named) extent, or None if unknown."""
         return extent if isinstance(extent, int) else self._names.get(extent)
 
     def broadcast_shape(self, op: Op) -> Extents:
-        """Return the shape to which the operands of an operation are broadcast."""
+        """Return the common shape to which the operands of an operation are broadcast."""
         shapes = [self.of(value) for value in op.inputs if value is not None]
         rank = max(map(len, shapes))
         joined_extents: list[Extent] = []
@@ -122,7 +122,10 @@ class ValueExtents:
         return tuple(joined_extents)
 
     def encoded_shape(self, value: Value) -> tuple[int, ...] | None:
-        """Return the encoded shape of a value (see `LoopText.output_shapes`), or None if it is unknown before the loop."""
+        """Return the shape of a value, with run-time extents encoded as negative numbers.
+
+        Return None if the shape is unknown before the loop. `LoopText.output_shapes` has the encoding.
+        """
         extents = self.of(value)
         if not all(
             isinstance(extent, int) or extent in self._index_by_extent for extent in extents
@@ -134,14 +137,14 @@ class ValueExtents:
         )
 
     def size(self, value: Value) -> Extent:
-        """Return the number of elements of a value."""
+        """Return the number of elements of a value, as a number or a register."""
         return product(self._code, self.of(value))
 
     def bytes(self, value: Value) -> Extent:
-        """Return the number of bytes of a value."""
+        """Return the number of bytes of a value, as a number or a register."""
         return product(self._code, (*self.of(value), ITEM_BYTES[value.dtype]))
 
 
 def unknown_shape(value: Value) -> NotNative:
-    """Return the exception for a loop that has no machine code, since the shape of `value` is unknown."""
+    """Return the exception that a loop has no machine code, as the shape of `value` is unknown."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

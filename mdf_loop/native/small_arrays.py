@@ -1,4 +1,4 @@
-"""Small arrays of integers, such as shapes, whose elements are registers or known numbers.
+"""Small integer arrays, such as shapes, whose elements are kept in registers.
 
 shape = Concat(Shape(x)[:1], [5])     ("%n", "5")
 """
@@ -20,12 +20,12 @@ MAX_SMALL_ARRAY_ELEMENTS = 16
 
 
 def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
-    """Return the cell of a small array of integers."""
+    """Return a small integer array whose elements are numbers or registers."""
     return Cell(tuple(map(str, numbers)), is_scalar=len(numbers) == 1)
 
 
 def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
-    """Write an operation on small arrays of integers in registers. Return None for other operations."""
+    """Emit an operation on small integer arrays in registers, or return None for others."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     is_elementwise = row.is_elementwise and row.native_code is not None
@@ -62,7 +62,10 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
 
 
 def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-    """Return the elements of a small array of integers, loaded from memory if needed, or None for other arrays."""
+    """Return the elements of a small integer array, or None for other arrays.
+
+    The elements are loaded from memory if necessary.
+    """
     registers = _registers(writer, value, cells)
     if registers is None:
         extents = writer.extents(value)
@@ -81,7 +84,7 @@ def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> 
 
 
 def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
-    """Return the elements of a small array that is constant or in registers, or None for other arrays."""
+    """Return the elements of a small integer array that is constant or in registers, or None."""
     array = writer.constant_of(value)
     if (
         array is not None

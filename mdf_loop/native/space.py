@@ -1,4 +1,4 @@
-"""Memory for the arrays of a loop in steps.
+"""Memory for the arrays in the machine code of a loop.
 
 An array of known size has a fixed place in memory that is allocated before the loop. Any other array has a
 growable buffer ("room"). The structure `Call` of trampoline.c owns the buffers and frees them after the loop.
@@ -51,7 +51,7 @@ declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)"""
 
 
 class StackSpace:
-    """Fixed places and growable buffers of one LLVM function.
+    """Memory of one LLVM function: buffers of fixed size, and growable buffers.
 
     Attributes:
         scratch_bytes: Bytes of all fixed places.
@@ -69,7 +69,10 @@ class StackSpace:
         self._pointer = ""
 
     def begin(self, pointer: str) -> None:
-        """Write the alignment of the pointer to fixed places. `end` inserts the addresses after this line."""
+        """Emit the alignment of the pointer to the buffers of fixed size.
+
+        `end` inserts the addresses of the buffers after this code.
+        """
         code = self._code
         address = code.emit(f"ptrtoint ptr {pointer} to i64")
         padded_address = code.emit(f"add i64 {address}, {ALIGNMENT - 1}")
@@ -78,11 +81,11 @@ class StackSpace:
         self._begin = len(code.function_text.lines)
 
     def end(self) -> None:
-        """Insert the instructions that compute the addresses of all fixed places."""
+        """Insert the address computations of all fixed-size buffers after the code of `begin`."""
         self._code.function_text.lines[self._begin : self._begin] = self._places
 
     def allocate(self, size: int) -> str:
-        """Allocate a fixed place of `size` bytes, and return the register of its address."""
+        """Allocate a buffer of `size` bytes, and return the register of its address."""
         address_register = self._code.function_text.name("%buffer")
         address_instruction = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch_bytes}"
         self._places.append(f"  {address_register} = {address_instruction}")
@@ -96,7 +99,7 @@ class StackSpace:
         return self.room_count - 1
 
     def grow(self, room: int, factors: Sequence[Extent]) -> str:
-        """Write the growth of a buffer to the product of `factors` in bytes, and return its address."""
+        """Emit the growth of a buffer to the product of `factors` in bytes; return its address."""
         code, function_text = self._code, self._code.function_text
         function_text.declarations["@room"] = _ROOM_FUNCTION
         buffer_pointer = code.emit(
@@ -107,11 +110,11 @@ class StackSpace:
         return buffer_pointer
 
     def load_address(self, room: int) -> str:
-        """Write the load of the current address of a growable buffer, and return the register."""
+        """Emit a load of the current address of a growable buffer, and return the register."""
         return self._code.emit(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
 
     def fail_if_null(self, pointer: str) -> None:
-        """Write an early return for a null pointer, which means that a memory allocation failed."""
+        """Emit an early return if a pointer is null, since a memory allocation failed."""
         code, function_text = self._code, self._code.function_text
         null_block, valid_block = function_text.name("none"), function_text.name("some")
         code.line(
@@ -122,7 +125,7 @@ class StackSpace:
         code.label(valid_block)
 
     def _multiply(self, factors: Sequence[Extent]) -> Extent:
-        """Write a saturating product of extents and bytes. Known factors are multiplied at compile time."""
+        """Emit a product of extents and sizes in bytes that saturates instead of overflowing."""
         self._code.function_text.declarations["@product"] = _PRODUCT_FUNCTION
         factor_product: Extent = 1
         for factor in factors:

@@ -1,4 +1,4 @@
-"""Recorded rows of loops in steps: their memory and their number.
+"""Memory for the rows that the machine code of a loop records.
 
     KnownRows     a known number of rows of a known shape       contiguous
     GrowingRows   one row for each iteration of an inner loop   in a buffer that grows with each row
@@ -34,7 +34,7 @@ from mdf_loop.ops.native.code import (
 
 
 class RowsWriter(Protocol):
-    """Interface of the writer of a loop in steps."""
+    """Interface of the code emitter that stores recorded rows."""
 
     signature: KernelSignature
     function_text: Text
@@ -44,17 +44,17 @@ class RowsWriter(Protocol):
     shapes: ValueExtents
 
     def pointer(self, array: str, position: int) -> str:
-        """Load the pointer at an index of an array of pointers."""
+        """Emit a load of the pointer at index `position` of an array of pointers."""
 
     def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
-        """Write the store of a scalar or array to consecutive memory for values of this size, at index `index`."""
+        """Emit a store of a scalar or an array to position `index` of an array of such values."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
-        """Write a copy of `size` bytes."""
+        """Emit a copy of `size` bytes."""
 
 
 def allocate_output(writer: RowsWriter, value: Value) -> str:
-    """Write the allocation of a loop output whose extents are known, and return its address."""
+    """Emit the allocation of a loop output whose shape is known by then; return its address."""
     output_index = [value for value, _ in writer.signature.outputs].index(value)
     allocate_pointer = writer.pointer("%call", 1)
     pointer = writer.scalar_code.emit(f"call ptr {allocate_pointer}(ptr %call, i64 {output_index})")
@@ -63,21 +63,21 @@ def allocate_output(writer: RowsWriter, value: Value) -> str:
 
 
 class RowStack(Protocol):
-    """Memory of the rows of a recorded value."""
+    """Interface of the memory for the rows of a recorded value."""
 
     def record(self, cell: Cell, number: str) -> None:
-        """Write a row at index `number`."""
+        """Emit a store of a row at index `number`."""
 
 
 class InnerStack(RowStack, Protocol):
-    """Memory of the rows of a value that an inner loop records."""
+    """Interface of the memory for the rows that an inner loop records."""
 
     def rows_pointer(self, count: str) -> str:
-        """Return the address of the recorded rows."""
+        """Return the register of the address of the recorded rows."""
 
 
 class KnownRows:
-    """Contiguous rows of a known shape."""
+    """Memory for recorded rows whose shape is known before the loop."""
 
     def __init__(
         self, writer: RowsWriter, recorded: Recorded, pointer: str, shape: Extents
@@ -88,18 +88,18 @@ class KnownRows:
         self._shape = shape
 
     def record(self, cell: Cell, number: str) -> None:
-        """Write a row at index `number`."""
+        """Emit a store of a row at index `number`."""
         if not is_single(self._row) and self._writer.shapes.of(self._row) != self._shape:
             raise unknown_shape(self._row)
         self._writer.store_value(self._row, cell, self._pointer, number)
 
     def rows_pointer(self, count: str) -> str:
-        """Return the address of the recorded rows."""
+        """Return the register of the address of the recorded rows."""
         return self._pointer
 
 
 class _FirstRowShape:
-    """Base class of recorded rows whose shape the first row determines. Later rows must have this shape."""
+    """Base class of memory for recorded rows whose shape the first row determines."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         self._writer = writer
@@ -109,7 +109,7 @@ class _FirstRowShape:
     def _check_shape(
         self, number: str, recorded_extents: list[str], first: Callable[[], None]
     ) -> None:
-        """Write stores of the extents of the first row, and a check that later rows have the same extents.
+        """Emit code that stores the first row's extents and checks later rows against them.
 
         Args:
             number: Register of the index of the row.
@@ -140,7 +140,7 @@ class _FirstRowShape:
         code.label(end_block)
 
     def _extents(self) -> Iterator[tuple[Extent, bool]]:
-        """Yield each extent of a row, with a flag that is True if the program states the extent as a number."""
+        """Yield each extent of a row, with True if the program states the extent as a number."""
         row = self._recorded.row
         for extent, stated_extent in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
             if isinstance(stated_extent, int) and extent != stated_extent:
@@ -161,7 +161,7 @@ class _FirstRowShape:
 
 
 class GrowingRows(_FirstRowShape):
-    """Rows of an inner loop, in a growable buffer."""
+    """Growable memory for the rows that an inner loop records."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         super().__init__(writer, loop, recorded)
@@ -173,7 +173,7 @@ class GrowingRows(_FirstRowShape):
                 writer.scalar_code.line(f"store i64 0, ptr {self._extent_pointers[axis]}")
 
     def record(self, cell: Cell, number: str) -> None:
-        """Grow the buffer, and write a row at index `number`."""
+        """Emit the growth of the buffer, and a store of a row at index `number`."""
         writer, row = self._writer, self._recorded.row
         if self._extent_pointers:
             self._check_shape(number, [*self._extent_pointers.values()], lambda: None)
@@ -184,7 +184,7 @@ class GrowingRows(_FirstRowShape):
         writer.store_value(row, cell, pointer, number)
 
     def rows_pointer(self, count: str) -> str:
-        """Return the address of the recorded rows in the buffer."""
+        """Return the register of the address of the recorded rows."""
         writer, extent_pointers, stack = self._writer, self._extent_pointers, self._recorded.stack
         row_extents = (
             self._first_row_extent(extent, extent_pointers[axis], count)
@@ -196,7 +196,10 @@ class GrowingRows(_FirstRowShape):
         return writer.bounds.array(writer.space.grow(self._room, (0,)), stack, room=self._room)
 
     def _first_row_extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
-        """Write the load of an extent of the first row. Without rows, it is the extent in the program, or 0."""
+        """Emit a load of an extent of the first row.
+
+        Without rows, the extent is that of the program, or 0.
+        """
         code = self._writer.scalar_code
         extent = code.emit(f"load i64, ptr {extent_place}")
         program_extent = self._writer.shapes.resolve_extent(stated_extent)
@@ -207,7 +210,7 @@ class GrowingRows(_FirstRowShape):
 
 
 class LateRows(_FirstRowShape):
-    """Rows of the outer loop, whose shape the first row determines.
+    """Memory for the rows of the outer loop, which is allocated when the first row exists.
 
     Args:
         writer: Writer of the code.
@@ -224,7 +227,7 @@ class LateRows(_FirstRowShape):
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Encoded shape of a row (see `LoopText.output_shapes`)."""
+        """Shape of a row, with run-time extents encoded as negative numbers."""
         extent_indices = iter(self._extent_indices)
         row_extents = self._recorded.row.shape or ()
         return tuple(
@@ -234,11 +237,11 @@ class LateRows(_FirstRowShape):
 
     @property
     def count(self) -> int:
-        """Number of extents that the first row determines."""
+        """Number of extents that only the first row determines."""
         return len(self._extent_indices)
 
     def record(self, cell: Cell, number: str) -> None:
-        """Write a row at index `number`, after the allocation of the output for the first row."""
+        """Emit a store of a row at index `number`, after the first row allocates the output."""
         writer, code = self._writer, self._writer.scalar_code
         extent_pointers = [
             code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
@@ -252,6 +255,6 @@ class LateRows(_FirstRowShape):
         writer.store_value(self._recorded.row, cell, pointer, number)
 
     def _allocate_output(self) -> None:
-        """Write the allocation of the output, whose extents the first row has determined."""
+        """Emit the allocation of the output with the extents of the first row."""
         pointer = allocate_output(self._writer, self._recorded.stack)
         self._writer.scalar_code.line(f"store ptr {pointer}, ptr {self._pointer}")

@@ -1,4 +1,4 @@
-"""LLVM code of a loop whose arrays read each other: the loop over time is outside, arrays are in memory.
+"""LLVM code of a loop over time that computes whole arrays in memory, one operation at a time.
 
     for t in range(trip):
         for k in range(n): a[k] = f(x[k], ...)      # operations element by element, fused
@@ -52,7 +52,7 @@ MAX_SCRATCH_BYTES = 1 << 26
 
 
 def write_steps(signature: KernelSignature, width: int) -> LoopText:
-    """Return the LLVM code of a loop in steps.
+    """Return the LLVM code of a loop that computes whole arrays, one operation at a time.
 
     Raises:
         NotNative: An operation of the loop has no machine code.
@@ -66,7 +66,7 @@ def write_steps(signature: KernelSignature, width: int) -> LoopText:
 
 
 def _write_functions(signature: KernelSignature, width: int, changing_axes: Axes) -> LoopText:
-    """Return the LLVM code for carried arrays whose extents change along the axes `changing_axes` only.
+    """Return the LLVM code of a loop whose carried arrays change only along `changing_axes`.
 
     Raises:
         MoreExtentsChangeError: The extents along other axes change, too.
@@ -103,7 +103,7 @@ def _write_functions(signature: KernelSignature, width: int, changing_axes: Axes
 
 
 class KernelWriter(MemoryWriter):
-    """Writer of the LLVM functions of a loop in steps.
+    """Emitter of LLVM functions for a loop that computes whole arrays in memory.
 
     Attributes:
         changing: Carried arrays whose shape changes.
@@ -136,13 +136,13 @@ class KernelWriter(MemoryWriter):
         return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
 
     def write_count(self, head: str) -> str:
-        """Return an LLVM function that counts the iterations, and writes no outputs."""
+        """Return an LLVM function that counts the iterations, but writes no outputs."""
         self._begin_function(counts=True)
         self._write_iterations()
         return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
 
     def write_trip_count(self, head: str) -> str:
-        """Return an LLVM function that returns the trip count, and stores the initial extents of carried values."""
+        """Return an LLVM function that returns the trip count and stores initial extents."""
         self._begin_function(counts=True)
         for carried_value in self.signature.loop.carried:
             self.changing.store_extents(carried_value.final, self.extents(carried_value.initial))
@@ -158,7 +158,7 @@ class KernelWriter(MemoryWriter):
         self.space.begin(self.pointer("%out", len(self.signature.outputs)))
 
     def _write_iterations(self) -> Cells:
-        """Write all iterations, and return the cells of the final values."""
+        """Emit all iterations of the loop, and return its final values."""
         signature = self.signature
         final_cells = self.loop(
             signature.loop,
@@ -174,11 +174,14 @@ class KernelWriter(MemoryWriter):
         return self.function(head)
 
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the encoded shape of each output. Call the method after all code is written."""
+        """Return the shape of each output, with run-time extents as negative numbers.
+
+        Call the method after all code is emitted.
+        """
         return tuple(self._outputs[value] for value, _ in self.signature.outputs)
 
     def _final_shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a final value: the shape of the initial value, or a computed shape."""
+        """Return the shape of a final value, with run-time extents as negative numbers."""
         for carried_value in self.signature.loop.carried:
             if carried_value.final is value and value in self.changing.finals:
                 initial_shape = self.shapes.encoded_shape(carried_value.initial)
@@ -191,7 +194,7 @@ class KernelWriter(MemoryWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def op(self, op: Op, cells: Cells) -> None:
-        """Write an operation. Elementwise operations on arrays are deferred, so that they can be fused."""
+        """Emit an operation, or defer an elementwise operation on arrays for later fusion."""
         row, output = row_of(op.op_type), op.outputs[0]
         operands = [operand for operand in op.inputs if operand is not None]
         if row.is_elementwise and row.native_code is not None and is_single(output):
@@ -216,11 +219,11 @@ class KernelWriter(MemoryWriter):
         return moves.write_move(self, op, cells)
 
     def flush(self, cells: Cells) -> None:
-        """Write the deferred operations."""
+        """Emit the deferred elementwise operations."""
         self._fused.flush(cells)
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Write a check that fails the run if an element of a boolean array is False."""
+        """Emit a check that fails the run if an element of a boolean array is False."""
 
         def each(code: Code, k: str) -> None:
             element = self.load(code, "bool", pointer, k)
@@ -233,14 +236,14 @@ class KernelWriter(MemoryWriter):
     # --- places -------------------------------------------------------------------------------
 
     def allocate_array(self, value: Value) -> LocalVariable:
-        """Allocate memory for an array."""
+        """Allocate memory for a variable array."""
         if value not in self.changing:
             return (self.buffer(value),)
         self.changing.allocate(value)
         return ("",)
 
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
-        """Write the assignment of the array `other` to `value`, by a copy to the memory of `value`."""
+        """Emit an assignment of the array `other` to `value`, by a copy in memory."""
         if value in self.changing:
             self.changing.assign(value, other, self.pointer_of(other, cell))
         else:
@@ -248,13 +251,13 @@ class KernelWriter(MemoryWriter):
             self.store_value(value, cell, variable[0])
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Return the cell of an array in memory."""
+        """Return the pointer to an array in memory."""
         return self.changing.load(value) if value in self.changing else Cell(pointer=variable[0])
 
     def assign_carried(
         self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
     ) -> None:
-        """Write the simultaneous assignment of all carried values for the next iteration.
+        """Emit the simultaneous assignment of all carried values for the next iteration.
 
         An array that may be in the memory of another carried value is copied before this memory is
         overwritten.
@@ -271,7 +274,7 @@ class KernelWriter(MemoryWriter):
         super().assign_carried(loop, assigned_cells, variables)
 
     def _check_extents(self, loop: Loop) -> None:
-        """Raise an error if a carried array may change an extent that was assumed constant.
+        """Raise an error if a carried array may change shape along an axis assumed constant.
 
         Raises:
             MoreExtentsChangeError: More extents change.
@@ -293,7 +296,7 @@ class KernelWriter(MemoryWriter):
     # --- rows ---------------------------------------------------------------------------------
 
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Set the extents of `value` to those of `other`, which is assigned to `value`."""
+        """Set the extents of `value` to those of `other`."""
         if other not in self.changing:
             super().assign_extents(value, other)
         elif is_single(value):
@@ -302,13 +305,13 @@ class KernelWriter(MemoryWriter):
             self.shapes.replace_extents(value, self.extents(other))
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
-        """Write all iterations, and return the cells of the final values."""
+        """Emit all iterations of a loop, and return its final values."""
         for scanned_input in loop.scanned:
             self.shapes.record_extents(scanned_input.row, self.extents(scanned_input.rows)[1:])
         return super().loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return the cell of a row in the memory of the scanned array."""
+        """Return the pointer to a row of a scanned array."""
         pointer, offset = (
             self.memory[scanned.rows],
             self.multiply(number, self.shapes.bytes(scanned.row)),
@@ -316,7 +319,7 @@ class KernelWriter(MemoryWriter):
         return self.as_cell(scanned.row, self.offset_pointer(pointer, offset))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Prepare the memory of the scanned and recorded rows of an inner loop."""
+        """Prepare the memory for the scanned and recorded rows of an inner loop."""
         for scanned_input in loop.scanned:
             rows = self.cell(scanned_input.rows, cells)
             self.memory[scanned_input.rows] = self.pointer_of(scanned_input.rows, rows)
@@ -329,7 +332,7 @@ class KernelWriter(MemoryWriter):
                 self._stacks[recorded_value.stack] = GrowingRows(self, loop, recorded_value)
 
     def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
-        """Return True if the program states the number of rows of an inner loop, equal to the trip count.
+        """Return True if an inner loop records a number of rows that is known in advance.
 
         Raises:
             NotNative: The program states a number of rows that the trip count does not confirm.
@@ -347,19 +350,19 @@ class KernelWriter(MemoryWriter):
         return True
 
     def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return the cells of the recorded rows of an inner loop."""
+        """Return the recorded rows of an inner loop, by the recorded value."""
         stacks = [recorded_value.stack for recorded_value in loop.recorded]
         pointers = {stack: self._stacks[stack].rows_pointer(count) for stack in stacks}
         return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write the store of a row of a recorded value."""
+        """Emit a store of one row of a recorded value."""
         is_inner_loop = loop is not self.signature.loop
         row_stack = self._stacks[recorded.stack] if is_inner_loop else self._output_rows(recorded)
         row_stack.record(cell, number)
 
     def _output_rows(self, recorded: Recorded) -> RowStack:
-        """Return the memory for the recorded rows of the outer loop.
+        """Return the memory for the rows that the outer loop records.
 
         An extent without a number in the program is 0 if there are no rows, for native and standard loops.
         So the first row determines this extent, even if the writer knows the extent.

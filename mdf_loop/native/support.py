@@ -1,4 +1,4 @@
-"""Choice between lanes and steps for the machine code of a loop, or the reason why the loop has no machine code.
+"""Signature of the machine code of a loop, or the reason why the loop has no machine code.
 
 A loop has *lanes* if all of its operations are elementwise: each lane is then an independent loop. The values
 of the loop are scalars, or arrays of one shape, whose elements are the lanes. Any other loop is executed in
@@ -42,7 +42,7 @@ STOP_FLAG = Value("told to stop", "int64", ())
 
 
 class KernelSignature(Struct, frozen=True, eq=False):
-    """Signature of the kernel of a loop: its inputs, outputs and constants.
+    """Signature of the machine code of a loop: its inputs, outputs and constants.
 
     Attributes:
         loop: The loop.
@@ -66,17 +66,17 @@ class KernelSignature(Struct, frozen=True, eq=False):
     element_positions: Mapping[Value, Element] = field(default_factory=dict)
 
     def element_position(self, value: Value) -> Element:
-        """Return the array outside of the loop that contains a value, with the position of the value in the array."""
+        """Return the array outside of the loop that contains a value, and the value's position."""
         return self.element_positions.get(value) or Element(value)
 
     @property
     def counts(self) -> bool:
-        """True if the iterations are counted before the loop, since the number of rows depends on them."""
+        """True if the iterations must be counted in advance, to know the number of rows."""
         return self.loop.condition is not None and bool(self.loop.recorded)
 
     @property
     def unscanned_inputs(self) -> tuple[Value, ...]:
-        """Inputs other than scanned rows: captured values, and initial values of carried values."""
+        """Inputs that are not read row by row: captured values and initial carried values."""
         loop = self.loop
         control_values = (
             value for value in (loop.condition, loop.first_iteration) if value is not None
@@ -87,20 +87,20 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """Arrays outside of the loop that contain the inputs other than scanned rows."""
+        """Arrays outside of the loop that contain the inputs which are not read row by row."""
         return tuple(
             dict.fromkeys(self.element_position(value).array for value in self.unscanned_inputs)
         )
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """All inputs except the trip count. The address of the stop flag is the last input."""
+        """Inputs of the machine code, except the trip count; the last input is the stop flag."""
         scanned_arrays = (scanned_input.rows for scanned_input in self.loop.scanned)
         return (*dict.fromkeys((*self.arrays, *scanned_arrays)), STOP_FLAG)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
-        """Outputs, each with a flag that is True for recorded rows."""
+        """Outputs of the machine code, each with True if it is an array of recorded rows."""
         loop = self.loop
         final_arrays = dict.fromkeys(
             self.element_position(carried_value.final).array for carried_value in loop.carried
@@ -116,12 +116,12 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
 
 def constants_in(program: Program) -> Mapping[Value, Array]:
-    """Return all constants of a program, in any scope."""
+    """Return all constants of a program, also in loop bodies and branches."""
     return {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
 
 
 def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignature:
-    """Return the signature of the kernel of a loop.
+    """Return the signature of the machine code of a loop.
 
     Args:
         loop: The loop.
@@ -197,7 +197,7 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
 
 
 def _keeps_shapes(loop: Loop) -> bool:
-    """Return True if carried values, also of inner loops, keep their shapes in all iterations."""
+    """Return True if all carried values of a loop and its inner loops keep their shapes."""
     dynamic_loops = (
         inner_loop
         for inner_loop in walk((loop,))
@@ -211,12 +211,12 @@ def _keeps_shapes(loop: Loop) -> bool:
 
 
 def _has_rows(operation: Operation) -> bool:
-    """Return True for a loop that records or scans rows."""
+    """Return True for a loop that records or scans arrays row by row."""
     return isinstance(operation, Loop) and bool(operation.recorded or operation.scanned)
 
 
 def _is_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation."""
+    """Return True for an elementwise operation that has machine code, or a reshaping."""
     row = row_of(op.op_type)
     return row.keeps_order or (row.is_elementwise and row.native_code is not None)
 
@@ -225,7 +225,10 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _check_loop(loop: Loop) -> None:
-    """Raise NotNative for an endless loop, an array as condition, or a scan along an axis other than 0."""
+    """Raise NotNative for a loop that machine code does not support.
+
+    These are endless loops, loops with an array as condition, and scans along an axis other than 0.
+    """
     if loop.kind == "endless" and loop.max_iterations is None:
         raise NotNative("nothing ends it")
     end_conditions = (loop.trip_count, loop.condition, loop.condition_out)
@@ -243,7 +246,7 @@ def _check_loop(loop: Loop) -> None:
 
 
 def _inner_values(loop: Loop) -> Iterator[Value]:
-    """Yield the values that the body and inner bodies compute or have as inputs, without constants."""
+    """Yield all values inside a loop, except constants."""
     for operation in (loop, *walk(loop.ops)):
         if isinstance(operation, Constant):
             continue
@@ -254,7 +257,7 @@ def _inner_values(loop: Loop) -> Iterator[Value]:
 
 
 def _outer_values(loop: Loop) -> Iterator[Value]:
-    """Yield the values that enter and leave the loop. Arrays of rows are represented by one row."""
+    """Yield the initial and final carried values of a loop, and one row of each row array."""
     for carried_value in loop.carried:
         yield from (carried_value.initial, carried_value.final)
     stacks = (recorded_value.stack for recorded_value in loop.recorded)
@@ -263,7 +266,7 @@ def _outer_values(loop: Loop) -> Iterator[Value]:
 
 
 def _collect_reads(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
-    """Return the values that the body reads, without duplicates.
+    """Return all values that the body of a loop reads, without duplicates.
 
     Args:
         loop: The loop.
@@ -280,7 +283,7 @@ def _collect_reads(loop: Loop, operands: Callable[[Operation], Iterable[Value]])
 
 
 def strip_leading_ones(value: Value) -> Extents:
-    """Return the shape of a value without leading axes of one element. The shape of a scalar is empty.
+    """Return the shape of a value without leading extents of 1, which is () for a scalar.
 
     Raises:
         NotNative: Machine code does not support the dtype or the shape.
@@ -297,7 +300,7 @@ def strip_leading_ones(value: Value) -> Extents:
 
 
 def extent_names(signature: KernelSignature) -> list[str]:
-    """Return the names of the extents that are known only at run time, in order."""
+    """Return the names of the extents that are known only at run time, in order of use."""
     shapes = (value.shape or () for value in signature.inputs)
     return list(
         dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str))
@@ -305,7 +308,7 @@ def extent_names(signature: KernelSignature) -> list[str]:
 
 
 def reader_ids(loop: Loop) -> Mapping[Value, set[int]]:
-    """Return the ids of the operations that read each value.
+    """Map each value to the ids of the operations that read the value.
 
     An operation with a body reads the outputs of the body.
     """

@@ -1,4 +1,4 @@
-"""LLVM code of loops, branches and guards, for every representation of arrays.
+"""Emission of LLVM code for loops, branches and run-time assertions.
 
 While code is written, each value has a `Cell`: the register of a scalar, or an array in the representation of
 a subclass. A value that is assigned several times (a carried value, the output of a branch) is in local
@@ -35,7 +35,7 @@ LocalVariable: TypeAlias = tuple[str, ...]
 
 
 class FunctionWriter(ArrayWriter):
-    """Base class of writers of the LLVM functions of a loop.
+    """Base class of emitters of the LLVM functions of a loop.
 
     Attributes:
         memory: Pointers to the inputs.
@@ -51,7 +51,10 @@ class FunctionWriter(ArrayWriter):
         self._stop_pointer = ""
 
     def begin(self, *, counts: bool = False) -> None:
-        """Write the loads of the pointers to inputs and outputs. If `counts` is True, there are no outputs."""
+        """Emit loads of the pointers to inputs and outputs.
+
+        If `counts` is True, there are no outputs.
+        """
         code, signature = self.scalar_code, self.signature
         self.counts = counts
         for k, value in enumerate(signature.inputs):
@@ -66,12 +69,12 @@ class FunctionWriter(ArrayWriter):
         self._stop_pointer = code.emit(f"inttoptr i64 {flag_address} to ptr")
 
     def pointer(self, array: str, position: int) -> str:
-        """Write the load of a pointer at an index of an array of pointers."""
+        """Emit a load of the pointer at index `position` of an array of pointers."""
         address = self.scalar_code.emit(f"getelementptr ptr, ptr {array}, i64 {position}")
         return self.scalar_code.emit(f"load ptr, ptr {address}")
 
     def function(self, head: str) -> str:
-        """Return all written code as an LLVM function with this first line."""
+        """Return the emitted code as an LLVM function whose first line is `head`."""
         function_text = self.function_text
         return "\n".join(
             [f"{head} {{", "entry:", *function_text.frame_lines, *function_text.lines, "}"]
@@ -81,59 +84,59 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def op(self, op: Op, cells: Cells) -> None:
-        """Write an operation, and add the cell of its output to `cells`."""
+        """Emit an operation, and add the registers or pointer of its output to `cells`."""
 
     @abstractmethod
     def allocate_array(self, value: Value) -> LocalVariable:
-        """Allocate local memory for an array."""
+        """Allocate local memory for a variable array."""
 
     @abstractmethod
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
-        """Write the assignment of the array `other` to the local memory of `value`."""
+        """Emit an assignment of the array `other` to the local memory of `value`."""
 
     @abstractmethod
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Write the load of an array from its local memory, and return its cell."""
+        """Emit a load of an array from its local memory."""
 
     @abstractmethod
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return the cell of a row of a scanned array."""
+        """Return the registers or pointer of one row of a scanned array."""
 
     @abstractmethod
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Set the extents of `value` to those of `other`, which is assigned to `value`."""
+        """Set the extents of `value` to those of `other`."""
 
     @abstractmethod
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write the store of a row of a recorded value."""
+        """Emit a store of one row of a recorded value."""
 
     @abstractmethod
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Prepare the memory of the scanned and recorded rows of an inner loop."""
+        """Prepare the memory for the scanned and recorded rows of an inner loop."""
 
     @abstractmethod
     def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return the cells of the rows that an inner loop has recorded."""
+        """Return the recorded rows of an inner loop, by the recorded value."""
 
     @abstractmethod
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Write a check that fails the run if an element of a boolean array is False."""
+        """Emit a check that fails the run if an element of a boolean array is False."""
 
     @abstractmethod
     def flush(self, cells: Cells) -> None:
-        """Write the deferred operations."""
+        """Emit the deferred elementwise operations."""
 
     # --- values -----------------------------------------------------------------------------------
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the cell of a value or constant."""
+        """Return the registers or pointer of a value or constant."""
         if value in cells:
             return cells[value]
         number = self.signature.scalar_constants[value].reshape(-1)[0]
         return Cell((self.scalar_code.constant(number, value.dtype),), True)
 
     def register(self, value: Value, cells: Cells) -> str:
-        """Return the register of a scalar.
+        """Return the register of a scalar, or raise NotNative for an array.
 
         Raises:
             NotNative: The value is an array.
@@ -146,7 +149,7 @@ class FunctionWriter(ArrayWriter):
     # --- operations -------------------------------------------------------------------------------
 
     def ops(self, ops: Iterable[Operation], cells: Cells) -> None:
-        """Write operations in order."""
+        """Emit operations in order."""
         for operation in ops:
             if isinstance(operation, Op):
                 self._write_op(operation, cells)
@@ -168,7 +171,7 @@ class FunctionWriter(ArrayWriter):
             raise
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Write an elementwise operation for several vectors."""
+        """Emit an elementwise operation on several vectors."""
         row = row_of(op.op_type)
         assert row.native_code is not None
         if row.native_vector_code is not None:
@@ -176,7 +179,7 @@ class FunctionWriter(ArrayWriter):
         return [row.native_code(code, op, *registers) for registers in operands]
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:
-        """Write a check that fails the run if the condition of a guard is False."""
+        """Emit a check that fails the run if the condition of a run-time assertion is False."""
         failure, condition = Failure(guard.message, guard.where), self.cell(guard.condition, cells)
         if condition.is_scalar:
             is_false = self.scalar_code.binary("xor", "bool", condition.registers[0], "true")
@@ -187,7 +190,7 @@ class FunctionWriter(ArrayWriter):
         self.assign_extents(guard.output, guard.value)
 
     def _write_branch(self, choice: If, cells: Cells) -> None:
-        """Write a conditional branch. Only the selected branch is executed."""
+        """Emit a conditional (`If`), of which only the selected branch is executed."""
         code, function_text = self.scalar_code, self.function_text
         labels = [function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
         variables = {value: self._allocate_variable(value) for value in choice.outputs}
@@ -215,7 +218,7 @@ class FunctionWriter(ArrayWriter):
     def _store_variable(
         self, value: Value, other: Value, cells: Cells, variable: LocalVariable
     ) -> None:
-        """Write the assignment of the value `other` to the local memory of `value`."""
+        """Emit an assignment of the value `other` to the local memory of `value`."""
         if is_single(value):
             llvm_type = self.scalar_code.type(value.dtype)
             self.scalar_code.line(
@@ -233,7 +236,7 @@ class FunctionWriter(ArrayWriter):
     # --- loops ------------------------------------------------------------------------------------
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
-        """Write a loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
+        """Emit a counting loop from `begin` to `end` (exclusive) in steps of `step`."""
         code, function_text = self.scalar_code, self.function_text
         number_pointer = code.allocate_local("i64")
         test_block, body_block, end_block = (
@@ -253,7 +256,7 @@ class FunctionWriter(ArrayWriter):
         code.label(end_block)
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
-        """Write all iterations of a loop, and return the cells of its final values."""
+        """Emit all iterations of a loop, and return its final values."""
         code, function_text = self.scalar_code, self.function_text
         iteration_pointer, condition_pointer, last_condition_pointer = (
             code.allocate_local("i64"),
@@ -322,7 +325,7 @@ class FunctionWriter(ArrayWriter):
         return final_cells
 
     def _check_stop_flag(self) -> None:
-        """Write an early return that is executed if the stop flag is set."""
+        """Emit an early return if the stop flag is set."""
         code, function_text = self.scalar_code, self.function_text
         stop_flag = code.emit(f"load volatile i64, ptr {self._stop_pointer}")
         is_stop_requested = code.emit(f"icmp ne i64 {stop_flag}, 0")
@@ -381,7 +384,7 @@ class FunctionWriter(ArrayWriter):
     def assign_carried(
         self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
     ) -> None:
-        """Write the simultaneous assignment of all carried values for the next iteration."""
+        """Emit the simultaneous assignment of all carried values for the next iteration."""
         for carried_value in loop.carried:
             self._store_variable(
                 carried_value.body_input, carried_value.body_output, cells, variables[carried_value]
@@ -390,7 +393,7 @@ class FunctionWriter(ArrayWriter):
     # --- rows -------------------------------------------------------------------------------------
 
     def _scanned_cell(self, scanned: Scanned, iteration: str) -> Cell:
-        """Return the cell of the scanned row for an iteration."""
+        """Emit a load of the row that an iteration reads from a scanned array."""
         row_index = iteration
         if scanned.is_backward:
             last_index = self.scalar_code.emit(f"sub i64 {self._row_count(scanned)}, 1")
@@ -401,11 +404,11 @@ class FunctionWriter(ArrayWriter):
         return Cell((self.load(self.scalar_code, scanned.row.dtype, pointer, row_index),), True)
 
     def _row_count(self, scanned: Scanned) -> Extent:
-        """Return the number of rows of a scanned array."""
+        """Return the number of rows of a scanned array, as a number or a register."""
         return self.extents(scanned.rows)[0]
 
     def extent(self, extent: int | str) -> str:
-        """Return an extent as a literal, or load a named extent into a register."""
+        """Return an extent as a literal, or emit a load of a named extent."""
         if isinstance(extent, int):
             return str(extent)
         extent_index = extent_names(self.signature).index(extent)
@@ -415,7 +418,7 @@ class FunctionWriter(ArrayWriter):
         return self.scalar_code.emit(f"load i64, ptr {extent_pointer}")
 
     def _check_rows(self, loop: Loop, row_count: str) -> None:
-        """Write a check that fails the run if a scanned array has fewer than `row_count` rows."""
+        """Emit a check that fails the run if a scanned array has fewer than `row_count` rows."""
         for scanned_input in loop.scanned:
             has_too_few_rows = self.scalar_code.emit(
                 f"icmp slt i64 {self._row_count(scanned_input)}, {row_count}"
