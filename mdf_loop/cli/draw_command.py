@@ -21,25 +21,36 @@ _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
     metavar="FILE",
     help="The svg, png, pdf, html or dot file. Default: an svg file in the folder of the model.",
 )
-@click.option("--over-time", is_flag=True, help="Draw the graph inside one loop over time steps.")
+@click.option(
+    "--over-time",
+    is_flag=True,
+    help="Draw the model as one loop over time, whose iterations are the steps.",
+)
 @click.option(
     "--level",
     type=click.Choice(["auto", "0", "1", "2", "3", "operators"]),
     default="auto",
     show_default=True,
-    help="Level of detail: 0 for boxes, 1 for loop frames with terminals, 2 for loop bodies, 3 for types and values, "
-    "operators for the operators of a large graph in bands.",
+    help="Level of detail: 0 for each node as one box, 1 for loops as frames, 2 also with their bodies, 3 also with "
+    "types and values. For large graphs, operators draws only the operator of each node.",
 )
-@click.option("--bands", type=click.IntRange(1, 100), help="Number of bands of operators.")
 @click.option(
-    "--depth", type=click.IntRange(min=0), help="Number of nested loops to open. Default: all."
+    "--bands",
+    type=click.IntRange(1, 100),
+    help="Number of bands (columns side by side) of --level operators.",
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(min=0),
+    help="Number of levels of nested loops that are drawn open. Default: all.",
 )
 @click.option(
     "--captures",
     type=click.Choice(["on", "off", "all"]),
     default="on",
     show_default=True,
-    help="Edges from outer values to their readers in bodies: on, off, or all (also edges from each of many constants).",
+    help="Lines from outer values to the bodies of loops that read them: on, off, or all. With on, many constants "
+    "are drawn as one. With all, each constant is drawn.",
 )
 @click.option(
     "--rankdir",

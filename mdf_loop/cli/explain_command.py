@@ -15,7 +15,7 @@ from mdf_loop.cli.show import show
 @click.option(
     "--passes",
     is_flag=True,
-    help="Print the compiled program, and the changes of each compiler pass in order.",
+    help="Print the compiled program instead, with the changes of each compiler pass in order.",
 )
 @input_options
 @compile_options
@@ -32,9 +32,9 @@ def command(
     unroll: int | None,
     loop_condition: str,
 ) -> None:
-    """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded and captured values.
+    """Explain the loops of MODEL as pseudo-code, with their kind (such as while loop) and their values.
 
-    Options about the program, such as --input and --precision, require --passes.
+    Without --passes, --loop-condition is the only allowed option.
     """
     if not passes:
         _refuse_program_options(context)

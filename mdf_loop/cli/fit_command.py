@@ -47,7 +47,7 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     required=True,
     multiple=True,
     metavar="NAME=LOW..HIGH",
-    help="Free parameter (node.parameter) or input to estimate, with its bounds.",
+    help="Parameter (node.parameter) or input to estimate (a free parameter), with its lower and upper bound.",
 )
 @click.option(
     "--against",
@@ -56,26 +56,28 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     help="Output to compare with the data, and the name of the data column if it differs.",
 )
 @click.option(
-    "--rt", metavar="OUTPUT", help="Output with the reaction time, for a fit of reaction times."
+    "--rt",
+    metavar="OUTPUT",
+    help="Output with the reaction time. DATA then contains reaction times.",
 )
-@click.option("--choice", metavar="OUTPUT", help="Output with the number of the choice.")
+@click.option("--choice", metavar="OUTPUT", help="Output with the choice, a number.")
 @click.option(
     "--subject",
     multiple=True,
     metavar="NAME=FILE",
-    help="Data file of a subject, in place of DATA. Each subject has its own estimates.",
+    help="Data file of one subject, in place of DATA. Each subject has separate estimates.",
 )
 @click.option(
     "--shared",
     multiple=True,
     metavar="NAME",
-    help="Free parameter with one value for all subjects.",
+    help="Free parameter with one common value for all subjects.",
 )
 @click.option(
     "--start",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Start value of a free parameter. There are no other start points.",
+    help="Value of a free parameter at which the search starts, in place of the best of many --points.",
 )
 @click.option(
     "--method", metavar="WORD", help="Search method: least_squares or differential_evolution."
@@ -92,7 +94,7 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     type=int,
     default=4,
     show_default=True,
-    help="Number of best points that are refined.",
+    help="Number of the best points from which local searches start.",
 )
 @input_options
 @set_option
@@ -116,7 +118,8 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 def command(ctx: click.Context, /, model: str, data: str | None, **options: Any) -> None:
     """Fit parameters of MODEL to DATA, a .csv or .npz file.
 
-    DATA has a column `time` and one column per output, or the columns `rt` (reaction time) and `choice`.
+    DATA has a column `time` and one column for each output. For a fit of reaction times, DATA has the columns `rt`
+    (reaction time) and `choice`.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.cli.inputs import split_once

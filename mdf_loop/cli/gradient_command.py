@@ -32,28 +32,29 @@ from mdf_loop.errors import GradientError
     required=True,
     multiple=True,
     metavar="OUTPUT:WORD[=DATA]",
-    help="Term of the objective: sum, mean or last (sum of the last row) of an output, cell.V:mean; sse, "
-    "the sum of squared differences from data, cell.V:sse=data.csv:V; or weighted, the sum of products "
-    "with data. Several terms are added.",
+    help="Term of the objective, a number that is computed from an output: cell.V:mean or cell.V:sse=data.csv:V. "
+    "WORD is sum, mean, last (the sum of the last row), sse (the sum of squared differences from DATA) or "
+    "weighted (the sum of products with DATA). Several terms are added.",
 )
 @click.option(
     "--wrt",
     required=True,
     multiple=True,
     metavar="NAME",
-    help="Parameter (node.parameter) or input to differentiate with respect to.",
+    help="Parameter (node.parameter) or input with respect to which the objective is differentiated.",
 )
 @click.option(
     "--truncate",
     type=int,
     metavar="STEPS",
-    help="Maximum number of steps, or iterations of outermost loops, in the backward pass.",
+    help="Maximum number of steps (in a loop: iterations) through which derivatives are propagated back from the end. "
+    "Earlier values are constants.",
 )
 @click.option(
     "--stop",
     multiple=True,
     metavar="NODE.PORT",
-    help="Output port to treat as a constant.",
+    help="Output port whose value is treated as a constant.",
 )
 @input_options
 @set_option
@@ -77,8 +78,8 @@ from mdf_loop.errors import GradientError
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Print the derivatives of a scalar objective of MODEL with respect to parameters and inputs.
 
-    The objective is the sum of all --of terms. Iteration counts, branches, spikes and random numbers are
-    constant under differentiation.
+    The objective is the sum of all --of terms. The derivatives treat these quantities as constants: numbers of
+    iterations, selected branches, times of spikes, and random numbers.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.api.onnx_files import checked_file

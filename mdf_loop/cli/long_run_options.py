@@ -27,15 +27,18 @@ def recording_options(command: _F) -> _F:
             "--reduce",
             multiple=True,
             metavar="NAME=WORDS",
-            help="Record the mean, sum, last, min or max over all steps of an output instead of its rows: v=mean,max.",
+            help="Record the mean, sum, last, min or max of an output over all steps, instead of the value of each step: "
+            "v=mean,max.",
         ),
         click.option(
-            "--when", metavar="NAME", help="Record only the steps in which this output is true."
+            "--when",
+            metavar="NAME",
+            help="Record only the steps in which this Boolean value is true.",
         ),
         click.option(
             "--every",
             metavar="N",
-            help="Record only every N-th step.",
+            help="Record only the first step and every N-th step after it.",
         ),
         click.option(
             "--only",
@@ -66,7 +69,7 @@ def limit_options(command: _F) -> _F:
         click.option(
             "--time-limit",
             metavar="TIME",
-            help="Stop the run after this time (in seconds, or 10min, 2h), and print the partial results.",
+            help="Stop the run after this time (in seconds, or 10min, 2h), and print the results so far.",
         ),
     ):
         command = option(command)
@@ -83,8 +86,8 @@ def stopping_options(command: _F) -> _F:
             metavar="[FILE]",
             is_flag=False,
             flag_value=OUTPUT_STORE,
-            help="Resume from a checkpoint of the same command, or (with --cluster, without FILE) from the "
-            "store of --output.",
+            help="Resume a run from a checkpoint file of the same command. With --cluster, omit FILE: the run is "
+            "resumed from the .zarr folder of --output.",
         ),
         click.option(
             "--checkpoint-every",
@@ -94,13 +97,13 @@ def stopping_options(command: _F) -> _F:
         click.option(
             "--checkpoint",
             metavar="FILE",
-            help="Write a checkpoint for --resume periodically, and at the end.",
+            help="Write this file periodically and at the end, so that --resume can resume the run.",
         ),
         click.option(
             "--nan",
             metavar="WORD",
-            help="Reaction to a value that becomes nan or infinite: ignore, stop, or error. By default, "
-            "the command reports the value on stderr after the run.",
+            help="Reaction to a value that becomes nan or infinite: ignore, stop (end the run there), or error. By "
+            "default, the run is completed, and the command then reports the value on standard error.",
         ),
     ):
         command = option(command)

@@ -30,16 +30,16 @@ def input_options(command: _F) -> _F:
         "files",
         multiple=True,
         metavar="FILE",
-        help="Read inputs by name from a .json, .npz or .csv file. A row of a csv file is a step. A "
-        "column `time` must agree with --dt, and a column `step` is ignored.",
+        help="Read inputs by name from a .json, .npz or .csv file. Each row of a csv file is the input of one step. "
+        "A column `time` must increase by --dt from row to row, and a column `step` is ignored.",
     )(command)
     return click.option(
         "--input",
         "pairs",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Value of an input, by port id (node.port where ambiguous), e.g. --input x='[1, 2.5]', "
-        "or a column of a file: --input x=file.csv:column.",
+        help="Value of an input: --input x='[1, 2.5]', or a column of a file: --input x=file.csv:column. NAME is the "
+        "id of an input port, or node.port if several nodes have a port with this id.",
     )(command)
 
 
@@ -50,7 +50,7 @@ def set_option(command: _F) -> _F:
         "settings",
         multiple=True,
         metavar="NODE.PARAMETER=VALUE",
-        help="Value of a parameter, or initial value of a state.",
+        help="Value of a parameter. For a state (a parameter whose value each step passes to the next), the initial value.",
     )(command)
 
 
@@ -60,8 +60,9 @@ def sweep_option(command: _F) -> _F:
         "--sweep",
         multiple=True,
         metavar="NAME=VALUES",
-        help="Run for all values of a parameter or input at once: a list, or first:last:number of values. "
-        "Several --sweep options must have equally many values, which are combined one by one.",
+        help="Run the model for several values of a parameter or input at once: a list of values, or "
+        "first:last:number for this number of evenly spaced values. Several --sweep options must have "
+        "equally many values: the first run has the first value of each, and so on.",
     )(command)
 
 
@@ -69,7 +70,7 @@ grid_option = click.option(
     "--grid",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Sweep over all combinations of the values of all --grid options: cell.g=0:1:100.",
+    help="Run the model for all combinations of the values of all --grid options: cell.g=0:1:100.",
 )
 
 
@@ -81,12 +82,13 @@ def cluster_options(command: _F) -> _F:
             type=int,
             default=5,
             show_default=True,
-            help="Maximum number of times to run a block of members again after its worker died.",
+            help="Maximum number of times to compute a block again after its worker process died.",
         ),
         click.option(
             "--block",
             type=int,
-            help="Number of members in a block, which a worker computes at once. A default block takes about 10 s.",
+            help="Number of members of the sweep, or of trials, in a block, which one worker process computes at once. By "
+            "default, a block takes about 10 s.",
         ),
         cluster_option,
     ):
@@ -97,8 +99,8 @@ def cluster_options(command: _F) -> _F:
 cluster_option = click.option(
     "--cluster",
     metavar="N|ADDRESS|FILE",
-    help="Cluster for the computation: a number of processes, the address of a Dask scheduler (tcp://host:8786), "
-    "or a YAML file with a section slurm: or ssh:.",
+    help="Worker processes that share the computation: a number of processes on this machine, the address of a Dask "
+    "scheduler (tcp://host:8786), or a YAML file with a section slurm: or ssh:.",
 )
 
 
@@ -115,7 +117,9 @@ def time_options(command: _F) -> _F:
     for option in (
         dt_option,
         click.option(
-            "--steps", type=int, help="Number of evaluations over time. Outputs get a time axis."
+            "--steps",
+            type=int,
+            help="Run the model over time, with this number of evaluations (steps). Outputs get a time axis.",
         ),
     ):
         command = option(command)
@@ -126,7 +130,7 @@ seed_option = click.option(
     "--seed",
     default="0",
     show_default=True,
-    help="Seed of the random numbers: an integer, or fresh for a new seed.",
+    help="Seed of the random numbers: an integer, or fresh for a seed that differs in each run.",
 )
 
 
@@ -136,7 +140,8 @@ def draws_options(command: _F) -> _F:
         click.option(
             "--trials",
             metavar="N|FIRST:END|LIST",
-            help="Number of trials to run at once, each with its own random numbers, or the numbers of the trials.",
+            help="Number of trials (runs with different random numbers), or the numbers of the trials: a list, or "
+            "FIRST:END without END.",
         ),
         seed_option,
     ):
@@ -150,14 +155,15 @@ def over_trials_options(command: _F) -> _F:
         click.option(
             "--by",
             metavar="NAME",
-            help="Compute the statistics of --over-trials separately for each value of this output, such as a response.",
+            help="Output, such as a choice: compute the statistics of --over-trials separately for each of its values.",
         ),
         click.option(
             "--over-trials",
             multiple=True,
             metavar="NAME=WORDS",
-            help="Compute the mean, var, std, min, max, count, quantiles:0.1:0.5:0.9 or "
-            "histogram:first:last:edges over all trials instead of the value of each trial: rt=mean,var.",
+            help="Return statistics of an output over all trials instead of its value in each trial: rt=mean,var. "
+            "Statistics: mean, var, std, min, max, count, quantiles:0.1:0.5:0.9, and "
+            "histogram:first:last:number with this number of bin edges.",
         ),
     ):
         command = option(command)
@@ -167,7 +173,10 @@ def over_trials_options(command: _F) -> _F:
 def device_option(command: _F) -> _F:
     """Add the option `--device` to a command that runs a model."""
     return click.option(
-        "--device", default="auto", show_default=True, help="Device: auto, cpu or cuda."
+        "--device",
+        default="auto",
+        show_default=True,
+        help="Device: cpu, cuda, or auto for the faster of the two.",
     )(command)
 
 
@@ -177,7 +186,7 @@ def native_option(command: _F) -> _F:
         "--native",
         default="auto",
         show_default=True,
-        help="Run loops as machine code: auto (if possible), off, or require.",
+        help="Run loops as machine code: auto (if faster), off (never), or require (an error if a loop cannot).",
     )(command)
 
 
@@ -186,8 +195,8 @@ def threads_option(command: _F) -> _F:
     return click.option(
         "--threads",
         type=int,
-        help="Maximum number of threads, including the threads of native loops. The default is the number of "
-        "processors that this process may use.",
+        help="Maximum number of threads, including those of loops that run as machine code. The default is the number "
+        "of processors that this process may use.",
     )(command)
 
 
@@ -198,7 +207,7 @@ def loop_condition_option(command: _F) -> _F:
         default="document",
         show_default=True,
         metavar="WORD",
-        help="Meaning of a Loop in an .onnx file that has no condition input, but whose body computes "
+        help="Rule for a Loop in an .onnx file that has no condition input, but whose body computes "
         "a condition: document ignores the condition, runtime ends the loop when the condition is false.",
     )(command)
 
@@ -210,24 +219,26 @@ def compile_options(command: _F) -> _F:
         click.option(
             "--unroll",
             type=int,
-            help="Unroll loops whose number of iterations is constant and at most this number.",
+            help="Unroll loops (replace a loop by copies of its body) whose number of iterations is constant and at most "
+            "this number. By default, no loop is unrolled.",
         ),
         click.option(
             "--max-iterations",
             type=int,
-            help="Maximum number of iterations of a loop without a trip count.",
+            help="Maximum number of iterations of each loop that has no trip count (no M).",
         ),
         click.option(
             "--shapes",
             default="strict",
             show_default=True,
-            help="Shapes of carried values: strict (constant), or dynamic (may change in each iteration).",
+            help="Shapes of the values that a loop passes from one iteration to the next: strict (must stay the same), or "
+            "dynamic (may change).",
         ),
         click.option(
             "--precision",
             default="float64",
             show_default=True,
-            help="Precision of floats: float64 or float32.",
+            help="Dtype of floats: float64 or float32.",
         ),
     ):
         command = option(command)

@@ -83,13 +83,17 @@ class _RunCommand(GroupedCommand):
 @click.option(
     "--initial-state",
     metavar="FILE",
-    help="Continue from the final state of a run in this .npz file.",
+    help="Continue an earlier run from this .npz file, which the earlier run wrote with --final-state.",
 )
-@click.option("--final-state", metavar="FILE", help="Write the final state as .npz.")
+@click.option(
+    "--final-state",
+    metavar="FILE",
+    help="Write the values of the states after the last step as .npz.",
+)
 @click.option(
     "--execution-list",
     is_flag=True,
-    help="Show the nodes that ran in each evaluation, in execution order.",
+    help="Show which nodes ran in each step, in the order of execution.",
 )
 @click.option(
     "--engine",
@@ -105,10 +109,12 @@ class _RunCommand(GroupedCommand):
 @click.option(
     "--output",
     metavar="FILE",
-    help="Save the results as .npz, .json, .csv, .h5 or .nc, or as .zarr, which is written during the run.",
+    help="Save the results as .npz, .json, .csv, .h5 or .nc at the end, or as .zarr during the run.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace the .zarr folder of another run that has ended."
+    "--overwrite",
+    is_flag=True,
+    help="Replace the .zarr folder of another run, if that run has ended.",
 )
 @click.option(
     "--plot",
