@@ -1,4 +1,4 @@
-"""Registry of all operations and their properties (see `ops.registry`), with one module per family of operations."""
+"""Registry of all ONNX operations and their properties, with one module per family."""
 
 from mdf_loop.ops import (
     elementwise,

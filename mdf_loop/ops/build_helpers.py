@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def ints(b: Builder, *numbers: int) -> Value:
-    """Return an int64[n] constant, such as the axes, shape or slice bounds of an ONNX operation."""
+    """Build a constant one-dimensional int64 array, such as axes, a shape or slice bounds."""
     return b.constant(np.array(numbers, np.int64))
 
 
 def scalar(b: Builder, number: float, dtype: str) -> Value:
-    """Return a scalar constant of a dtype."""
+    """Build a scalar constant of a dtype."""
     return b.constant(np.array(number, dtype))
 
 
 def cast(b: Builder, value: Value, dtype: str) -> Value:
-    """Cast a value to a dtype, or return the value if it has this dtype already."""
+    """Cast a value to a dtype, or return the value if it already has the dtype."""
     if value.dtype == dtype:
         return value
     if not is_tensor(dtype) or not is_tensor(value.dtype):
@@ -71,7 +71,7 @@ def all_true(b: Builder, value: Value) -> Value:
 def sum_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
-    """Build the sum of a value along constant axes (None: all axes).
+    """Build the sum of a value along constant axes, or along all axes for None.
 
     Floats are added in a fixed order (`ops.ordered_sum`); integer sums are exact in any order. If the rank of the
     value is unknown, the runtime chooses the order for axes that are not adjacent.
@@ -97,13 +97,13 @@ def sum_of(
 def mean_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
-    """Build the mean of floats along constant axes (None: all axes) from a sum in a fixed order."""
+    """Build the mean of floats along constant axes (all axes for None), summed in a fixed order."""
     element_count = cast(b, _count_elements(b, value, axes), value.dtype)
     return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), element_count)
 
 
 def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
-    """Build the number of elements along axes (None: all axes), as a constant if the extents are known."""
+    """Build the number of elements along axes (all axes for None), constant if extents are known."""
     if value.shape is None and axes is None:
         return b.op("Size", value)
     counted_axes = range(rank(value)) if axes is None else axes
@@ -116,7 +116,7 @@ def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Val
 
 
 def _are_adjacent(axes: Sequence[int] | None) -> bool:
-    """Return True for None (all axes), or for axes that are adjacent in an array of any rank."""
+    """Return True if axis numbers are adjacent in an array of any rank, or are None (all axes)."""
     return axes is None or (
         len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
     )
@@ -134,7 +134,7 @@ def kind(value: Value) -> str:
 
 
 def is_scalar(value: Value) -> bool:
-    """Return True if the value is known to have no axes."""
+    """Return True if a value is known to have no axes."""
     return value.shape == ()
 
 
@@ -157,7 +157,10 @@ def extents(value: Value) -> tuple[int | str, ...]:
 
 
 def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
-    """Build the extents of the axes from `start` to `end` as int64[n], as a constant if all are known."""
+    """Build the extents of axes `start` to `end` of an array as a one-dimensional int64 array.
+
+    The array is a constant if all extents are known.
+    """
     known_extents = [extent for extent in (x.shape or ())[start:end] if isinstance(extent, int)]
     if x.shape is not None and len(known_extents) == len(x.shape[start:end]):
         return ints(b, *known_extents)
@@ -166,7 +169,10 @@ def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> V
 
 
 def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
-    """Build the product of the extents of axes `start` to `end` as int64[1], as a constant if all are known."""
+    """Build the product of the extents of axes `start` to `end` as an int64 array of one element.
+
+    The array is a constant if all extents are known.
+    """
     shape = shape_between(b, x, start, end)
     known_extents = b.constant_of(shape)
     return (

@@ -19,7 +19,7 @@ _TRANSCENDENTAL_MICROSECONDS, _MULTIPLICATION_MICROSECONDS = 0.003, 0.00015
 
 
 def transcendental_work(op: Op) -> float:
-    """Return the microseconds of an operation that computes one transcendental function per element."""
+    """Return the microseconds of an operation with one transcendental function per element."""
     return _TRANSCENDENTAL_MICROSECONDS * count_elements(op.outputs)
 
 

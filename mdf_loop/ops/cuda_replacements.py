@@ -47,7 +47,7 @@ INDEX_OUTSIDE = "a position does not exist: a subscript is outside of its array"
 
 
 def check_divisor(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Build an integer quotient or remainder that fails if the divisor is 0."""
+    """Build an integer division or remainder for CUDA that fails if the divisor is 0."""
     if not may_divide_by_zero(op, known):
         return None
     divisor = operand(op, 1)
@@ -56,7 +56,7 @@ def check_divisor(b: Builder, op: Op, known: KnownArrays) -> Value | None:
 
 
 def check_index(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Build a gather or scatter along one axis that fails if an index is out of range."""
+    """Build a gather or scatter along one axis for CUDA that fails if an index is out of range."""
     if not has_index_outside(op, known):
         return None
     extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
@@ -64,14 +64,14 @@ def check_index(b: Builder, op: Op, known: KnownArrays) -> Value | None:
 
 
 def extent_of(b: Builder, x: Value, axis: int) -> Value:
-    """Build the extent of an axis of an array of known or unknown rank."""
+    """Build the extent of an axis of an array, whose rank may be unknown."""
     if x.shape is not None:
         return shapes.extent(b, x, axis)
     return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
 
 
 def check_index_tuple(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Build GatherND or ScatterND that fails if an index tuple is out of range."""
+    """Build GatherND or ScatterND for CUDA that fails if an index tuple is out of range."""
     if not has_index_tuple_outside(op, known):
         return None
     data, indices = operand(op), operand(op, 1)
@@ -88,7 +88,7 @@ def _are_inside(b: Builder, indices: Value, extents: Value) -> Value:
 
 
 def _build_guarded(b: Builder, op: Op, is_valid: Value, sentence: str) -> Value:
-    """Build the operation with a guard that fails with `sentence` unless all elements of `is_valid` are True."""
+    """Build a gather or scatter that fails with `sentence` unless all elements of `is_valid` are true."""
     data, index, *other_inputs = op.inputs
     assert index is not None
     guarded_operand = b.guard(index, all_true(b, is_valid), sentence)
@@ -148,17 +148,17 @@ def gelu(b: Builder, op: Op, known: KnownArrays) -> Value | None:
 
 
 def reduce_sum(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Append a 0 to the terms of a sum that may have no terms."""
+    """Build a sum whose operand is padded by a 0 where its axis may be empty."""
     return _with_neutral_element(b, op, known, 0)
 
 
 def product(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Append a 1 to the factors of a product that may have no factors."""
+    """Build a product whose operand is padded by a 1 where its axis may be empty."""
     return _with_neutral_element(b, op, known, 1)
 
 
 def _with_neutral_element(b: Builder, op: Op, known: KnownArrays, neutral: float) -> Value | None:
-    """Build a reduction whose operand has an appended neutral element along each axis that may be empty."""
+    """Build a reduction whose operand is padded by the neutral element where an axis may be empty."""
     x, axes = operand(op), _reduced_axes(op, known)
     if x.shape is None and axes == _ALL_AXES and not attribute(op, "keepdims"):
         x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
@@ -179,7 +179,7 @@ _ALL_AXES: tuple[int, ...] = ()
 
 
 def _reduced_axes(op: Op, known: KnownArrays) -> tuple[int, ...] | None:
-    """Return the reduced axes of an operation, or None if they are unknown or no axis is reduced."""
+    """Return the axes that an operation reduces, or None if they are unknown or there are none."""
     axes_operand = optional_operand(op, 1)
     axes = op.attributes.get("axes", ()) if axes_operand is None else known(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):

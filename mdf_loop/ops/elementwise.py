@@ -60,12 +60,18 @@ def _has_wrong_mod(op: Op) -> bool:
 
 
 def _has_wrong_power(op: Op) -> bool:
-    """Return True for integer powers, which ONNX Runtime computes in float64: 3 ** 39 = 4052555153018976256."""
+    """Return True for integer powers, which ONNX Runtime inexactly computes in float64.
+
+    An example is 3 ** 39 = 4052555153018976256.
+    """
     return all(kind_of(value.dtype) in "iu" for value in op.inputs if value is not None)
 
 
 def _has_expanded_function(op: Op) -> bool:
-    """Return True if ONNX Runtime has no kernel and expands ONNX's function definition, only in old opsets."""
+    """Return True if ONNX Runtime has no kernel for an operation's dtype and expands its definition.
+
+    The expansion exists only in old opsets.
+    """
     return first_dtype(op) not in {"float32", "float16"}
 
 

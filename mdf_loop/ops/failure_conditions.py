@@ -67,7 +67,7 @@ def has_empty_axis(op: Op, known: KnownArrays) -> bool:
 
 
 def unless_values_known(*positions: int) -> FailureRule:
-    """Return a rule that is True if an operand at one of these positions is unknown at compile time."""
+    """Return a rule that an operation may fail unless operands at these positions are constants."""
 
     def may_fail(op: Op, known: KnownArrays) -> bool:
         operands = [
@@ -81,7 +81,7 @@ def unless_values_known(*positions: int) -> FailureRule:
 
 
 def unless_shape_and_values_known(*positions: int) -> FailureRule:
-    """Return a rule that is True if the shape of the first operand or the operand at a position is unknown."""
+    """Return a rule that an operation may fail unless its first shape and an operand are known."""
     has_unknown_values = unless_values_known(*positions)
 
     def may_fail(op: Op, known: KnownArrays) -> bool:
@@ -92,7 +92,10 @@ def unless_shape_and_values_known(*positions: int) -> FailureRule:
 
 
 def has_invalid_slice(op: Op, known: KnownArrays) -> bool:
-    """Return True if a Slice can have a step of 0 or has unknown axes; no slice bound is invalid."""
+    """Return True if a Slice can have a step of 0, or has axes that are unknown.
+
+    No slice bound is invalid.
+    """
     if unless_values_known(3, 4)(op, known):
         return True
     steps = known(_optional_operand(op, 4))

@@ -38,7 +38,7 @@ def has_kernel(op: Op) -> bool:
 
 
 class _HashableAttributes:
-    """Hashable attributes of an operation, for the key of a cache."""
+    """Attributes of an operation as a hashable cache key."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = {key: onnx_schema.attribute_value(value) for key, value in values.items()}
@@ -59,7 +59,7 @@ def _can_load_kernel(
     attributes: _HashableAttributes,
     opset: int,
 ) -> bool:
-    """Return True if ONNX Runtime can load a model of a single operation.
+    """Return True if ONNX Runtime can load a model of a single operation, so that it has a kernel.
 
     Other faults are reported when the whole model is loaded.
     """

@@ -25,7 +25,7 @@ def _operand_dtypes(op: Op) -> list[str]:
 
 
 def all_operands_have(dtypes: Collection[str]) -> OperationTest:
-    """Return a test that is True if all operands of an operation have one of these dtypes."""
+    """Return a test for operations all of whose operands have one of the given dtypes."""
 
     def has_kernel(op: Op) -> bool:
         return set(_operand_dtypes(op)) <= set(dtypes)
@@ -34,7 +34,7 @@ def all_operands_have(dtypes: Collection[str]) -> OperationTest:
 
 
 def indexed_data_has(dtypes: Collection[str]) -> OperationTest:
-    """Return a test that is True if the first operand has one of these dtypes and all other operands are int64.
+    """Return a test for operations with data of one of the given dtypes and int64 indices.
 
     The test is False for an operation with the attribute `reduction`.
     """
@@ -51,5 +51,5 @@ def indexed_data_has(dtypes: Collection[str]) -> OperationTest:
 
 
 def first_operand_has(dtypes: Collection[str]) -> OperationTest:
-    """Return a test that is True if the first operand of an operation has one of these dtypes."""
+    """Return a test for operations whose first operand has one of the given dtypes."""
     return lambda op: first_dtype(op) in dtypes

@@ -69,7 +69,10 @@ def _infer_types(
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
-    """Return the type of a reduction along `axes` (default: all axes), or along one `axis` if `dtype` is set."""
+    """Return the result type of a reduction along `axes`, or along one `axis` if `dtype` is set.
+
+    The default of `axes` is all axes.
+    """
     input_dtype, shape = inputs[0] or ("", None)
     if shape is None:
         reduces_all_axes = (

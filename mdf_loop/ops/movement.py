@@ -45,7 +45,10 @@ def _data_and_fill_value_positions(op: Op) -> Sequence[int]:
 
 
 def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array:
-    """Return OneHot: `on` at the index along a new axis and `off` elsewhere; negative indices count from the end."""
+    """Return the result of OneHot: `on` at the index along a new axis, and `off` elsewhere.
+
+    Negative indices count from the end.
+    """
     extent = int(np.ravel(depth)[0])
     indices = np.asarray(index).astype(np.int64)
     indices = np.where(indices < 0, indices + extent, indices)
@@ -94,7 +97,10 @@ def _slice(
     axes: Array | None = None,
     steps: Array | None = None,
 ) -> Array:
-    """Return the elements that ONNX's Slice selects; the bounds of backward slices differ from Python's."""
+    """Return the elements that ONNX's Slice selects.
+
+    The bounds of backward slices differ from Python's.
+    """
     sliced_axes = range(len(starts)) if axes is None else axes.tolist()
     axis_steps = [1] * len(starts) if steps is None else steps.tolist()
     axis_slices = [slice(None)] * x.ndim
@@ -116,7 +122,7 @@ def _axis_slice(extent: int, start: int, end: int, step: int) -> slice:
 
 
 def _gather_nd(data: Array, indices: Array, batch_dims: int = 0) -> Array:
-    """Return GatherND: `data[batch, *indices[batch, k]]`, with the correct shape even for an empty batch."""
+    """Return the result of GatherND: `data[batch, *indices[batch, k]]`, also for an empty batch."""
     batch_shape, unit_extents = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
     batch_indices = tuple(
         index_grid.reshape(*batch_shape, *unit_extents) for index_grid in np.indices(batch_shape)
@@ -132,7 +138,7 @@ def _check_indices(x: Array, indices: Array, axis: int) -> None:
 
 
 def _gather(x: Array, indices: Array, axis: int = 0) -> Array:
-    """Return the rows of an array at indices along an axis.
+    """Return the result of ONNX's Gather: the rows of an array at indices along an axis.
 
     Raises:
         IndexError: an index is out of range, which numpy does not check for empty rows.
@@ -142,7 +148,10 @@ def _gather(x: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
-    """Return GatherElements; unlike in onnx's reference, indices may have smaller extents than the data."""
+    """Return the result of GatherElements, whose indices may have smaller extents than the data.
+
+    onnx's reference does not allow smaller extents.
+    """
     _check_indices(x, indices, axis)
     index_arrays: list[Array] = [*np.indices(indices.shape, sparse=True)]
     index_arrays[axis] = indices
@@ -151,7 +160,7 @@ def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _has_wrong_text_gather(op: Op) -> bool:
-    """Return True for Gather of strings, whose kernel copies only the first string of each row."""
+    """Return True for Gather of strings, whose kernel in ONNX Runtime copies only one string per row."""
     shape = op.inputs[0].shape if op.inputs[0] else None
     is_last_axis = shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
     return first_dtype(op) == "string" and not is_last_axis

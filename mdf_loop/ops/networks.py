@@ -35,7 +35,7 @@ _quantized_row = partial(Row, needs_narrow_dtype=True)
 def _infer_same_type(
     inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
 ) -> Sequence[Type]:
-    """Return the type of the first operand as the type of the result, which ONNX's inference does not infer."""
+    """Return the first operand's type as the result type, for operations that ONNX cannot infer."""
     first_type = inputs[0]
     if first_type is None or kind_of(first_type[0]) != "f":
         raise OperandError("a normalization takes floats")

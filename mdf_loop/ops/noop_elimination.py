@@ -20,7 +20,7 @@ _NEUTRAL_OPERANDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
 
 
 def removable_operand(op: Op, constant_of: Callable[[Value], Array | None]) -> Value | None:
-    """Return the operand that ONNX Runtime may substitute for the result of an operation, or None."""
+    """Return the operand that ONNX Runtime may return in place of an operation's result, or None."""
     if op.op_type in NOOP_OPERATORS:
         return operand(op)
     if op.op_type not in _NEUTRAL_OPERANDS:

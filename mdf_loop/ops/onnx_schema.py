@@ -61,7 +61,7 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
 
 @functools.cache
 def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], int]]:
-    """Return all ONNX schemas of an operation, with names of inputs and attributes and maximum input counts."""
+    """Return the names of inputs and attributes, and input counts, in all ONNX schemas of an operation."""
     return [
         (
             onnx_schema,
@@ -93,12 +93,12 @@ def schema_with_input(op_type: str, name: str) -> defs.OpSchema | None:
 
 
 def schema_of(op: Op) -> defs.OpSchema:
-    """Return the schema of an operation of a program at the opset of its encoding."""
+    """Return the ONNX schema of an operation at the opset of its encoding."""
     return schema_at(op.op_type, opset_of_op(op))
 
 
 def optional_outputs(op: Op) -> tuple[bool, ...]:
-    """Return one bool for each output of an operation: True if the schema allows a node to omit the output."""
+    """Return one bool for each output of an operation, which is True if a node may omit the output."""
     schema_outputs = schema_of(op).outputs
     optional_option = defs.OpSchema.FormalParameterOption.Optional
     last_position = len(schema_outputs) - 1
@@ -140,12 +140,12 @@ def operator_names() -> tuple[str, ...]:
 
 
 def _attribute_definition(op_type: str, name: str) -> defs.OpSchema.Attribute:
-    """Return the definition of an attribute in the first schema that has the attribute."""
+    """Return an attribute's definition from the first of an operation's schemas that has it."""
     return schema(op_type, (name,)).attributes[name]
 
 
 def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
-    """Return the value of an attribute in the model, else ONNX's default, else None.
+    """Return the value of an operation's attribute, or ONNX's default, or None without a default.
 
     ONNX files store floats as float32. A number of the model such as 0.1 is used as it is, not as 0.10000000149.
     """
@@ -186,7 +186,10 @@ def attribute_value(value: Any) -> Any:
 def node_of(
     op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
 ) -> onnx.NodeProto:
-    """Return an ONNX node with inputs i0, i1, ... (except absent ones) and outputs o0, o1, ...."""
+    """Build an ONNX node with inputs i0, i1, ... and outputs o0, o1, ...
+
+    Absent optional inputs have an empty name.
+    """
     input_names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
     node = helper.make_node(op_type, input_names, [f"o{k}" for k in range(n_outputs)])
     onnx_attributes = {key: attribute_value(value) for key, value in attributes.items()}
@@ -204,7 +207,10 @@ def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[on
 
 @functools.cache
 def list_type(op_type: str, name: str) -> int:
-    """Return the ONNX type of a list attribute from the newest schema that has the attribute; default: integers."""
+    """Return the ONNX type of a list attribute from the newest schema that has the attribute.
+
+    The default is a list of integers.
+    """
     schemas = [
         onnx_schema
         for onnx_schema in defs.get_all_schemas_with_history()

@@ -74,7 +74,7 @@ def opset_of_all(ops: Iterable[Operation]) -> int:
 
 
 def encode_at_opset(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, Any]]:
-    """Return the encoding of an operation at an opset: additional constant inputs, and attributes."""
+    """Return the additional constant inputs and the attributes that encode an operation at an opset."""
     newer_encodings = row_of(op.op_type).newer_encodings
     lowest_opset = opset_of_op(op) if newer_encodings else opset
     encode = next(
@@ -105,7 +105,7 @@ def _find_lowest_opset(
 
 
 def _accepts(schema: defs.OpSchema, dtypes: tuple[str | None, ...], names: tuple[str, ...]) -> bool:
-    """Return True if a schema accepts these input dtypes and has these attributes."""
+    """Return True if an ONNX schema allows these input dtypes and has these attributes."""
     if len(dtypes) > schema.max_input or not set(names) <= set(schema.attributes):
         return False
     schema_inputs = schema.inputs

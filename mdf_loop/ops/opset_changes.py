@@ -24,18 +24,21 @@ Encoding: TypeAlias = tuple[Sequence[Array | None], Mapping[str, Any]]
 
 
 def opset_of_reduction(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return 18 for a scatter with the reduction `max` or `min`, else the base opset."""
+    """Return the minimum opset of a scatter: 18 with a reduction `max` or `min`, else the base opset."""
     return 18 if attributes.get("reduction") in ("max", "min") else OPSET
 
 
 def opset_of_coordinates(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return 19 for a resize with `half_pixel_symmetric`, else the base opset."""
+    """Return the minimum opset of a Resize: 19 with `half_pixel_symmetric`, else the base opset."""
     mode = attributes.get("coordinate_transformation_mode")
     return 19 if mode == "half_pixel_symmetric" else OPSET
 
 
 def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return 20 for a GridSample of volumes, with newer mode names or of float64, else the base opset."""
+    """Return the minimum opset of a GridSample: 20 for newer features, else the base opset.
+
+    The features are volumes, newer mode names, and float64 with `nearest`.
+    """
     dtype, shape = inputs[0] or ("", None)
     mode = attributes.get("mode")
     if mode in _GENERAL_MODES.values() or (dtype == "float64" and mode == "nearest"):
@@ -47,21 +50,21 @@ def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) 
 
 
 def axes_as_operand(op: Op) -> Encoding:
-    """Return the encoding of a reduction with its axes as an operand instead of an attribute."""
+    """Encode the axes of a reduction as an operand instead of an attribute, as in newer opsets."""
     attributes = dict(op.attributes)
     axes = attributes.pop("axes", None)
     return ([] if axes is None else [np.array(axes, np.int64)]), attributes
 
 
 def part_count_as_attribute(op: Op) -> Encoding:
-    """Return the encoding of a Split into equal parts with the number of parts as an attribute."""
+    """Encode the number of equal parts of a Split as an attribute, as in newer opsets."""
     if len(op.inputs) > 1:
         return [], op.attributes
     return [], {**op.attributes, "num_outputs": len(op.outputs)}
 
 
 def axis_as_operand(op: Op) -> Encoding:
-    """Return the encoding of a DFT with its axis as an operand behind the optional length."""
+    """Encode the axis of a DFT as an operand instead of an attribute, as in newer opsets."""
     attributes = dict(op.attributes)
     axis = np.array(attributes.pop("axis", 1), np.int64)
     return [*[None] * (2 - len(op.inputs)), axis], attributes
@@ -71,6 +74,6 @@ _GENERAL_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 def general_mode_names(op: Op) -> Encoding:
-    """Return the encoding of a GridSample with the mode names of opset 20, which suit any number of axes."""
+    """Encode the mode of a GridSample by the names of opset 20, which suit any number of axes."""
     mode = op.attributes.get("mode", "bilinear")
     return [], {**op.attributes, "mode": _GENERAL_MODES.get(mode, mode)}

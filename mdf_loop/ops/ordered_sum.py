@@ -26,17 +26,20 @@ N_PARTS = 8
 
 
 def are_adjacent(axes: Sequence[int]) -> bool:
-    """Return True if the sorted axes are adjacent."""
+    """Return True if sorted axis numbers are consecutive, without other axes between them."""
     return axes[-1] - axes[0] + 1 == len(axes)
 
 
 def is_summed_in_parts(axes: Sequence[int], rank: int) -> bool:
-    """Return True if a long sum along the sorted axes is computed in eight parts."""
+    """Return True if an ordered sum along axes may be computed as eight partial sums.
+
+    The axes are sorted.
+    """
     return axes[-1] == rank - 1 or not are_adjacent(axes)
 
 
 def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
-    """Return the sum of an array along axes in the fixed order of additions."""
+    """Return the sum of an array along axes, with the terms added in a fixed order."""
     reduced_axes = sorted({axis % x.ndim for axis in axes})
     if not reduced_axes:
         return x

@@ -14,5 +14,8 @@ _PACKED_DTYPES = frozenset({"float32", "int8", "uint8"})
 
 
 def packs(op_type: str, dtype: str, rank: int) -> bool:
-    """Return True if the kernel of an operator packs constant operands of this dtype and rank (`PrePack`, 1.32)."""
+    """Return True if an ONNX Runtime kernel packs constant operands of a dtype and rank.
+
+    Source: `PrePack` of ONNX Runtime 1.32.
+    """
     return op_type in _PACKING_OPERATORS and dtype in _PACKED_DTYPES and rank > 1

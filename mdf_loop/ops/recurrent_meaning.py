@@ -40,7 +40,10 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 
 
 class _Layer(Struct, frozen=True):
-    """Weights and activation functions of one direction, with zeros for absent biases and peepholes."""
+    """Weights and activation functions of one direction of a recurrent layer.
+
+    Absent biases and peepholes are zeros.
+    """
 
     activations: Sequence[Activation]
     input_weights: Array
@@ -156,7 +159,10 @@ def _decode_text(text: Any) -> str:
 def _read_activations(
     op_type: str, attributes: Mapping[str, Any], directions: int
 ) -> list[list[Activation]]:
-    """Return the activation functions of each direction; `clip` bounds gate inputs, not the cell of an LSTM."""
+    """Return the activation functions of each direction of a recurrent layer.
+
+    `clip` bounds the inputs of the gates, not the cell of an LSTM.
+    """
     default_names = _CELLS[op_type][1]
     activation_names = [*(attributes.get("activations") or [*default_names] * directions)]
     remaining_parameters = [
@@ -198,7 +204,10 @@ def _compute_direction(
     backwards: bool,
     attributes: Mapping[str, Any],
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Compute the hidden states and the final states of one direction; an ended sequence keeps its states."""
+    """Compute the hidden states and the final states of one direction of a recurrent layer.
+
+    A sequence that has ended keeps its states.
+    """
     x, input_weights, recurrent_weights, biases, lengths, *initial_states, peepholes = operands
     hidden_size = recurrent_weights.shape[-1]
     direction_biases = (

@@ -41,7 +41,7 @@ _has_float_operand = known_kernels.first_operand_has(FLOATS)
 
 
 def _reduction_meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the numpy implementation of an ONNX reduction, from numpy's reduction `reduce`.
+    """Return the implementation of an ONNX reduction from numpy's reduction function `reduce`.
 
     The result has the dtype of the operand. Float results of integer operands are truncated toward zero.
     """

@@ -1,4 +1,4 @@
-"""Registry of operations; a row contains all properties of one operation.
+"""Registry of operations, with one row that contains all properties of an operation.
 
     Row("Gather", may_fail=has_index_outside, moved_operands=first, batching_rule=gather)
 
@@ -88,7 +88,7 @@ NativeArrayCode: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]
 
 
 class Reproducibility(Enum):
-    """Reproducibility of the bits of a result in different runtimes."""
+    """Degree to which different runtimes compute the same bits of an operation's result."""
 
     FIXED = "every runtime gives the same: IEEE 754 fixes it, or numbers are only moved"
     ONCE = "the exact result, rounded at most once; the sign of a zero, or a nan, may be open"
@@ -96,32 +96,32 @@ class Reproducibility(Enum):
 
 
 def never(op: Op, *_: Any) -> bool:
-    """Return False for every operation."""
+    """Return False for every operation, as a constant property of registry rows."""
     return False
 
 
 def no_attribute_fault(attributes: Mapping[str, Any]) -> str:
-    """Return an empty string, because onnx's shape inference checks these attributes."""
+    """Return an empty string (no error), because onnx's shape inference checks the attributes."""
     return ""
 
 
 def no_operand_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
-    """Return an empty string, because onnx's reference computes all operands in reasonable time."""
+    """Return an empty string (no error), because onnx's reference can compute all operands."""
     return ""
 
 
 def base_opset(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return the base opset of this package."""
+    """Return the base opset as the minimum opset of an operation."""
     return OPSET
 
 
 def always(op: Op, *_: Any) -> bool:
-    """Return True for every operation."""
+    """Return True for every operation, as a constant property of registry rows."""
     return True
 
 
 def element_work(op: Op) -> float:
-    """Return the microseconds of one addition per element."""
+    """Return the microseconds of an operation that costs one addition per element."""
     return ELEMENT_MICROSECONDS * count_elements(op.outputs)
 
 
@@ -141,7 +141,7 @@ ELEMENT_MICROSECONDS = 0.0002
 
 
 class Row(Struct, frozen=True, kw_only=True, eq=False):
-    """Properties of one operation; the default of each property is its worst case.
+    """Registry row: all properties of one operation, with the worst case as default.
 
     Attributes:
         name: name of the operation.
@@ -232,7 +232,7 @@ _ROWS: dict[str, Row] = {}
 
 
 def register(*rows: Row) -> None:
-    """Add rows to the registry, which must not have rows of these names."""
+    """Add rows to the registry of operations, which must not contain the names yet."""
     for row in rows:
         assert row.name not in _ROWS, f"{row.name} has a row already"
         _ROWS[row.name] = row
@@ -240,7 +240,7 @@ def register(*rows: Row) -> None:
 
 @contextmanager
 def registered(*rows: Row) -> Iterator[None]:
-    """Add rows to the registry for the duration of a `with` block."""
+    """Add rows to the registry of operations for the duration of a `with` block."""
     register(*rows)
     try:
         yield

@@ -14,7 +14,10 @@ _MAX_SAMPLES = 1 << 20
 
 
 def regions_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
-    """Return an error message for regions with too many samples or infinite extents, or an empty string."""
+    """Return an error message for invalid regions of RoiAlign, or an empty string.
+
+    Regions are invalid with too many samples or infinite extents.
+    """
     regions = np.asarray(arrays[1], np.float64)
     height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
     sampling_ratio = int(attributes.get("sampling_ratio", 0))

@@ -1,4 +1,4 @@
-"""Cost of operations in a loop, as machine code and by ONNX Runtime's kernels: `Row.loop_cost`.
+"""Cost of operations in a loop, in machine code and in ONNX Runtime's kernels: `Row.loop_cost`.
 
 Nanoseconds besides the call, measured (onnxruntime 1.32, AMD EPYC with
 AVX-512, one core) for arrays of 4096 to 65 536 elements:
@@ -44,7 +44,7 @@ from mdf_loop.ops.registry import count_elements
 
 
 class OperationCost(NamedTuple):
-    """Nanoseconds of an operation without call overhead.
+    """Nanoseconds that an operation takes without call overhead.
 
     Attributes:
         native_nanoseconds: nanoseconds as machine code.
@@ -68,12 +68,12 @@ def _scale_figures(op: Op, figures: Figures, count: float) -> OperationCost:
 
 
 def per_element(figures: Figures) -> LoopCostRule:
-    """Return a cost function with these figures for each element of the results of an operation."""
+    """Return a cost function that multiplies figures by the number of result elements."""
     return lambda op: _scale_figures(op, figures, count_elements(op.outputs))
 
 
 def per_element_read(figures: Figures) -> LoopCostRule:
-    """Return a cost function with these figures for each element of the first operand of an operation."""
+    """Return a cost function that multiplies figures by the number of elements of the first operand."""
     return lambda op: _scale_figures(
         op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
     )
@@ -112,13 +112,13 @@ def reduction_cost(op: Op) -> OperationCost:
 
 
 def extreme_cost(op: Op) -> OperationCost:
-    """Return the cost of a maximum or minimum that propagates nan."""
+    """Return the cost of a maximum or minimum along axes that propagates nan."""
     last_axis_figures, other_axes_figures = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
     return per_element_read(last_axis_figures if _is_along_last(op) else other_axes_figures)(op)
 
 
 def ordered_sum_cost(op: Op) -> OperationCost:
-    """Return the cost of an `OrderedSum`."""
+    """Return the cost of an `OrderedSum`, a sum with a fixed order of additions."""
     last_axis_figures, other_axes_figures = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
     if count_elements(op.outputs) == 1:
         last_axis_figures = (0.25, 0.45, 0.5, 0.5)
@@ -126,7 +126,7 @@ def ordered_sum_cost(op: Op) -> OperationCost:
 
 
 def _is_along_last(op: Op) -> bool:
-    """Return True if a reduction includes the last axis."""
+    """Return True if a reduction includes the last axis of its operand."""
     operands = [value for value in op.inputs[:1] if value is not None]
     operand_extent, result_extent = (_last_extent(value) for value in (*operands, *op.outputs[:1]))
     return operand_extent == 1 or operand_extent != result_extent

@@ -1,4 +1,4 @@
-"""Symbolic arrays: numpy formulas that read program values append operations to the program.
+"""Symbolic arrays, on which numpy formulas append operations to a program.
 
     streams.exp(x)                              numbers
     streams.exp(Symbolic(b, value)).value       Less, Where, Mul, Add, ...: the operations of the formula
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
-    """Program value that implements numpy's array protocols."""
+    """Program value that supports numpy's operators and functions, which append operations."""
 
     def __init__(self, b: Builder, value: Value) -> None:
         self.b = b
@@ -36,7 +36,7 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
         return self.value.shape
 
     def astype(self, dtype: Any, copy: bool = True) -> Symbolic:
-        """Return the value cast to another dtype."""
+        """Cast the symbolic array to another dtype."""
         return Symbolic(self.b, cast(self.b, self.value, np.dtype(dtype).name))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
@@ -83,7 +83,7 @@ _OPERATION_BY_UFUNC: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
 
 
 def _same_dtype_values(b: Builder, operands: Iterable[Any]) -> list[Value]:
-    """Return the operands as program values, with numbers converted to the dtype of the symbolic operands."""
+    """Return operands as program values, with numbers in the dtype of the symbolic operands."""
     (dtype,) = {x.value.dtype for x in operands if isinstance(x, Symbolic)}
     return [
         x.value if isinstance(x, Symbolic) else b.constant(np.asarray(x, dtype)) for x in operands

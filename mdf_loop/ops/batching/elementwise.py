@@ -25,7 +25,10 @@ MAX_PREBROADCAST_ELEMENTS = 16
 
 
 def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an elementwise operation to all runs; `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`."""
+    """Build an elementwise operation for all runs, with the run axis in front of all other axes.
+
+    `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`.
+    """
     shape = _result_shape(present_operands(operands))
     return scope.apply(
         op, *(_broadcast_operand(scope, x, shape) for x in present_operands(operands))
@@ -33,7 +36,7 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
 
 
 def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
-    """Return the shape to which the operands of one run are broadcast."""
+    """Return the shape to which the operands of a single run are broadcast."""
     rank = max(x.rank for x in operands)
     padded_shapes = [(1,) * (rank - x.rank) + (x.member.shape or ()) for x in operands]
     return tuple(
@@ -43,7 +46,7 @@ def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
 
 
 def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ...]) -> Value:
-    """Return the operand in a form that broadcasts to `shape` in each run, at the lowest cost.
+    """Return an operand in a form that broadcasts to `shape` in each run, at the lowest cost.
 
     ONNX Runtime takes 10 ns for each repeated piece. So a run of few elements is repeated before the loop, or
     once for all operations that read it.
@@ -89,13 +92,16 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply PRelu to all runs; add the run axis to `x`, because PRelu broadcasts only the slope."""
+    """Build PRelu for all runs, with the run axis added to `x`.
+
+    PRelu broadcasts only the slope.
+    """
     x, slope = required_operand(operands, 0), required_operand(operands, 1)
     return scope.apply(op, scope.with_run_axis(x), scope.align_rank(slope, x.rank))
 
 
 def cast_like(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Cast the first operand of all runs to the dtype of the second operand."""
+    """Build CastLike for all runs: a cast of the first operand to the dtype of the second."""
     return scope.apply(
         op, scope.with_run_axis(required_operand(operands, 0)), required_operand(operands, 1).value
     )

@@ -55,7 +55,7 @@ def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _transpose_matrix(b: Builder, matrix: Value) -> Value:
-    """Return a matrix transposed and a vector unchanged."""
+    """Transpose a matrix, and return a vector unchanged."""
     return matrix if rank(matrix) < 2 else b.op("Transpose", matrix, perm=(1, 0))
 
 
@@ -70,7 +70,10 @@ def _multiply_stacks(scope: BatchScope, left_operand: Operand, right_operand: Op
 
 
 def _reshape_to_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
-    """Return an operand with `n_axes` axes per run; a vector becomes a row (axis -2) or a column (axis -1)."""
+    """Reshape an operand to `n_axes` axes per run, with a vector as a row or a column.
+
+    A vector becomes a row if its axis is -2, or a column if its axis is -1.
+    """
     if x.rank > 1:
         return scope.align_rank(x, n_axes)
     b = scope.b
@@ -108,7 +111,7 @@ def _scale(b: Builder, x: Value, factor: float) -> Value:
 
 
 def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build an Einsum for all runs; each batched term of the equation begins with a letter for the run axis."""
+    """Build an Einsum for all runs, with a letter for the run axis added to its equation."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     operand_terms, arrow, result_term = equation.partition("->")
     if not arrow:
@@ -129,7 +132,7 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def apply_to_last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation on the last two axes to all runs."""
+    """Build an operation on the last two axes, such as Det, for all runs."""
     x, *other_operands = present_operands(operands)
     if any(operand.is_batched for operand in other_operands):
         raise batching_error(op, "each of them has its own diagonal")

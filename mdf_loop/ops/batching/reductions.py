@@ -21,14 +21,20 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def reduce(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Reduce the given axes of each run, or all axes of each run if none are given."""
+    """Build a reduction along axes for all runs.
+
+    Without axes, all axes of each run are reduced.
+    """
     if len(operands) > 1:
         return reduce_sum(scope, op, operands)
     return _reduce_axes(scope, op, operands, attribute(op, "axes"))
 
 
 def reduce_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build ReduceSum for all runs; its axes are an operand, and an empty list of axes may mean no reduction."""
+    """Build ReduceSum for all runs, with axes from its second operand.
+
+    An empty list of axes may mean no reduction.
+    """
     refuse_other_batched(op, operands, 0)
     axes = scope.constant(op, operands, 1)
     if (axes is None or axes.size == 0) and attribute(op, "noop_with_empty_axes"):
@@ -54,13 +60,13 @@ def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Se
 
 
 def apply_along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation along one axis of the first operand to all runs."""
+    """Build an operation along one axis of its first operand for all runs."""
     refuse_other_batched(op, operands, 0)
     return scope.apply(op, *operand_values(operands), axis=shift_axis(attribute(op, "axis")))
 
 
 def cumulative_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build the cumulative sum of each run along the axis that the second operand states."""
+    """Build CumSum for all runs, along the axis in the second operand."""
     refuse_other_batched(op, operands, 0)
     axis = scope.constant(op, operands, 1)
     assert axis is not None

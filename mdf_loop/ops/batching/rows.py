@@ -1,4 +1,4 @@
-"""Batching of operators that process each row of their first operand alone, mostly images.
+"""Batching of operators that process each row of their first operand (such as an image) alone.
 
 x[runs, rows, ...]  ->  x[runs * rows, ...]  ->  the operator  ->  y[runs, rows, ...]
 """
@@ -20,7 +20,7 @@ from mdf_loop.ops.build_helpers import ints, shape_between, size_between
 
 
 def apply_to_rows(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation once to one array that contains the rows of all runs."""
+    """Build an operation for all runs by applying it to one array of the rows of all runs."""
     refuse_other_batched(op, operands, 0)
     if len(op.outputs) > 1:
         raise batching_error(op, "it gives more than one result")

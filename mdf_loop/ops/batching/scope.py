@@ -27,7 +27,7 @@ UNBATCHED_HINT = "run the values one after the other"
 
 
 class Operand(Struct, frozen=True):
-    """Operand of a batched operation: `member` is the value of one run, `value` the value of all runs.
+    """Operand of a batched operation, with its value in one run and its value for all runs.
 
     If `is_batched`, `value` has the run axis before the axes of `member`.
     """
@@ -38,7 +38,7 @@ class Operand(Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """Number of axes of the value of one run."""
+        """Number of axes of the operand in one run."""
         return rank(self.member)
 
 
@@ -46,7 +46,7 @@ Operands: TypeAlias = Sequence["Operand | None"]
 
 
 class BatchScope(Struct):
-    """Scope of a batching rule: the builder of the body, the root builder and the run axis.
+    """Scope in which a batching rule builds operations: the body's builder, root builder and run axis.
 
     `run_count` returns the number of runs as an array of one element. A reshaped or broadcast operand is built once, in
     the scope that defines the operand, so a loop body reads it from outside.
@@ -64,7 +64,7 @@ class BatchScope(Struct):
         return replace(self, b=b)
 
     def constant(self, op: Op, operands: Operands, position: int) -> Array | None:
-        """Return the array of an optional operand, which must be known at compile time.
+        """Return the constant array of an optional operand, or None if the operand is omitted.
 
         Raises:
             UnsupportedError: the operand is computed at run time.
@@ -78,27 +78,27 @@ class BatchScope(Struct):
         return array
 
     def with_run_axis(self, x: Operand) -> Value:
-        """Return the operand with the run axis; an operand that all runs share is expanded."""
+        """Return an operand with the run axis, expanded if all runs share the operand."""
         return x.value if x.is_batched else self._expand_to_runs(x, (1,) * x.rank, x.member.shape)
 
     def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
-        """Return the operand with the run axis, broadcast to `shape` in each run."""
+        """Return an operand with the run axis, broadcast to `shape` in each run."""
         return self._expand_to_runs(x, shape, shape)
 
     def align_rank(self, x: Operand, rank: int) -> Value:
-        """Return the operand with `rank` axes for each run, so that it broadcasts run by run."""
+        """Return an operand with `rank` axes for each run, so that it broadcasts run by run."""
         if not x.is_batched or x.rank >= rank:
             return x.value
         axes = range(1, 1 + rank - x.rank)
         return self._build_once(x, ("aligned", rank), lambda b: _unsqueeze(b, x.value, axes))
 
     def shared_element(self, x: Operand, rank: int) -> Value:
-        """Return a single element that all runs share, reshaped to `rank` axes of extent 1 behind the run axis."""
+        """Return a one-element operand that all runs share, reshaped to `rank` axes per run."""
         axes = range(1 + rank - x.rank)
         return self._build_once(x, ("single", rank), lambda b: _unsqueeze(b, x.value, axes))
 
     def is_outside(self, x: Operand) -> bool:
-        """Return True if the operand is defined outside of the current body."""
+        """Return True if an operand is defined outside of the current loop or branch body."""
         return self._find_defining_builder(x.value) is not self.b
 
     def _expand_to_runs(self, x: Operand, target_extents: tuple[int, ...], shape: Shape) -> Value:
@@ -128,12 +128,15 @@ class BatchScope(Struct):
         return self.adapted_values[key]
 
     def _find_defining_builder(self, value: Value) -> Builder:
-        """Return the builder of the scope that defines a value; new constants belong to the root scope."""
+        """Return the builder of the scope that defines a value.
+
+        New constants belong to the root scope.
+        """
         is_constant = self.b.constant_of(value) is not None
         return self.defining_builders.get(value, self.root if is_constant else self.b)
 
     def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
-        """Append an operation of the type of `op` with the inputs `inputs` and with changed attributes."""
+        """Append an operation like `op`, with other inputs and changed attributes."""
         attributes = {**op.attributes, **changes}
         return self.b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **attributes)
 
@@ -146,14 +149,14 @@ def _unsqueeze(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def required_operand(operands: Operands, position: int = 0) -> Operand:
-    """Return the required operand at a position."""
+    """Return the operand of a batched operation at a position, which must be present."""
     x = operands[position]
     assert x is not None
     return x
 
 
 def optional_operand(operands: Operands, position: int) -> Operand | None:
-    """Return the optional operand at a position, or None if it is omitted."""
+    """Return the operand of a batched operation at a position, or None if it is omitted."""
     return operands[position] if position < len(operands) else None
 
 
@@ -168,12 +171,15 @@ def operand_values(operands: Operands) -> list[Value | None]:
 
 
 def attribute(op: Op, name: str) -> Any:
-    """Return the value of an attribute in the model, else ONNX's default, else None."""
+    """Return the value of an operation's attribute, or ONNX's default, or None without a default."""
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
 def shift_axis(axis: int) -> int:
-    """Return an axis number plus 1 for the run axis; a negative axis number stays unchanged."""
+    """Return the number of an axis after the run axis was added in front.
+
+    A negative axis number stays unchanged.
+    """
     return axis + 1 if axis >= 0 else axis
 
 
@@ -187,7 +193,7 @@ def batching_error(op: Op, reason: str) -> UnsupportedError:
 
 
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
-    """Raise UnsupportedError if an operand is batched whose position is not among `positions`."""
+    """Raise UnsupportedError if an operand differs between runs whose position is not in `positions`."""
     for position, x in enumerate(operands):
         if x is not None and x.is_batched and position not in positions:
             raise batching_error(op, f"each of them has its own '{_input_name(op, position)}'")
@@ -199,7 +205,7 @@ def _input_name(op: Op, position: int) -> str:
 
 
 def refuse_sequence(value: Value) -> None:
-    """Raise an error if a batched value is not a tensor of known rank."""
+    """Raise an error if a value of many runs is not a tensor of known rank."""
     if not is_tensor(value.dtype):
         raise UnsupportedError(
             f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "

@@ -19,7 +19,7 @@ from mdf_loop.ops.build_helpers import cast, ints, scalar, size_between
 
 
 def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Gather for all runs, with shared indices or with separate indices for each run."""
+    """Build Gather for all runs, with indices that are shared or differ between runs."""
     data, indices = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")
     if not indices.is_batched:
@@ -57,7 +57,7 @@ def _move_axis(scope: BatchScope, x: Value, axis: int, rank: int, new_position: 
 
 
 def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build GatherND for all runs, with the run axis as an additional batch axis unless all runs share the data."""
+    """Build GatherND for all runs, with the run axis as a batch axis unless all runs share the data."""
     data, indices = required_operand(operands, 0), required_operand(operands, 1)
     n_batch_axes = attribute(op, "batch_dims")
     if not data.is_batched and not n_batch_axes:
@@ -80,7 +80,7 @@ def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
 
 
 def apply_to_elements(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply GatherElements or ScatterElements to all runs, with the run axis in all operands."""
+    """Build GatherElements or ScatterElements for all runs, with the run axis in all operands."""
     batched_operands = (scope.with_run_axis(x) for x in present_operands(operands))
     return scope.apply(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))
 

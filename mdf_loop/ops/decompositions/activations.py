@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 
 def clip(b: Builder, x: Value, low: float, high: float) -> Value:
-    """Build `min(max(x, low), high)`."""
+    """Build operations that compute `min(max(x, low), high)`."""
     return b.op("Clip", x, constant_like(b, low, x), constant_like(b, high, x))
 
 
 def positive_part(b: Builder, x: Value) -> Value:
-    """Build `max(x, 0)`."""
+    """Build operations that compute `max(x, 0)`."""
     return b.op("Max", x, constant_like(b, 0, x))
 
 
 def negative_part(b: Builder, x: Value) -> Value:
-    """Build `min(x, 0)`."""
+    """Build operations that compute `min(x, 0)`."""
     return b.op("Min", x, constant_like(b, 0, x))
 
 
 def relu(b: Builder, op: Op) -> Value:
-    """Build `max(x, 0)`."""
+    """Build operations that compute `max(x, 0)`."""
     return positive_part(b, operand(op))
 
 
 def gelu(b: Builder, op: Op) -> Value:
-    """Build `x / 2 * (1 + erf(x / sqrt(2)))`, or its approximation by tanh.
+    """Build operations that compute `x / 2 * (1 + erf(x / sqrt(2)))`, or its approximation by tanh.
 
     Source: ONNX operators, Gelu-20.
     """
@@ -58,13 +58,13 @@ def gelu(b: Builder, op: Op) -> Value:
 
 
 def leaky_relu(b: Builder, op: Op) -> Value:
-    """Build `alpha * x if x < 0 else x`."""
+    """Build operations that compute `alpha * x if x < 0 else x`."""
     x = operand(op)
     return _scale_negative(b, x, constant_like(b, attribute(op, "alpha"), x))
 
 
 def prelu(b: Builder, op: Op) -> Value:
-    """Build `slope * x if x < 0 else x`."""
+    """Build operations that compute `slope * x if x < 0 else x`."""
     return _scale_negative(b, operand(op), operand(op, 1))
 
 
@@ -73,7 +73,7 @@ def _scale_negative(b: Builder, x: Value, slope: Value) -> Value:
 
 
 def thresholded_relu(b: Builder, op: Op) -> Value:
-    """Build `x if x > alpha else 0`."""
+    """Build operations that compute `x if x > alpha else 0`."""
     x = operand(op)
     is_above = b.op("Greater", x, constant_like(b, attribute(op, "alpha"), x))
     return b.op("Where", is_above, x, constant_like(b, 0, x))
@@ -85,12 +85,15 @@ def _elu(b: Builder, x: Value, alpha: float, gamma: float = 1.0) -> Value:
 
 
 def elu(b: Builder, op: Op) -> Value:
-    """Build `max(x, 0) + alpha * (exp(min(x, 0)) - 1)`. Within 5 ulp."""
+    """Build operations that compute `max(x, 0) + alpha * (exp(min(x, 0)) - 1)`. Within 5 ulp."""
     return _elu(b, operand(op), attribute(op, "alpha"))
 
 
 def celu(b: Builder, op: Op) -> Value:
-    """Build `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`, which is `alpha * elu(x / alpha)`."""
+    """Build operations that compute Celu: `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
+
+    This is `alpha * elu(x / alpha)`.
+    """
     x, alpha = operand(op), attribute(op, "alpha")
     if not alpha > 0:
         raise UnsupportedError(f"onnx::Celu is composed for a positive alpha only, not {alpha}")
@@ -98,30 +101,33 @@ def celu(b: Builder, op: Op) -> Value:
 
 
 def selu(b: Builder, op: Op) -> Value:
-    """Build `gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))`. Within 5 ulp."""
+    """Build operations that compute `gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))`. Within 5 ulp."""
     return _elu(b, operand(op), attribute(op, "alpha"), attribute(op, "gamma"))
 
 
 def hard_sigmoid(b: Builder, op: Op) -> Value:
-    """Build `max(0, min(1, alpha * x + beta))`."""
+    """Build operations that compute `max(0, min(1, alpha * x + beta))`."""
     linear_x = scale(b, operand(op), attribute(op, "alpha"))
     return clip(b, shift(b, linear_x, attribute(op, "beta")), 0.0, 1.0)
 
 
 def hard_swish(b: Builder, op: Op) -> Value:
-    """Build `x * max(0, min(1, x / 6 + 1/2))`."""
+    """Build operations that compute `x * max(0, min(1, x / 6 + 1/2))`."""
     x = operand(op)
     linear_x = shift(b, b.op("Div", x, constant_like(b, 6.0, x)), 0.5)
     return b.op("Mul", x, clip(b, linear_x, 0.0, 1.0))
 
 
 def softplus(b: Builder, op: Op) -> Value:
-    """Build `log(1 + exp(x))` as `max(x, 0) + log1p(exp(-|x|))`, without overflow. Within 4 ulp."""
+    """Build operations that compute `log(1 + exp(x))` without overflow. Within 4 ulp.
+
+    The formula is `max(x, 0) + log1p(exp(-|x|))`.
+    """
     return _softplus(b, operand(op))
 
 
 def mish(b: Builder, op: Op) -> Value:
-    """Build `x * tanh(log(1 + exp(x)))`."""
+    """Build operations that compute `x * tanh(log(1 + exp(x)))`."""
     x = operand(op)
     return b.op("Mul", x, b.op("Tanh", _softplus(b, x)))
 
@@ -131,13 +137,13 @@ def _softplus(b: Builder, x: Value) -> Value:
 
 
 def softsign(b: Builder, op: Op) -> Value:
-    """Build `x / (1 + |x|)`."""
+    """Build operations that compute `x / (1 + |x|)`."""
     x = operand(op)
     return b.op("Div", x, shift(b, b.op("Abs", x), 1.0))
 
 
 def shrink(b: Builder, op: Op) -> Value:
-    """Build `x + bias if x < -lambd else x - bias if x > lambd else 0`.
+    """Build operations that compute `x + bias if x < -lambd else x - bias if x > lambd else 0`.
 
     ONNX Runtime's own kernel computes in float32, whatever the dtype.
     """

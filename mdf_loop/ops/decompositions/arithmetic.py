@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def mean(b: Builder, op: Op) -> Value:
-    """Build `(x0 + x1 + ...) / n`."""
+    """Build operations that compute `(x0 + x1 + ...) / n`."""
     x = operand(op)
     operand_sum = b.op("Sum", *op.inputs)
     return b.op("Div", operand_sum, constant_like(b, len(op.inputs), x))
 
 
 def cast_like(b: Builder, op: Op) -> Value:
-    """Cast the first operand to the dtype of the second one."""
+    """Cast the first operand to the dtype of the second operand."""
     return cast(b, operand(op), operand(op, 1).dtype)
 
 
@@ -47,7 +47,7 @@ def mod(b: Builder, op: Op) -> Value:
 
 
 def _float_mod(b: Builder, op: Op) -> Value:
-    """Build the exact remainder `x - floor(x / y) * y` with the sign of y, even if it is 0, as in numpy.mod.
+    """Build the exact remainder `x - floor(x / y) * y` of floats with the sign of y, as in numpy.mod.
 
         r = fmod(x, y) * Sign(y)                # in the direction of y
         (r + Where(r < 0, Abs(y), 0)) * Sign(y)
@@ -73,7 +73,7 @@ _SERIES_TERM_COUNT = 7
 
 
 def power(b: Builder, op: Op) -> Value:
-    """Build `x ** n` for dtypes whose Pow kernel in ONNX Runtime is missing or wrong."""
+    """Build operations for `x ** n` for dtypes whose Pow kernel in ONNX Runtime is missing or wrong."""
     x, n = operand(op, 0), operand(op, 1)
     if "f" in (kind_of(x.dtype), kind_of(n.dtype)):  # An example is float32 ** uint32.
         float_power = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
@@ -88,7 +88,7 @@ def power(b: Builder, op: Op) -> Value:
 
 
 def _build_power(b: Builder, x: Value, n: Value) -> Value:
-    """Build `x ** n` of an int64 modulo 2**64, for an exponent that is not negative.
+    """Build operations for `x ** n` of an int64 modulo 2**64, for an exponent that is not negative.
 
     ONNX Runtime's own kernel computes in float64 (3 ** 39 is wrong by 11) and saturates. Squaring handles the
     lowest six bits of the exponent. The blocks of 64 above them are handled at once: n = 64 q + r,
@@ -120,7 +120,7 @@ def _build_power(b: Builder, x: Value, n: Value) -> Value:
 
 
 def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
-    """Build `(x ** 64) ** q` modulo 2**64.
+    """Build operations that compute `(x ** 64) ** q` modulo 2**64.
 
     An even x gives 0 unless q is 0. For an odd x, x ** 64 = 1 + 256 a. The terms from the eighth on of the
     binomial series are multiples of 2**64:
@@ -163,7 +163,10 @@ def _build_constant_power(b: Builder, x: Value, n: int) -> Value:
 
 
 def gemm(b: Builder, op: Op) -> Value:
-    """Build `alpha * A' @ B' + beta * C`, with A' and B' transposed if `transA` and `transB`."""
+    """Build operations that compute Gemm: `alpha * A' @ B' + beta * C`.
+
+    A' and B' are A and B, transposed if `transA` and `transB`.
+    """
     left_factor, right_factor = (
         b.op("Transpose", operand(op, k), perm=(1, 0))
         if attribute(op, transpose_attribute)
@@ -192,7 +195,9 @@ _MAX_DET_ROWS = 32
 
 
 def det(b: Builder, op: Op) -> Value:
-    """Build the determinant by Gaussian elimination with partial pivoting, unrolled, for stacks of matrices.
+    """Build the determinants of a stack of matrices by Gaussian elimination with partial pivoting.
+
+    The elimination is unrolled.
 
     The first row replaces the pivot row, without a swap. Each step computes a factor of the determinant. The
     result is as exact as LAPACK's. The matrices have at most 32 rows.
@@ -214,7 +219,7 @@ def det(b: Builder, op: Op) -> Value:
 
 
 def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
-    """Build one elimination step: the signed pivot, and the remaining matrices of `k - 1` rows and columns."""
+    """Build one step of Gaussian elimination: signed pivots, and remaining matrices of size `k - 1`."""
     zero = constant_like(b, 0.0, rows)
     column = b.op("Squeeze", _slice_axis(b, rows, 2, 0, 1), ints(b, 2))
     pivot_position = b.op("ArgMax", b.op("Abs", column), axis=1, keepdims=1)

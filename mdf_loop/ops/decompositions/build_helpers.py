@@ -30,7 +30,7 @@ def optional_operand(op: Op, position: int) -> Value | None:
 
 
 def attribute(op: Op, name: str) -> Any:
-    """Return the value of an attribute in the model, else ONNX's default, else None."""
+    """Return the value of an operation's attribute, or ONNX's default, or None without a default."""
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
@@ -75,17 +75,19 @@ def constant_like(b: Builder, value: float, like: Value) -> Value:
 
 
 def scale(b: Builder, value: Value, factor: float) -> Value:
-    """Build `factor * value`, or return the value if the factor is 1."""
+    """Build operations that compute `factor * value`, or return the value if the factor is 1."""
     return value if factor == 1 else b.op("Mul", value, constant_like(b, factor, value))
 
 
 def shift(b: Builder, value: Value, term: float) -> Value:
-    """Build `value + term`, or return the value if the term is 0."""
+    """Build operations that compute `value + term`, or return the value if the term is 0."""
     return value if term == 0 else b.op("Add", value, constant_like(b, term, value))
 
 
 def copy_sign(b: Builder, x: Value, magnitude: Value) -> Value:
-    """Build `copysign(magnitude, x)`, also for -0.0, whose sign ONNX Runtime's Where and Sign drop.
+    """Build operations that compute `copysign(magnitude, x)`, also for an x of -0.0.
+
+    ONNX Runtime's Where and Sign drop the sign of -0.0.
 
     magnitude * Sign(x + 1 / x)
     """

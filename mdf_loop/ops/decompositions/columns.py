@@ -78,7 +78,7 @@ def _place_in_image(
     image: tuple[int, ...],
     windows: Windows,
 ) -> Value:
-    """Build an image with one element of each window at its position, and zeros elsewhere."""
+    """Build an image with one element of each window at its position in the image, and zeros elsewhere."""
     spread_extents = list(window_counts)
     for axis, stride in enumerate(windows.strides):
         if stride > 1:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def conv(b: Builder, op: Op) -> Value:
-    """Build `y[n, m] = bias[m] + sum over c and window places of w[m, c, place] * x[n, c, place + ...]`.
+    """Build a convolution as one matrix product of the kernels and the windows of the input.
+
+    `y[n, m] = bias[m] + sum over c and window places of w[m, c, place] * x[n, c, place + ...]`
 
     All attributes of Conv and any number of spatial axes are supported.
     Source: ONNX operators, Conv-11.
@@ -53,7 +55,10 @@ def conv(b: Builder, op: Op) -> Value:
 def _multiply_windows(
     b: Builder, op: Op, weights: Value, slices: list[Value], channels: int
 ) -> Value:
-    """Build `weights[group, map, place * channel] @ slices` as `[n, map, spatial...]`, plus the bias."""
+    """Build the matrix product of kernels and windows, plus the bias, shaped as the output.
+
+    `weights[group, map, place * channel] @ slices` becomes `[n, map, spatial...]`.
+    """
     groups, maps_per_group = extents(weights, f"onnx::{op.op_type}")[:2]
     n_spatial_axes = rank(slices[0], f"onnx::{op.op_type}") - 2
     batch_size, spatial_shape = (
@@ -79,7 +84,9 @@ def _multiply_windows(
 
 
 def conv_transpose(b: Builder, op: Op) -> Value:
-    """Build ConvTranspose as a convolution of the reversed kernels and of x with zeros between its elements.
+    """Build ConvTranspose as a convolution of the reversed kernels and of x with zeros inserted.
+
+    The zeros are between the elements of x.
 
     Source: ONNX operators, ConvTranspose-11.
     """
@@ -122,7 +129,9 @@ def _insert_zeros(b: Builder, op: Op, x: Value, strides: tuple[int, ...]) -> Val
 def _equivalent_geometry(
     op: Op, x: Value, kernel: list[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
-    """Return (strides, dilations, zeros before, zeros after) of the equivalent convolution.
+    """Return the geometry of the convolution that a ConvTranspose equals, with zeros around x.
+
+    The parts are strides, dilations, numbers of zeros before, and numbers of zeros after.
 
     The number of zeros is the extent of the dilated kernel minus 1 minus the pads of the output.
     """

@@ -32,7 +32,7 @@ MAX_SQUARED_NUMBER = 2.0**500
 
 
 def one_like(b: Builder, like: Value) -> Value:
-    """Return the constant 1 in the dtype of `like`."""
+    """Build the constant 1 in the dtype of `like`."""
     return constant_like(b, 1.0, like)
 
 
@@ -40,7 +40,7 @@ def one_like(b: Builder, like: Value) -> Value:
 
 
 def log1p(b: Builder, x: Value) -> Value:
-    """Build `log(1 + x)`, also for tiny x.
+    """Build operations that compute `log(1 + x)`, also for tiny x.
 
         u = 1 + x; Where(u == 1, x, log(u) * (x / (u - 1)))
 
@@ -54,7 +54,7 @@ def log1p(b: Builder, x: Value) -> Value:
 
 
 def expm1(b: Builder, x: Value) -> Value:
-    """Build `exp(x) - 1`, also for tiny x, for x between -40 and 700.
+    """Build operations that compute `exp(x) - 1`, also for tiny x, for x between -40 and 700.
 
         u = exp(x); Where(u == 1, x, (u - 1) * (x / log(u)))
 
@@ -69,13 +69,19 @@ def expm1(b: Builder, x: Value) -> Value:
 
 
 def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
-    """Return `(cut, exp(cut), exp(a - cut))` with `cut = min(a, 700)`: `exp(a)` as two finite factors."""
+    """Build `exp(a)` as two finite factors, and return `min(a, 700)` before the factors.
+
+    With `cut = min(a, 700)`, the factors are `exp(cut)` and `exp(a - cut)`.
+    """
     clipped_a = b.op("Min", a, constant_like(b, MAX_EXP_ARGUMENT, a))
     return clipped_a, b.op("Exp", clipped_a), b.op("Exp", b.op("Sub", a, clipped_a))
 
 
 def cosh(b: Builder, op: Op) -> Value:
-    """Build `(e + 1/e) / 2` with `e = exp(|x|)`, as two factors for |x| > 700. Within 2 ulp."""
+    """Build operations that compute the hyperbolic cosine. Within 2 ulp.
+
+    The formula is `(e + 1/e) / 2` with `e = exp(|x|)`, as two factors for |x| > 700.
+    """
     x = operand(op)
     _, exponential, overflow_factor = _split_exp(b, b.op("Abs", x))
     one_half = constant_like(b, 0.5, x)
@@ -87,7 +93,10 @@ def cosh(b: Builder, op: Op) -> Value:
 
 
 def sinh(b: Builder, op: Op) -> Value:
-    """Build `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, as two factors for |x| > 700. Within 4 ulp."""
+    """Build operations that compute the hyperbolic sine. Within 4 ulp.
+
+    The formula is `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, as two factors for |x| > 700.
+    """
     x = operand(op)
     a = b.op("Abs", x)
     clipped_a, exponential, overflow_factor = _split_exp(b, a)
@@ -97,7 +106,9 @@ def sinh(b: Builder, op: Op) -> Value:
 
 
 def asinh(b: Builder, op: Op) -> Value:
-    """Build `log1p(a + a*a / (1 + sqrt(1 + a*a)))` with `a = |x|`.
+    """Build operations that compute the inverse hyperbolic sine.
+
+    The formula is `log1p(a + a*a / (1 + sqrt(1 + a*a)))` with `a = |x|`.
 
     Beyond h = 2**500, use h in place of a and add `log(a / h)`.
     """
@@ -112,7 +123,9 @@ def asinh(b: Builder, op: Op) -> Value:
 
 
 def acosh(b: Builder, op: Op) -> Value:
-    """Build `log1p(t + sqrt(t) * sqrt(t + 2))` with `t = x - 1`.
+    """Build operations that compute the inverse hyperbolic cosine.
+
+    The formula is `log1p(t + sqrt(t) * sqrt(t + 2))` with `t = x - 1`.
 
     Beyond h = 2**500, use h in place of x and add `log(x / h)`.
     """
@@ -126,7 +139,10 @@ def acosh(b: Builder, op: Op) -> Value:
 
 
 def atanh(b: Builder, op: Op) -> Value:
-    """Build half of `log1p(2a / (1 - a))` with `a = |x|` and the sign of x. Within 4 ulp."""
+    """Build operations that compute the inverse hyperbolic tangent. Within 4 ulp.
+
+    The formula is half of `log1p(2a / (1 - a))` with `a = |x|` and the sign of x.
+    """
     x = operand(op)
     a = b.op("Abs", x)
     ratio = b.op("Div", scale(b, a, 2.0), b.op("Sub", one_like(b, x), a))
@@ -158,7 +174,7 @@ _MAX_REDUCED_ARGUMENT = 2.0**29
 
 
 def tan(b: Builder, op: Op) -> Value:
-    """Build the tangent from an approximation on the reduced argument `|x| - n * pi/2`.
+    """Build operations that compute the tangent, from the reduced argument `|x| - n * pi/2`.
 
     Within 4 ulp for |x| <= 2**29, even near the poles and zeros. There, Sin / Cos of ONNX Runtime is less
     precise, because its vector code reduces by multiples of pi with an absolute error. For larger |x|, the
@@ -196,7 +212,9 @@ _PI_2_ROUNDING_ERROR = 6.123233995736765886130e-17
 
 
 def atan(b: Builder, op: Op) -> Value:
-    """Build the arctangent by a rational approximation, with |x| reduced to `atan_argument` in [-1/3, 1/2].
+    """Build operations that compute the arctangent by a rational approximation.
+
+    |x| is reduced to `atan_argument` in [-1/3, 1/2].
 
         reduced_a = 1/|x| beyond 1, subtracted from pi/2
         atan_argument = (reduced_a - 1) / (reduced_a + 1) beyond 1/2, added to pi/4
@@ -246,7 +264,7 @@ def _build_reduced_asin(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def asin(b: Builder, op: Op) -> Value:
-    """Build the arcsine as `s + s * R(s*s)` with `s = |x|`.
+    """Build operations that compute the arcsine as `s + s * R(s*s)` with `s = |x|`.
 
     For |x| > 1/2 the arcsine is pi/2 minus twice the arcsine of `sqrt((1 - |x|) / 2)`.
 
@@ -260,7 +278,9 @@ def asin(b: Builder, op: Op) -> Value:
 
 
 def acos(b: Builder, op: Op) -> Value:
-    """Build the arccosine as `pi/2` minus the arcsine, or for |x| > 1/2 from the arcsine of `sqrt((1 - |x|) / 2)`.
+    """Build operations that compute the arccosine as `pi/2` minus the arcsine.
+
+    For |x| > 1/2, the arccosine is computed from the arcsine of `sqrt((1 - |x|) / 2)`.
 
     For x > 1/2 the result is twice that arcsine. For x < -1/2 twice that arcsine is subtracted from pi. The result is
     nan for |x| > 1.

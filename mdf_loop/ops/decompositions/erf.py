@@ -31,7 +31,9 @@ _FAR_DENOMINATOR = (
 
 
 def erf(b: Builder, op: Op) -> Value:
-    """Build `2/sqrt(pi) * integral of exp(-t*t) from 0 to x`, by two rational approximations.
+    """Build operations that compute the error function by two rational approximations.
+
+    The function is `2/sqrt(pi) * integral of exp(-t*t) from 0 to x`.
 
         |x| <= 1    x * R(x*x)
         |x| > 1     1 - exp(-x*x) * S(|x|), with the sign of x

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def extreme(b: Builder, op: Op, *, op_type: str) -> Value:
-    """Build `ReduceMax` or `ReduceMin`, or nan if an element is nan.
+    """Build operations that compute `ReduceMax` or `ReduceMin`, or nan if an element is nan.
 
     ReduceMax of an empty mask is the smallest integer of the dtype. So the mask is compared with 0, not cast.
     """
@@ -37,7 +37,7 @@ def extreme(b: Builder, op: Op, *, op_type: str) -> Value:
 
 
 def arg_extreme(b: Builder, op: Op, op_type: str) -> Value:
-    """Build an If operation that computes `ArgMax` or `ArgMin`, or the position of the first nan.
+    """Build an `If` that computes `ArgMax` or `ArgMin`, or the position of the first nan.
 
         r = arg_extreme_with_nan(x) if IsNaN(ReduceSum(x)) else ArgMax(x)
 
@@ -60,7 +60,7 @@ def arg_extreme(b: Builder, op: Op, op_type: str) -> Value:
 
 
 def arg_extreme_with_nan(b: Builder, op: Op, op_type: str) -> Value:
-    """Build `ArgMax` or `ArgMin`, or the position of the first nan, without an If operation."""
+    """Build operations that compute `ArgMax` or `ArgMin`, or the first nan's position, without an `If`."""
     x, attributes = operand(op), _arg_extreme_attributes(op)
     nan_mask = cast(b, b.op("IsNaN", x), "int32")
     has_nan = b.op(
@@ -73,5 +73,5 @@ def arg_extreme_with_nan(b: Builder, op: Op, op_type: str) -> Value:
 
 
 def _arg_extreme_attributes(op: Op) -> dict[str, Any]:
-    """Return the attributes of the corresponding `ArgMax` or `ArgMin`."""
+    """Return the attributes of the `ArgMax` or `ArgMin` that an operation decomposes into."""
     return {name: attribute(op, name) for name in ("axis", "keepdims", "select_last_index")}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _build_moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
-    """Build the mean, the centered values `x - mean` and the variance along axes, keeping these axes."""
+    """Build the mean, the centered values `x - mean` and the variance along axes, which are kept."""
     mean = _build_mean(b, x, axes)
     centred_x = b.op("Sub", x, mean)
     return mean, centred_x, _build_mean(b, b.op("Mul", centred_x, centred_x), axes)
@@ -46,7 +46,7 @@ def _reshape_to_channels(b: Builder, value: Value, x: Value) -> Value:
 
 
 def batch_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel.
+    """Build operations that compute `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel.
 
     In training the moments are those of the batch. The second and third outputs are then
     `momentum * running + (1 - momentum) * batch`.
@@ -72,7 +72,10 @@ def _blend_moments(b: Builder, weight: float, running_moment: Value, batch_momen
 
 
 def instance_normalization(b: Builder, op: Op) -> Value:
-    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel of each instance."""
+    """Build operations that normalize each channel of each instance to mean 0 and variance 1.
+
+    The formula is `(x - mean) / sqrt(var + epsilon) * scale + bias`.
+    """
     x = operand(op)
     axes = spatial_axes(op)
     _, centred_x, variance = _build_moments(b, x, axes)
@@ -84,7 +87,10 @@ def instance_normalization(b: Builder, op: Op) -> Value:
 
 
 def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` along the axes from `axis` to the last."""
+    """Build operations that normalize along the axes from `axis` to the last.
+
+    The formula is `(x - mean) / sqrt(var + epsilon) * scale + bias`.
+    """
     x, axis = operand(op), attribute(op, "axis")
     normalized_axes = (
         range(axis, 0) if axis < 0 else range(axis, rank(x, "onnx::LayerNormalization"))
@@ -102,13 +108,16 @@ def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
 
 
 def mean_variance_normalization(b: Builder, op: Op) -> Value:
-    """Build `(x - mean) / (sqrt(var) + 1e-9)` along the axes of the attribute `axes`."""
+    """Build operations for `(x - mean) / (sqrt(var) + 1e-9)` along the axes of the attribute `axes`."""
     _, centred_x, variance = _build_moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
     return b.op("Div", centred_x, shift(b, b.op("Sqrt", variance), 1e-9))
 
 
 def local_response_normalization(b: Builder, op: Op) -> Value:
-    """Build `x / (bias + alpha / size * s) ** beta`, where `s` sums the squares of `size` adjacent channels."""
+    """Build operations that compute ONNX's LRN over `size` adjacent channels.
+
+    The formula is `x / (bias + alpha / size * s) ** beta`, where `s` is the sum of the channels' squares.
+    """
     x, window_size = operand(op), attribute(op, "size")
     padded_squares = pad_axes(
         b, b.op("Mul", x, x), [(window_size - 1) // 2], [window_size // 2], first=1

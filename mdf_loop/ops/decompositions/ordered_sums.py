@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def ordered_sum(b: Builder, op: Op) -> Value:
-    """Build the ONNX operations of an `OrderedSum`, in the order that `ops.ordered_sum` defines."""
+    """Build the operations of an `OrderedSum`, a sum in the order that `ops.ordered_sum` defines."""
     x = operand(op)
     if x.shape is None:
         return _sum_of_unknown_rank(b, op)
@@ -53,7 +53,7 @@ def ordered_sum(b: Builder, op: Op) -> Value:
 
 
 def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | None) -> Value:
-    """Build the ordered sum along adjacent axes."""
+    """Build the ordered sum of an array along adjacent axes."""
     shape, first_axis, end_axis = extents(x), axes[0], axes[-1] + 1
     front_shape, tail_shape = shape[:first_axis], shape[end_axis:]
     if count is not None and count < MIN_TERMS_IN_PARTS:
@@ -66,7 +66,7 @@ def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | N
 
 
 def _known_size(shape: Sequence[int | str]) -> int | None:
-    """Return the number of elements of an array of this shape, or None if it is unknown."""
+    """Return the number of elements of an array of a shape, or None if it is unknown."""
     known_extents = [extent for extent in shape if isinstance(extent, int)]
     return (
         math.prod(known_extents) if len(known_extents) == len(shape) or 0 in known_extents else None
@@ -74,7 +74,7 @@ def _known_size(shape: Sequence[int | str]) -> int | None:
 
 
 def _is_not_single_element(shape: Sequence[int | str]) -> bool:
-    """Return True if the number of elements of an array of this shape is known not to be 1."""
+    """Return True if an array of a shape is known to have more or fewer elements than one."""
     return any(isinstance(extent, int) and extent != 1 for extent in shape)
 
 
@@ -82,7 +82,7 @@ def _is_not_single_element(shape: Sequence[int | str]) -> bool:
 
 
 def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | None) -> Value:
-    """Build the sum along axes `begin` to `end` as the last element of the cumulative sum."""
+    """Build the sum along axes `begin` to `end` as the last element of a cumulative sum."""
     shape = extents(x)
     if end - begin > 1:
         x = _reshape_to_axes(b, x, [*range(begin), None, *range(end, len(shape))], count)
@@ -96,20 +96,23 @@ def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | N
 
 
 def _build_axis_neutral_element(b: Builder, x: Value, axis: int) -> Value:
-    """Build the neutral element -0.0, or 0.0 if an axis is empty."""
+    """Build the initial term of a sum along an axis: -0.0, or 0.0 if the axis is empty."""
     return _build_neutral_element(
         b, x, b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
     )
 
 
 def _build_neutral_element(b: Builder, x: Value, count: Value) -> Value:
-    """Build the neutral element -0.0, or 0.0 if `count` is 0, by Gather, because Where would lose the sign."""
+    """Build the initial term of a sum of `count` terms: -0.0, or 0.0 without terms.
+
+    The term is selected by Gather, because Where would lose the sign.
+    """
     is_empty = cast(b, b.op("Equal", count, scalar(b, 0, "int64")), "int64")
     return b.op("Gather", b.constant(np.array([-0.0, 0.0], x.dtype)), is_empty, axis=0)
 
 
 def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
-    """Build the sum along axes `begin` to `end` before the last axis, by adding rows of several elements."""
+    """Build the sum along axes `begin` to `end`, which precede the last axis, by adding rows."""
     shape = extents(x)
     other_axes = [*range(begin), *range(end, len(shape))]
     # All extents are known. The runtime would remove a Reshape that changes nothing.
@@ -133,7 +136,10 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
 def _sum_in_parts(
     b: Builder, x: Value, front_shape: Sequence[int | str], count: int | None
 ) -> Value:
-    """Build the sums along all axes behind those of `front_shape`, by adding the terms of each vector in eight parts."""
+    """Build sums along the last axes, whose terms are added as eight partial sums.
+
+    `front_shape` contains the extents of all other axes.
+    """
     n_vectors = _known_size(front_shape)
     if count is None:
         return _restore_front_axes(
@@ -171,7 +177,7 @@ def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
 
 
 def _sum_part_pairs(b: Builder, partial_sums: Value) -> Value:
-    """Build the sum of the eight partial sums of each vector by adding pairs."""
+    """Build the sums of the eight partial sums of each vector by adding pairs."""
     for _ in range(N_PARTS.bit_length() - 1):
         part_pairs = b.op("Reshape", partial_sums, ints(b, 2, -1))
         partial_sums = b.op("ReduceSum", part_pairs, ints(b, 0), keepdims=0)
@@ -181,7 +187,7 @@ def _sum_part_pairs(b: Builder, partial_sums: Value) -> Value:
 def _restore_front_axes(
     b: Builder, sums: Value, x: Value, front_shape: Sequence[int | str]
 ) -> Value:
-    """Reshape the sums of all vectors to the front axes of x."""
+    """Reshape one-dimensional sums to the axes of x that were not summed."""
     if len(front_shape) == 1:
         return sums
     if not front_shape:
@@ -280,7 +286,7 @@ def _concatenate_extents(b: Builder, *extents: Value) -> Value:
 
 
 def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Reshape an array to a list of its axes.
+    """Reshape an array to some of its axes, in which None is an axis of other extent.
 
     None stands for an axis of `count` elements, or of all remaining elements.
     """
@@ -288,7 +294,7 @@ def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: in
 
 
 def _target_shape(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Build the target shape of a Reshape, which can infer at most one extent."""
+    """Build the target shape of a Reshape with at most one extent to infer."""
     shape: Shape = x.shape
     assert shape is not None
     target_extents = [count if axis is None else shape[axis] for axis in axes]

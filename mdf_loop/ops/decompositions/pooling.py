@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def average_pool(b: Builder, op: Op) -> Value:
-    """Build the mean of each window: its sum divided by its number of elements.
+    """Build the mean of the elements in each window: their sum divided by their number.
 
     Pads count only with `count_include_pad`. The elements that `ceil_mode` adds at the end never count.
     """
@@ -48,7 +48,7 @@ def average_pool(b: Builder, op: Op) -> Value:
 def _count_elements(
     b: Builder, op: Op, x: Value, windows: Windows, end_pads: tuple[int, ...]
 ) -> Value:
-    """Build the divisor of each window: its number of elements, with or without pads."""
+    """Build the number of elements that the mean of each window is divided by, with or without pads."""
     n_axes = len(windows.kernel)
     shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + n_axes), axis=0)
     ones = b.op("Expand", constant_like(b, 1, x), shape)
@@ -64,7 +64,7 @@ def _count_elements(
 
 
 def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
-    """Return the pads at the end of each spatial axis that complete the last window in `ceil_mode`."""
+    """Return the pads at the end of each spatial axis that `ceil_mode` needs for the last window."""
     end_pads = []
     for axis, (window_reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
         first_pad, last_pad = windows.leading_pads[axis], windows.trailing_pads[axis]
@@ -116,12 +116,12 @@ def _build_root(b: Builder, x: Value, p: int) -> Value:
 
 
 def lp_pool(b: Builder, op: Op) -> Value:
-    """Build `(sum of |x| ** p) ** (1 / p)` of each window."""
+    """Build operations that compute `(sum of |x| ** p) ** (1 / p)` of each window."""
     return _build_root(b, lp_power_sum(b, op), attribute(op, "p"))
 
 
 def lp_power_sum(b: Builder, op: Op) -> Value:
-    """Build the sum of |x| ** p of each window."""
+    """Build the sum of |x| ** p over each window."""
     x, exponent = operand(op), attribute(op, "p")
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
     end_pads = (
@@ -133,21 +133,21 @@ def lp_power_sum(b: Builder, op: Op) -> Value:
 
 
 def global_average_pool(b: Builder, op: Op) -> Value:
-    """Build the mean of each channel."""
+    """Build the mean of each channel over all spatial axes."""
     return mean_of(b, operand(op), spatial_axes(op), keepdims=True)
 
 
 def global_max_pool(b: Builder, op: Op) -> Value:
-    """Build the largest element of each channel."""
+    """Build the largest element of each channel over all spatial axes."""
     return b.op("ReduceMax", operand(op), axes=spatial_axes(op), keepdims=1)
 
 
 def global_lp_pool(b: Builder, op: Op) -> Value:
-    """Build `(sum of |x| ** p) ** (1 / p)` of each channel."""
+    """Build operations that compute `(sum of |x| ** p) ** (1 / p)` of each channel."""
     return _build_root(b, global_lp_power_sum(b, op), attribute(op, "p"))
 
 
 def global_lp_power_sum(b: Builder, op: Op) -> Value:
-    """Build the sum of |x| ** p of each channel."""
+    """Build the sum of |x| ** p over all spatial axes of each channel."""
     powers = _build_abs_power(b, operand(op), attribute(op, "p"))
     return sum_of(b, powers, spatial_axes(op), keepdims=True)

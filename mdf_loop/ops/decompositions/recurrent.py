@@ -66,7 +66,9 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
 
 
 def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[list[Activation]]:
-    """Return the activation functions of each direction, with their alpha and beta.
+    """Return the activation functions of each direction of a recurrent layer.
+
+    The parameters alpha and beta are bound to the functions.
 
     The attributes list alphas and betas in the order of the activations that need them. `clip` bounds the inputs
     of the gates, but not the cell of an LSTM, as ONNX Runtime's float32 kernel does.
@@ -108,7 +110,7 @@ def _bind_activation(
 
 
 class _Weights(Struct, frozen=True):
-    """Weights and activation functions of one direction, prepared before the time loop.
+    """Weights and activation functions of one direction of a recurrent layer.
 
     `recurrent_weights` is multiplied with the state, then `late_bias` is added. `candidate_weights` is multiplied
     with the reset state of a GRU.
@@ -127,7 +129,7 @@ def _split_last_axis(b: Builder, x: Value, parts: int) -> tuple[Value, ...]:
 
 
 def _rnn_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
-    """Build one RNN step: `h = f(x + h R')`."""
+    """Build one time step of an RNN: the hidden state `h = f(x + h R')`."""
     return [
         weights.activations[0](
             b, b.op("Add", x, b.op("MatMul", states[0], weights.recurrent_weights))
@@ -136,7 +138,7 @@ def _rnn_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
 
 
 def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
-    """Build one LSTM step of the gates I, O, F, C = x + h R'.
+    """Build one time step of an LSTM from its gates I, O, F, C = x + h R'.
 
     c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
     """
@@ -162,7 +164,9 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
 
 
 def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
-    """Build one GRU step: `h = (1 - z) * g(x_h + (r * h) R_h') + z * h` with z, r = f(x + h R').
+    """Build one time step of a GRU from its update gate z and reset gate r.
+
+    `h = (1 - z) * g(x_h + (r * h) R_h') + z * h` with z, r = f(x + h R')
 
     With `linear_before_reset` the reset multiplies after the product: `r * (h R_h' + b_h)`.
     """
@@ -215,7 +219,9 @@ _IS_BACKWARD_BY_DIRECTION = {
 
 
 def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build the hidden states `[time, direction, batch, n]` and the final states `[direction, batch, n]`.
+    """Build the hidden states and the final states of an RNN, GRU or LSTM as a loop over time.
+
+    The shapes are `[time, direction, batch, n]` and `[direction, batch, n]`.
 
     for each direction: state = cell(x[t] W' + biases, state) for t in time (from its end)
     """
@@ -251,7 +257,10 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
 def _build_direction(
     b: Builder, op: Op, x: Value, k: int, is_backward: bool, functions: list[Activation]
 ) -> list[Value]:
-    """Build the hidden states of one direction, its last hidden state and its last cell state (LSTM)."""
+    """Build one direction of a recurrent layer: its hidden states and its final states.
+
+    An LSTM has a final cell state besides the final hidden state.
+    """
     lengths = optional_operand(op, 4)
     x = _reverse_time(b, x, lengths) if is_backward else x
     input_products, weights = _prepare_direction(b, op, x, k, functions)
@@ -275,7 +284,7 @@ def _reverse_time(b: Builder, x: Value, lengths: Value | None) -> Value:
 def _prepare_direction(
     b: Builder, op: Op, x: Value, k: int, functions: list[Activation]
 ) -> tuple[Value, _Weights]:
-    """Build `x W' + biases` for all time steps at once, and the weights that the steps of the time loop read."""
+    """Build the input products `x W' + biases` of all time steps, and the weights of the time loop."""
     direction_index = b.constant(np.array(k))
     input_weights, stored_recurrent_weights = (
         b.op("Gather", operand(op, position), direction_index, axis=0) for position in (1, 2)
@@ -311,7 +320,7 @@ def _prepare_direction(
 
 
 def _hidden_size(op: Op) -> int:
-    """Return the number of hidden units, from the attribute or the shape of the recurrent weights."""
+    """Return the number of hidden units of a recurrent layer from an attribute or the weights' shape."""
     hidden_size: Any = op.attributes.get("hidden_size")
     shape = operand(op, 2).shape
     if hidden_size is None and shape is not None:
@@ -322,7 +331,7 @@ def _hidden_size(op: Op) -> int:
 
 
 def _initial_states(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
-    """Return the initial states of one direction, with zeros for omitted states."""
+    """Return the initial states of one direction of a recurrent layer, with zeros if omitted."""
     axis = 1 if attribute(op, "layout") else 0
     batch_size = None if x.shape is None else x.shape[1]
     batch_extent = (
@@ -347,7 +356,7 @@ def _build_time_loop(
     states: list[Value],
     lengths: Value | None,
 ) -> list[Value]:
-    """Build the loop over time, and return the stacked hidden states and the final states."""
+    """Build the time loop of a recurrent layer, and return its hidden states and final states."""
     cell = _CELLS[op.op_type][0]
     step_count = None if input_products.shape is None else input_products.shape[0]
     if isinstance(step_count, int):

@@ -46,12 +46,12 @@ def integer_sum(b: Builder, op: Op) -> Value:
 
 
 def integer_l1(b: Builder, op: Op) -> Value:
-    """Build `sum(|x|)` of integers."""
+    """Build operations that compute `sum(|x|)` of integers."""
     return _build_sum(b, op, b.op("Abs", operand(op)))
 
 
 def integer_square_sum(b: Builder, op: Op) -> Value:
-    """Build `sum(x * x)` of integers."""
+    """Build operations that compute `sum(x * x)` of integers."""
     return _build_sum(b, op, b.op("Mul", operand(op), operand(op)))
 
 
@@ -59,18 +59,21 @@ def integer_square_sum(b: Builder, op: Op) -> Value:
 
 
 def l2(b: Builder, op: Op) -> Value:
-    """Build `sqrt(sum(x * x))`."""
+    """Build operations that compute `sqrt(sum(x * x))`."""
     x = _float_operand(op)
     return b.op("Sqrt", _build_sum(b, op, b.op("Mul", x, x)))
 
 
 def log_sum(b: Builder, op: Op) -> Value:
-    """Build `log(sum(x))`."""
+    """Build operations that compute `log(sum(x))`."""
     return b.op("Log", _build_sum(b, op, _float_operand(op)))
 
 
 def log_sum_exp(b: Builder, op: Op) -> Value:
-    """Build `log(sum(exp(x - m))) + m` with `m = max(x)`, or `m = 0` if the maximum is infinite."""
+    """Build operations that compute `log(sum(exp(x)))` along axes without overflow.
+
+    The formula is `log(sum(exp(x - m))) + m` with `m = max(x)`, or `m = 0` if the maximum is infinite.
+    """
     x = _float_operand(op)
     wide_offset, offset = (
         _replace_infinities(
@@ -87,19 +90,19 @@ def _replace_infinities(b: Builder, x: Value) -> Value:
 
 
 def softmax(b: Builder, op: Op) -> Value:
-    """Build `e / sum(e)` of `e = exp(x - max(x))` along an axis."""
+    """Build operations that compute the softmax `e / sum(e)` with `e = exp(x - max(x))` along an axis."""
     exponentials, exponential_sum = _build_shifted_exponentials(b, op)[1:]
     return b.op("Div", exponentials, exponential_sum)
 
 
 def log_softmax(b: Builder, op: Op) -> Value:
-    """Build `x - max(x) - log(sum(exp(x - max(x))))` along an axis."""
+    """Build operations that compute `x - max(x) - log(sum(exp(x - max(x))))` along an axis."""
     shifted_x, _, exponential_sum = _build_shifted_exponentials(b, op)
     return b.op("Sub", shifted_x, b.op("Log", exponential_sum))
 
 
 def _build_shifted_exponentials(b: Builder, op: Op) -> tuple[Value, Value, Value]:
-    """Build `x - max(x)`, `exp(x - max(x))` and the sum of these exponentials along an axis."""
+    """Build `x - max(x)`, its exponentials, and the sum of the exponentials along an axis."""
     x, axis = _float_operand(op), attribute(op, "axis")
     shifted_x = b.op("Sub", x, b.op("ReduceMax", x, axes=(axis,), keepdims=1))
     exponentials = b.op("Exp", shifted_x)
@@ -107,7 +110,7 @@ def _build_shifted_exponentials(b: Builder, op: Op) -> tuple[Value, Value, Value
 
 
 def lp_normalization(b: Builder, op: Op) -> Value:
-    """Build `x / norm` along an axis, or 0 if the norm is 0."""
+    """Build operations that compute `x / norm` along an axis, or 0 if the norm is 0."""
     x, axis = _float_operand(op), attribute(op, "axis")
     norm_terms = b.op("Abs", x) if attribute(op, "p") == 1 else b.op("Mul", x, x)
     term_sum = sum_of(b, norm_terms, (axis,), keepdims=True)
@@ -134,7 +137,10 @@ def _build_sum(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def integer_product(b: Builder, op: Op) -> Value:
-    """Build the product along axes of known extent by repeatedly multiplying both halves of an axis."""
+    """Build an integer product along axes by repeatedly multiplying both halves of an axis.
+
+    The extents of the axes are known.
+    """
     x, axes_operand = operand(op), optional_operand(op, 1)
     shape = extents(x, "the product of whole numbers")
     constant_axes = attribute(op, "axes")

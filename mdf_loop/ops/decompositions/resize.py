@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def resize(b: Builder, op: Op) -> Value:
-    """Build `y[j] = sum over n of weight[j, n] * x[index[j, n]]` along each resized axis.
+    """Build operations that resize axes by weighted sums of neighbours.
+
+    `y[j] = sum over n of weight[j, n] * x[index[j, n]]` along each resized axis
 
     The weights are those with which ONNX's reference implementation resizes unit vectors. The extents and scales
     of all axes must be known. The result must be linear in x, so `tf_crop_and_resize` is not supported.
@@ -49,7 +51,7 @@ def resize(b: Builder, op: Op) -> Value:
 
 
 def _resize_weights(op: Op, length: int, factor: float, *, by_size: bool) -> Array:
-    """Return the weights `[n, j]` of element n of the input axis in element j of the output axis."""
+    """Return the matrix `[n, j]` of weights that resizes an axis of n elements to j elements."""
     unit_vectors = np.eye(length)
     extents_or_scales = (
         np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)

@@ -54,7 +54,10 @@ def eye_like(b: Builder, op: Op) -> Value:
 
 
 def one_hot(b: Builder, op: Op) -> Value:
-    """Build `Where(range(depth) == i, on, off)` along a new axis; a negative index counts from the end."""
+    """Build operations that compute OneHot: `Where(range(depth) == i, on, off)` along a new axis.
+
+    A negative index counts from the end.
+    """
     off_and_on_values, result_dtype = operand(op, 2), op.outputs[0].dtype
     index, depth = cast(b, operand(op, 0), "int64"), cast(b, operand(op, 1), "int64")
     depth = b.op("Reshape", depth, ints(b))
@@ -78,7 +81,9 @@ def _move_last_axis(b: Builder, x: Value, axis: int) -> Value:
 
 
 def hardmax(b: Builder, op: Op) -> Value:
-    """Build 1 at the first maximum along `axis`, else 0: `arange(n) == ArgMaximum(x)`.
+    """Build operations that compute Hardmax: 1 at the first maximum along `axis`, else 0.
+
+    The formula is `arange(n) == ArgMaximum(x)`.
 
     An empty row has no maximum. So one element -inf is appended if the extent is unknown.
     """
@@ -105,7 +110,10 @@ def _build_arg_maximum(b: Builder, x: Value, axis: int) -> Value:
 
 
 def depth_to_space(b: Builder, op: Op) -> Value:
-    """Rearrange `[n, c*s*s, h, w]` to `[n, c, h*s, w*s]`: a reshape, a transpose, a reshape."""
+    """Build DepthToSpace, which rearranges `[n, c*s*s, h, w]` to `[n, c, h*s, w*s]`.
+
+    The operations are a reshape, a transpose and a reshape.
+    """
     _, channel_count, height, width = extents(operand(op), "onnx::DepthToSpace")
     block_size = attribute(op, "blocksize")
     channels = channel_count // (block_size * block_size)
@@ -126,7 +134,10 @@ def depth_to_space(b: Builder, op: Op) -> Value:
 
 
 def space_to_depth(b: Builder, op: Op) -> Value:
-    """Rearrange `[n, c, h*s, w*s]` to `[n, s*s*c, h, w]`: a reshape, a transpose, a reshape."""
+    """Build SpaceToDepth, which rearranges `[n, c, h*s, w*s]` to `[n, s*s*c, h, w]`.
+
+    The operations are a reshape, a transpose and a reshape.
+    """
     _, channels, height, width = extents(operand(op), "onnx::SpaceToDepth")
     block_size = attribute(op, "blocksize")
     block_rows, block_columns = height // block_size, width // block_size
@@ -151,7 +162,7 @@ def _regroup_axes(
 
 
 def max_unpool(b: Builder, op: Op) -> Value:
-    """Build MaxUnpool: an array of zeros with each element of x at its index in the flattened result."""
+    """Build MaxUnpool: zeros, with each element of x at its index in the flattened result."""
     x, indices = operand(op, 0), operand(op, 1)
     if optional_operand(op, 2) is not None:
         raise UnsupportedError("onnx::MaxUnpool in float64 does not take output_shape")

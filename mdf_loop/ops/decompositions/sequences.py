@@ -58,7 +58,7 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
 
 
 def _build_part_bounds(b: Builder, op: Op) -> Value:
-    """Build the start index of each part, followed by the extent of the axis."""
+    """Build the start index of each part of a SplitToSequence, followed by the extent of the axis."""
     axis, split_operand = attribute(op, "axis"), optional_operand(op, 1)
     extent = b.op("Gather", b.op("Shape", operand(op)), b.constant(np.array(axis)), axis=0)
     zero, one = (b.constant(np.array(k)) for k in (0, 1))

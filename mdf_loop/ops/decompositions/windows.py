@@ -21,7 +21,10 @@ _MAX_INT64 = np.iinfo(np.int64).max
 
 
 class Windows(Struct, frozen=True):
-    """Geometry of sliding windows, with one number for each spatial axis in every field."""
+    """Geometry of the sliding windows of a convolution or pool: kernel, strides, dilations, pads.
+
+    Every field has one number for each spatial axis.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -31,7 +34,7 @@ class Windows(Struct, frozen=True):
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """Extents that one window covers, including dilation."""
+        """Extents that one sliding window covers, including dilation."""
         return tuple(
             (kernel_extent - 1) * dilation + 1
             for kernel_extent, dilation in zip(self.kernel, self.dilations, strict=True)
@@ -39,7 +42,7 @@ class Windows(Struct, frozen=True):
 
 
 def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
-    """Return the windows that the attributes of an operation describe, with pads for `auto_pad`."""
+    """Return the sliding windows of a convolution or pool, with pads for its `auto_pad`."""
     axis_count = len(kernel)
     strides = tuple(op.attributes.get("strides") or (1,) * axis_count)
     dilations = tuple(op.attributes.get("dilations") or (1,) * axis_count)
@@ -51,7 +54,10 @@ def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
 
 
 def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
-    """Return windows with the pads of `auto_pad`: there are `ceil(length / stride)` windows along each axis."""
+    """Return sliding windows with the pads that `auto_pad` describes.
+
+    There are `ceil(length / stride)` windows along each axis.
+    """
     leading_pads, trailing_pads = [], []
     for axis, (window_reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
         total_padding = window_reach - 1
@@ -111,7 +117,9 @@ def window_slices(
     *,
     first: int = 2,
 ) -> list[Value]:
-    """Build one slice for each position in the window, which contains this element of all windows.
+    """Build one slice of x for each position in a sliding window.
+
+    A slice contains the elements of all windows at the position.
 
     Position p along an axis of length L is `x[p*d : L - (k-1-p)*d : stride]`.
     """

@@ -58,13 +58,19 @@ def _divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `-n * g` for the divisor of `mod(x, y) = x - n * y`, where the integer n is locally constant."""
+    """Build the derivative of `mod(x, y) = x - n * y` by the divisor y, which is -n, times `g`.
+
+    The integer n is locally constant.
+    """
     x, y = _operand(op), _operand(op, 1)
     return b.op("Mul", g, b.op("Div", b.op("Sub", op.outputs[0], x), y))
 
 
 def _power_base_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `g * p * x ** (p - 1)` for the base of a power, or 0 if p is 0, even at x = 0."""
+    """Build the derivative of `x ** p` by the base, `p * x ** (p - 1)`, times `g`.
+
+    The derivative is 0 if p is 0, even at x = 0.
+    """
     x, power = _operand(op), cast(b, _operand(op, 1), op.outputs[0].dtype)
     zero, one = _build_constant(b, op, 0), _build_constant(b, op, 1)
     constant_power = b.constant_of(power)
@@ -84,7 +90,10 @@ def _constant_power_derivative(b: Builder, op: Op, g: Value, power: Array) -> Va
 
 
 def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `g * x ** p * log(x)` for the exponent of a power, or 0 at x = 0."""
+    """Build the derivative of `x ** p` by the exponent, `x ** p * log(x)`, times `g`.
+
+    The derivative is 0 at x = 0.
+    """
     x, result_dtype = _operand(op), op.outputs[0].dtype
     nonzero_base = b.op(
         "Where", b.op("Equal", x, _build_constant(b, op, 0)), _build_constant(b, op, 1), x
@@ -95,7 +104,7 @@ def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _extreme_derivative(k: int) -> ElementDerivative:
-    """Return the derivative of `Max` or `Min` by operand k, which operands equal to the extreme share equally."""
+    """Return the derivative of `Max` or `Min` by operand k, shared equally by equal operands."""
 
     def derivative(b: Builder, op: Op, g: Value) -> Value:
         y = op.outputs[0]
@@ -119,7 +128,7 @@ def _where_derivative(is_first: bool) -> ElementDerivative:
 
 
 def _cast_derivatives(op: Op) -> tuple[ElementDerivative | None, ...]:
-    """Return the derivative function of each operand of a cast, which is not None only between float dtypes.
+    """Return the derivatives of a cast by its operands, which are None unless both dtypes are floats.
 
     A tangent is cast to the dtype of the result, a cotangent to that of the operand.
     """
@@ -134,7 +143,10 @@ def _cast_derivatives(op: Op) -> tuple[ElementDerivative | None, ...]:
 
 
 def _decompose_clip(b: Builder, op: Op) -> Value:
-    """Decompose Clip into `Min(Max(x, low), high)`, which shares the derivative with an equal bound."""
+    """Decompose Clip into `Min(Max(x, low), high)`, whose operations have derivatives.
+
+    A bound that equals x shares the derivative.
+    """
     y, *bounds = (*op.inputs, None, None)[:3]
     assert y is not None
     for op_type, bound in zip(("Max", "Min"), bounds, strict=True):
@@ -167,7 +179,7 @@ CLIP = DecomposedDerivative(_decompose_clip)
 
 
 def _multiply_by_slope(slope: ElementDerivative) -> Pointwise:
-    """Return the derivative of a unary function as `g` times the slope that `slope` builds."""
+    """Return the derivative of a unary function from a function `slope` that builds its slope."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 
@@ -188,14 +200,20 @@ def _square(b: Builder, x: Value) -> Value:
 
 
 def _square_root_slope(constant: float, op_type: str) -> ElementDerivative:
-    """Return a function that builds the slope `sqrt(constant +- x * x)`; `op_type` is `Add` or `Sub`."""
+    """Return a function that builds the slope `sqrt(constant + x * x)` or `sqrt(constant - x * x)`.
+
+    `op_type` is `Add` or `Sub`.
+    """
     return lambda b, op, g: b.op("Sqrt", _square_slope(op_type, constant)(b, op, g))
 
 
 def _square_slope(
     op_type: str, constant: float = 1.0, *, of_result: bool = False
 ) -> ElementDerivative:
-    """Return a function that builds `constant +- x * x`, where x is the operand or the result."""
+    """Return a function that builds the slope `constant + x * x` or `constant - x * x`.
+
+    x is the operand or the result.
+    """
 
     def slope(b: Builder, op: Op, g: Value) -> Value:
         x = op.outputs[0] if of_result else _operand(op)

@@ -1,4 +1,4 @@
-"""Derivatives of operators that move elements; the cotangent moves the elements back."""
+"""Derivatives of operators that move elements, whose cotangents move the elements back."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TILE = linear(first_operand_cotangent(_tile_cotangent))
 
 
 def _concat_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build the cotangent of operand k of Concat, which is a slice of the cotangent of the result."""
+    """Build the cotangent of operand k of Concat: a slice of the result's cotangent."""
     (g,), axis = changes, attribute(op, "axis") % rank(operand(op))
     if g is None:
         return None
@@ -100,7 +100,7 @@ SPLIT = linear(_split_cotangent)
 
 
 def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cotangent of x for Slice: zeros with the elements of `g` at the sliced positions.
+    """Build the cotangent of the operand of Slice: zeros, with the result's cotangent in the slice.
 
     If a step may differ from 1, rows are added at their indices along each axis.
     """
@@ -133,7 +133,7 @@ def _sliced_axes(b: Builder, op: Op) -> list[int]:
 
 
 def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
-    """Pad `g` with zeros to the shape of x for a Slice with steps of 1."""
+    """Pad the cotangent of a Slice with steps of 1 by zeros to the shape of the operand."""
     axes_constant = b.constant(np.array(axes, np.int64))
     x_extents, g_extents = (
         b.op("Gather", shape_of(b, array), axes_constant, axis=0) for array in (x, g)
@@ -171,7 +171,11 @@ SLICE = linear(first_operand_cotangent(_slice_cotangent))
 
 
 def _pad_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build the cotangent of x (`g` without the pads) or of the fill value (the sum of `g` over the pads)."""
+    """Build the cotangent of the array or the fill value of Pad.
+
+    With constant padding, the cotangent of the array is `g` without the pads. The cotangent of the fill value is the
+    sum of `g` over the pads.
+    """
     (g,) = changes
     if g is None or k not in (0, 2):
         return None
@@ -197,7 +201,9 @@ def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
 
 
 def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cotangent of x for modes that repeat elements: add each element of `g` at its source index.
+    """Build the cotangent of the array of Pad for modes that repeat elements, such as reflect.
+
+    Each element of `g` is added at the index of its source.
 
     The source indices are the indices of an axis padded in the same mode.
     """
@@ -219,7 +225,7 @@ def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _center_crop_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cotangent of x for CenterCropPad, which crops or pads `g` to the shape of x.
+    """Build the cotangent of the array of CenterCropPad: the result's cotangent, cropped or padded back.
 
     CenterCropPad removes as many elements at the start as the reverse operation inserts.
     """
@@ -265,7 +271,7 @@ def _range_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | No
 
 
 def _build_range_indices(b: Builder, x: Value) -> Value:
-    """Build the indices 0, 1, 2, ... of the one-dimensional value x, in the dtype of x."""
+    """Build the indices 0, 1, 2, ... of a one-dimensional array, in the dtype of the array."""
     positions = b.op("Range", scalar(b, 0, "int64"), extent(b, x, 0), scalar(b, 1, "int64"))
     return cast(b, positions, x.dtype)
 

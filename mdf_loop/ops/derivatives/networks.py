@@ -1,4 +1,4 @@
-"""Derivatives of neural network operators, through decompositions that only derivatives use.
+"""Derivatives of neural network operators by decompositions that only derivatives use.
 
 Equal maxima of a window share the derivative equally. The derivative of a norm of zeros is 0.
 """
@@ -48,7 +48,10 @@ def _decompose_max_pool(b: Builder, op: Op) -> Value:
 
 
 def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
-    """Return the derivative of the p-norm `mass ** (1 / p)`, which is 0 where the mass is 0."""
+    """Return the derivative of the p-norm `mass ** (1 / p)` by the sum of powers `mass`.
+
+    The derivative is 0 at a mass of 0.
+    """
 
     def build_root(b: Builder, op: Op) -> Value:
         power_total, norm_order = power_sum(b, op), attribute(op, "p")
@@ -116,7 +119,10 @@ GROUP_NORMALIZATION = DecomposedDerivative(_decompose_group_normalization)
 
 
 def _build_loss(b: Builder, op: Op, likelihood: Value) -> Value:
-    """Build the loss `-weight[target] * likelihood[:, target]`, or its sum or weighted mean."""
+    """Build the negative log-likelihood loss of each target, or the loss's sum or weighted mean.
+
+    The loss is `-weight[target] * likelihood[:, target]`.
+    """
     target, weights, ignored_target = (
         operand(op, 1),
         optional_operand(op, 2),

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build the cotangent `ga = g @ b.T` or `gb = a.T @ g` of MatMul, summed over broadcast stack axes."""
+    """Build the cotangent of an operand of MatMul: `g @ b.T` or `a.T @ g`.
+
+    The cotangent is summed over broadcast stack axes.
+    """
     (g,), left_operand, right_operand = changes, operand(op), operand(op, 1)
     if g is None:
         return None
@@ -63,7 +66,7 @@ def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
 
 
 def _vector_cotangent(b: Builder, other_factor: Value, g: Value, k: int) -> Value:
-    """Build the cotangent of a vector that MatMul multiplies with a vector or a matrix."""
+    """Build the cotangent of a vector operand of MatMul."""
     if rank(other_factor) == 1:
         return b.op("Mul", g, other_factor)
     return b.op("MatMul", *((other_factor, g) if k == 0 else (g, other_factor)))
@@ -82,7 +85,7 @@ MATMUL = bilinear(_matmul_cotangent)
 
 
 def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build a cotangent of `alpha * A' @ B' + beta * C`.
+    """Build the cotangent of an operand of Gemm, `alpha * A' @ B' + beta * C`.
 
     The cotangent of a factor is the product of `g` with the other factor, transposed as `transA` and `transB` say.
     """
@@ -140,7 +143,7 @@ GEMM = ExplicitDerivative(_gemm_tangents, _gemm_cotangent)
 
 
 def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
-    """Return the terms of the Einsum equation for the operands and the result, with letters in place of `...`."""
+    """Return the terms of an Einsum equation for operands and result, with letters for `...`."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     operand_terms, arrow, result_term = equation.partition("->")
     listed_terms = operand_terms.split(",")
@@ -162,7 +165,7 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
 
 
 def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build the cotangent of operand k as an Einsum in which `g` replaces this operand.
+    """Build the cotangent of operand k of Einsum: an Einsum of `g` and all other operands.
 
     The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
     elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
@@ -207,7 +210,7 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
 
 
 def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
-    """Replace the elements outside of the diagonal of two axes by 0."""
+    """Set the elements outside of the diagonal of two axes to 0."""
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     axis_indices = []
     for axis in (first, second):
@@ -235,7 +238,7 @@ EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
 
 
 def _build_cofactors(b: Builder, op: Op) -> Value:
-    """Build the cofactors of a matrix: the signed determinants without the row and column of each element.
+    """Build the cofactor matrix: the signed minors (determinants without one row and one column).
 
     The cofactors exist even if the determinant is 0, unlike `det(A) inv(A).T`.
     """

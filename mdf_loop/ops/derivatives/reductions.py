@@ -36,7 +36,7 @@ Weight: TypeAlias = "Callable[[Builder, Op], Value]"
 
 
 def _reduced_axes(b: Builder, op: Op) -> Value | None:
-    """Return the axes that an operation reduces as int64[n], or None if it reduces no axis.
+    """Return the axes that an operation reduces as a one-dimensional int64 array, or None without axes.
 
     Raises:
         UnsupportedError: `noop_with_empty_axes` without axes, which ONNX defines for sums only.
@@ -61,13 +61,13 @@ def _reduced_axes(b: Builder, op: Op) -> Value | None:
 
 
 def _restore_reduced_axes(b: Builder, op: Op, y: Value) -> Value:
-    """Insert the reduced axes into a result with extent 1, unless the operation keeps them."""
+    """Insert axes of extent 1 into a reduction's result, unless the operation keeps reduced axes."""
     axes = _reduced_axes(b, op)
     return y if axes is None or attribute(op, "keepdims") else b.op("Unsqueeze", y, axes)
 
 
 def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
-    """Build the sum of `terms`, an array of the operand's shape, along the reduced axes of an operation."""
+    """Build the sum of `terms`, shaped as a reduction's operand, along the reduced axes."""
     axes = _reduced_axes(b, op)
     if axes is None:
         return terms
@@ -81,7 +81,7 @@ def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
 
 
 def _weighted_sum_derivative(weight: Weight) -> ExplicitDerivative:
-    """Return the derivative of a reduction whose tangent is the sum of `weight * dx`."""
+    """Return the derivative of a reduction whose tangent is the sum of `weight` times the tangent of x."""
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         change = changes[0]
@@ -128,7 +128,7 @@ def _l2_weight(b: Builder, op: Op) -> Value:
 
 
 def _replace_zero_norms(b: Builder, norm: Value) -> Value:
-    """Replace norms of 0 by 1, so that a division by them is defined."""
+    """Replace norms of 0 by 1 to prevent a division by 0."""
     is_zero = b.op("Equal", norm, scalar(b, 0, norm.dtype))
     return b.op("Where", is_zero, scalar(b, 1, norm.dtype), norm)
 
@@ -183,7 +183,7 @@ def _product_weight(b: Builder, op: Op) -> Value:
 
 
 def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
-    """Build the product of all other elements along an axis for each element, in log(n) doubling steps."""
+    """Build for each element the product of all other elements along an axis, in log(n) steps."""
     n = extents(x)[axis]
     if not isinstance(n, int):
         return _exclusive_product_of_unknown_length(b, x, axis)
@@ -202,14 +202,14 @@ def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _shift_along_axis(b: Builder, x: Value, axis: int, offset: int) -> Value:
-    """Shift the elements along an axis and insert ones."""
+    """Shift the elements of an array along an axis, and insert ones in the free places."""
     pads = np.zeros((2, rank(x)), np.int64)
     pads[:, axis] = offset, -offset
     return b.op("Pad", x, ints(b, *pads.ravel().tolist()), scalar(b, 1, x.dtype))
 
 
 def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Value:
-    """Build the product of all other elements along an axis of unknown extent for each element.
+    """Build for each element the product of all others along an axis of unknown extent.
 
     In each of the n products, a 1 replaces one element.
     """
@@ -237,7 +237,7 @@ def _sum_along_axis(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def _softmax_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `y * (g - sum(y * g))`, which is both the tangent and the cotangent of Softmax."""
+    """Build the derivative of Softmax, `y * (g - sum(y * g))`, both for a tangent and a cotangent `g`."""
     y = op.outputs[0]
     return b.op("Mul", y, b.op("Sub", g, _sum_along_axis(b, op, b.op("Mul", y, g))))
 

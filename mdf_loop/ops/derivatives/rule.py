@@ -1,4 +1,4 @@
-"""Differentiation rules of operations: elementwise, explicit or through a decomposition.
+"""Differentiation rules of operations: elementwise, explicit or by a decomposition.
 
     y = f(x0, x1, ...)
     tangent     dy = sum of (dy/dxk) dxk       change of the results with the operands
@@ -38,7 +38,7 @@ CotangentFunction: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | No
 
 
 class Pointwise(Struct, frozen=True):
-    """Derivative of an elementwise operation, with one function for each operand.
+    """Derivative of an elementwise operation, with one function (partial derivative) per operand.
 
     None stands for an operand without a derivative, such as a condition.
     """
@@ -64,7 +64,7 @@ class Pointwise(Struct, frozen=True):
         return self._element_cotangent(b, op, changes, position, is_chosen=False)
 
     def chosen_cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
-        """Build the cotangent of an operand if a selection such as Where reads the result of the operation.
+        """Build an operand's cotangent where a selection such as Where reads the operation's result.
 
         Elements that the selection omits have a cotangent of 0, which stays 0 even if the derivative is infinite.
         A finite product remains, because a cotangent that is 0 by coincidence still depends on its operands.
@@ -86,7 +86,7 @@ class Pointwise(Struct, frozen=True):
 
 
 class ExplicitDerivative(Struct, frozen=True):
-    """Derivative given by a function for tangents and a function for cotangents."""
+    """Derivative of an operation as two functions, for its tangents and for its cotangents."""
 
     tangents: Callable[[Builder, Op, Changes], Changes]
     cotangent: CotangentFunction
@@ -145,7 +145,10 @@ def bilinear(
 
 
 def first_operand_cotangent(cotangent: ElementDerivative) -> CotangentFunction:
-    """Return a cotangent rule for the first operand of an operation with one result."""
+    """Return a cotangent function for all operands from one for the first operand.
+
+    The operation has one result.
+    """
 
     def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
         (g,) = changes
@@ -168,7 +171,7 @@ def is_float(value: Value | None) -> bool:
 
 
 def contains_floats(value: Value | None) -> bool:
-    """Return True for a sequence or an optional value of floats, which no rule differentiates."""
+    """Return True for a sequence or an optional value of floats, which cannot be differentiated."""
     return value is not None and not is_tensor(value.dtype) and "float" in value.dtype
 
 
@@ -179,7 +182,10 @@ ZERO_DERIVATIVE = ExplicitDerivative(
 
 
 def refusing_derivative(name: str, reason: str, hint: str) -> ExplicitDerivative:
-    """Return a rule that raises UnsupportedError, for operations with a decomposition but without a derivative."""
+    """Return a derivative that raises UnsupportedError, for operations without a derivative.
+
+    Otherwise the decomposition of the operation would be differentiated.
+    """
 
     def refuse(b: Builder, op: Op, changes: Changes, k: int = 0) -> NoReturn:
         raise UnsupportedError(f"{name} has no derivative here: {reason}", op.where, hint)

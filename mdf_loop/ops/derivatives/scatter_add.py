@@ -1,4 +1,4 @@
-"""Transpose of Gather: addition of the rows of a cotangent at their indices."""
+"""Scatter-add, the transpose of Gather: addition of rows at indices along an axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: int) -> Value:
-    """Build zeros and add the rows of `g` at their indices along an axis.
+    """Add rows at their indices along an axis to an array of zeros.
 
         y = Gather(x, indices, axis)   ->   gx[..., indices[k], ...] += g[..., k, ...]
 
@@ -35,7 +35,7 @@ def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: i
 
 
 def _place_distinct_rows(b: Builder, g: Value, indices: Array, extent: int, axis: int) -> Value:
-    """Build zeros with the rows of `g` at constant distinct indices, by padding or by a Gather."""
+    """Place rows at constant distinct indices of an array of zeros, by padding or by a Gather."""
     first_index = int(indices[0]) if indices.size else 0
     if np.array_equal(indices, np.arange(first_index, first_index + indices.size)):
         return pad_with_zeros(b, g, axis, first_index, extent - first_index - indices.size)
@@ -46,7 +46,7 @@ def _place_distinct_rows(b: Builder, g: Value, indices: Array, extent: int, axis
 
 
 def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> Value:
-    """Insert zeros before and after an array along an axis."""
+    """Pad an array with zeros before and after its elements along an axis."""
     if not (before or after):
         return g
     pads = np.zeros((2, rank(g)), np.int64)
@@ -55,7 +55,7 @@ def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> 
 
 
 def _build_shape_with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
-    """Build the shape of a value with the extent `count` along an axis."""
+    """Build the shape of a value, with the extent of one axis replaced by `count`."""
     constant_extent = b.constant_of(count)
     if constant_extent is not None and is_fixed(g.shape):
         shape = [*extents(g)]
@@ -71,5 +71,5 @@ def _build_shape_with_extent(b: Builder, g: Value, count: Value, axis: int) -> V
 
 
 def slice_list(b: Builder, numbers: Value, start: int, end: int = np.iinfo(np.int64).max) -> Value:
-    """Build the slice `numbers[start:end]` of a one-dimensional value."""
+    """Build the slice `numbers[start:end]` of a one-dimensional array."""
     return b.op("Slice", numbers, ints(b, start), ints(b, end), ints(b, 0))

@@ -1,4 +1,4 @@
-"""Derivatives of operators that select elements by index; repeated indices sum their cotangents.
+"""Derivatives of operators that select elements by index, with cotangents summed at equal indices.
 
 Indices have no derivative. ONNX forbids repeated indices in `Scatter...` without a reduction.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _gather_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cotangent of the data of Gather: add the rows of `g` at their indices."""
+    """Build the cotangent of the data of Gather: add the rows of the result's cotangent at the indices."""
     x, indices = operand(op), operand(op, 1)
     axis = attribute(op, "axis") % rank(x)
     if rank(indices) == 0:
@@ -86,7 +86,10 @@ def _top_k_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | No
 
 
 def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cotangent of the data of GatherND, with x reshaped to `[batch, indexed, remaining]`."""
+    """Build the cotangent of the data of GatherND.
+
+    The data is reshaped to `[batch, indexed, remaining]`.
+    """
     x, indices = operand(op), operand(op, 1)
     n_batch_axes, (*_, n_indexed_axes) = attribute(op, "batch_dims"), extents(indices)
     if not isinstance(n_indexed_axes, int):
@@ -141,7 +144,7 @@ TOP_K = ExplicitDerivative(_top_k_tangents, _top_k_cotangent)
 
 
 def _scatter_derivative(gather: str) -> ExplicitDerivative:
-    """Return the derivative of a scatter operation, which is linear in data and updates."""
+    """Return the derivative of a scatter operation, which is linear in its data and updates."""
 
     def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
         (g,), reduction = changes, _read_scatter_reduction(op)

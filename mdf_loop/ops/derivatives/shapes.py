@@ -1,4 +1,4 @@
-"""Helpers that broadcast, reshape or sum tangents and cotangents to the shapes of their values."""
+"""Helpers that broadcast, reshape or sum tangents and cotangents to the shapes of values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def shape_of(b: Builder, x: Value) -> Value:
-    """Build the shape of a value as int64[n], as a constant if it is known."""
+    """Build the shape of a value as an int64 array, which is a constant if the shape is known."""
     return shape_between(b, x, 0)
 
 
 def extent(b: Builder, x: Value, axis: int) -> Value:
-    """Build the extent of an axis as an int64 scalar, as a constant if it is known."""
+    """Build the extent of an axis as an int64 scalar, which is a constant if the extent is known."""
     known_extent = extents(x)[axis]
     if isinstance(known_extent, int):
         return scalar(b, known_extent, "int64")
@@ -36,7 +36,9 @@ def zeros(b: Builder, x: Value) -> Value:
 
 
 def with_type_of(b: Builder, change: Value, like: Value) -> Value:
-    """Return `change` with the declared shape of `like`, if the last operation of the builder computes `change`.
+    """Return a tangent or cotangent with the declared shape of the value `like`.
+
+    The last operation of the builder must compute `change`, else `change` is returned.
 
     The named extents of `like` are more precise than the result of ONNX's shape inference.
     """
@@ -64,7 +66,7 @@ def reshape_like(b: Builder, change: Value, like: Value) -> Value:
 
 
 def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
-    """Sum a cotangent over the axes along which `like` was broadcast."""
+    """Sum a cotangent over the axes along which the value `like` was broadcast."""
     change_shape, like_shape = extents(change), extents(like)
     if change_shape == like_shape:
         return change
@@ -87,7 +89,7 @@ def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
 
 
 def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
-    """Sum a cotangent over the axes of `like` that are found to be broadcast only at run time."""
+    """Sum a cotangent over broadcast axes that are known only at run time."""
     leading_ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
     like_shape = b.op("Concat", leading_ones, b.op("Shape", like), axis=0)
     positive_shape = b.op("Max", like_shape, scalar(b, 1, "int64"))
@@ -96,7 +98,10 @@ def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
 
 
 def sum_copies(b: Builder, change: Value, copies: Value, like_shape: Value) -> Value:
-    """Sum over repetitions: reshape `[c0 * n0, c1 * n1, ...]` to `[c0, n0, c1, n1, ...]` and sum over the axes c."""
+    """Sum the cotangent of a tiled array over the repetitions.
+
+    `[c0 * n0, c1 * n1, ...]` is reshaped to `[c0, n0, c1, n1, ...]` and summed over the axes c.
+    """
     column_pair = [
         b.op("Unsqueeze", extents_to_pair, ints(b, 1)) for extents_to_pair in (copies, like_shape)
     ]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def derivative_of(op: Op) -> Derivative | None:
-    """Return the derivative of an operation, or the derivative of its decomposition, or None."""
+    """Return the derivative of an operation or of its decomposition, or None if there is none."""
     row = row_of(op.op_type)
     if row.derivative is not None or row.decomposition is None:
         return row.derivative
@@ -33,7 +33,7 @@ def derivative_of(op: Op) -> Derivative | None:
 
 
 def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
-    """Return the rule that builds tangents and cotangents of an operation.
+    """Return the derivative of an operation, which builds tangents and cotangents.
 
     Raises:
         UnsupportedError: the operation has no derivative.
@@ -49,7 +49,7 @@ def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
 
 
 class Sweep:
-    """Accumulator of the cotangents of the values of a scope, from the last operation to the first.
+    """Reverse-mode accumulator of the cotangents of values, from the last operation to the first.
 
     Args:
         b: builder that the cotangents are appended to.
@@ -66,7 +66,7 @@ class Sweep:
         self._chosen = chosen
 
     def add(self, value: Value | None, change: Value | None) -> None:
-        """Add the contribution of one reader to the cotangent of a value."""
+        """Add the contribution of one reader of a value to the cotangent of the value."""
         if value is None or change is None or not self.needs_cotangent(value):
             return
         change = with_type_of(self.b, change, value)
@@ -78,11 +78,11 @@ class Sweep:
         )
 
     def needs_cotangent(self, value: Value | None) -> bool:
-        """Return True if a value is a float target whose cotangent is to be computed."""
+        """Return True if a value is a float target, whose cotangent is computed."""
         return value is not None and is_float(value) and value in self._targets
 
     def has_result_cotangent(self, operation: Operation) -> bool:
-        """Return True if a result of an operation has a cotangent."""
+        """Return True if a result of an operation has a cotangent already."""
         return not self.cotangents.keys().isdisjoint(results(operation))
 
     def propagate(self, op: Op) -> None:
@@ -103,7 +103,7 @@ class Sweep:
 
 
 def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
-    """Return a rule that computes tangents by transposing the cotangent function `transposed`.
+    """Return a derivative whose tangents are the transpose of its cotangent function `transposed`.
 
     The cotangents of the operands are linear in the cotangents `g` of the results. The transpose of this linear
     map computes the tangents of the results.
@@ -147,7 +147,7 @@ def _require_op(operation: Operation) -> Op:
 
 
 def _operations_without(ops: Iterable[Op], dependent_values: set[Value]) -> Sequence[Op]:
-    """Return the operations that do not depend on the values in `dependent_values`, and extend `dependent_values`.
+    """Return the operations that do not depend on the values in `dependent_values`.
 
     The results of all other operations are added to `dependent_values`.
     """

@@ -14,23 +14,28 @@ from mdf_loop.ops.native.conversions import convert
 
 
 def _attribute_constant(code: Code, op: Op, name: str) -> str:
-    """Return a numeric attribute as a constant of the operand's dtype."""
+    """Return a numeric attribute of an operation as an LLVM constant of the operand's dtype."""
     return code.constant(_attribute(op, name), first_dtype(op))
 
 
 def _attribute(op: Op, name: str) -> Any:
-    """Return an attribute, or its default."""
+    """Return the value of an operation's attribute, or the attribute's default."""
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
 def _clamp(code: Code, dtype: str, x: str, low: str, high: str) -> str:
-    """Write `min(max(x, low), high)`. An x of nan stays nan, and a bound of nan has no effect."""
+    """Write LLVM code of `min(max(x, low), high)`, which leaves an x of nan unchanged.
+
+    A bound of nan has no effect.
+    """
     x = code.select(code.less(dtype, x, low), dtype, low, x)
     return code.select(code.less(dtype, high, x), dtype, high, x)
 
 
 def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
-    """Write `min(max(x, low), high)`. The default of a bound is the smallest or largest number of the dtype.
+    """Write LLVM code of ONNX's `Clip`: `min(max(x, low), high)`.
+
+    The default of a bound is the smallest or largest number of the dtype.
 
     Raises:
         NotNative: A bound is an array, which the runtime refuses.
@@ -48,32 +53,32 @@ def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
 
 
 def relu(code: Code, op: Op, x: str) -> str:
-    """Write `max(x, 0)`, where -0.0 stays -0.0."""
+    """Write LLVM code of `max(x, 0)`, which leaves -0.0 unchanged."""
     dtype, zero = first_dtype(op), code.constant(0, first_dtype(op))
     return code.select(code.less(dtype, x, zero), dtype, zero, x)
 
 
 def leaky_relu(code: Code, op: Op, x: str) -> str:
-    """Write `alpha * x if x < 0 else x`."""
+    """Write LLVM code of `alpha * x if x < 0 else x`."""
     return prelu(code, op, x, _attribute_constant(code, op, "alpha"))
 
 
 def prelu(code: Code, op: Op, x: str, slope: str) -> str:
-    """Write `slope * x if x < 0 else x`."""
+    """Write LLVM code of `slope * x if x < 0 else x`."""
     dtype = first_dtype(op)
     is_negative = code.less(dtype, x, code.constant(0, dtype))
     return code.select(is_negative, dtype, code.binary("fmul", dtype, slope, x), x)
 
 
 def thresholded_relu(code: Code, op: Op, x: str) -> str:
-    """Write `x if x > alpha else 0`."""
+    """Write LLVM code of `x if x > alpha else 0`."""
     dtype = first_dtype(op)
     is_above_threshold = code.less(dtype, _attribute_constant(code, op, "alpha"), x)
     return code.select(is_above_threshold, dtype, x, code.constant(0, dtype))
 
 
 def hard_sigmoid(code: Code, op: Op, x: str) -> str:
-    """Write `max(0, min(1, alpha * x + beta))`."""
+    """Write LLVM code of `max(0, min(1, alpha * x + beta))`."""
     dtype = first_dtype(op)
     linear_term = code.binary("fmul", dtype, _attribute_constant(code, op, "alpha"), x)
     linear_term = code.binary("fadd", dtype, linear_term, _attribute_constant(code, op, "beta"))
@@ -81,7 +86,7 @@ def hard_sigmoid(code: Code, op: Op, x: str) -> str:
 
 
 def hard_swish(code: Code, op: Op, x: str) -> str:
-    """Write `x * max(0, min(1, x / 6 + 1/2))`."""
+    """Write LLVM code of `x * max(0, min(1, x / 6 + 1/2))`."""
     dtype = first_dtype(op)
     linear_term = code.binary("fmul", dtype, code.constant(1 / 6, dtype), x)
     linear_term = code.binary("fadd", dtype, linear_term, code.constant(0.5, dtype))
@@ -90,14 +95,17 @@ def hard_swish(code: Code, op: Op, x: str) -> str:
 
 
 def softsign(code: Code, op: Op, x: str) -> str:
-    """Write `x / (1 + |x|)`."""
+    """Write LLVM code of `x / (1 + |x|)`."""
     dtype = first_dtype(op)
     denominator = code.binary("fadd", dtype, code.constant(1, dtype), absolute(code, op, x))
     return code.binary("fdiv", dtype, x, denominator)
 
 
 def shrink(code: Code, op: Op, x: str) -> str:
-    """Write `x + bias if x < -lambd else x - bias if x > lambd else 0`. Integers are computed in float32."""
+    """Write LLVM code of `x + bias if x < -lambd else x - bias if x > lambd else 0`.
+
+    Integers are computed in float32.
+    """
     dtype = first_dtype(op)
     compute_dtype = dtype if is_float(dtype) else "float32"
     x = convert(code, dtype, x, compute_dtype)

@@ -20,14 +20,17 @@ OpWriter: TypeAlias = Callable[..., str]
 
 
 def first_dtype(op: Op) -> str:
-    """Return the dtype of the first operand."""
+    """Return the dtype of the first operand of an operation."""
     operand = op.inputs[0]
     assert operand is not None
     return operand.dtype
 
 
 def binary(float_instruction: str, integer_instruction: str) -> OpWriter:
-    """Return a writer of a binary operation: one instruction for floats and one for integers."""
+    """Return a function that writes LLVM code of a binary operation.
+
+    One instruction is for floats and one for integers.
+    """
 
     def write(code: Code, op: Op, a: str, b: str) -> str:
         dtype = first_dtype(op)
@@ -39,7 +42,7 @@ def binary(float_instruction: str, integer_instruction: str) -> OpWriter:
 
 
 def comparison(word: str) -> OpWriter:
-    """Return a writer of a comparison.
+    """Return a function that writes LLVM code of a comparison.
 
     A comparison with nan is False. Booleans are compared as unsigned integers.
     """
@@ -53,7 +56,7 @@ def comparison(word: str) -> OpWriter:
 
 
 def neg(code: Code, op: Op, x: str) -> str:
-    """Write `-x`."""
+    """Write LLVM code of `-x`."""
     dtype = first_dtype(op)
     if is_float(dtype):
         return code.emit(f"fneg {code.type(dtype)} {x}")
@@ -61,7 +64,7 @@ def neg(code: Code, op: Op, x: str) -> str:
 
 
 def absolute(code: Code, op: Op, x: str) -> str:
-    """Write `|x|`. The smallest integer stays unchanged."""
+    """Write LLVM code of `|x|`. The smallest integer stays unchanged."""
     dtype = first_dtype(op)
     if is_float(dtype):
         return code.intrinsic("fabs", dtype, x)
@@ -71,7 +74,7 @@ def absolute(code: Code, op: Op, x: str) -> str:
 
 
 def sign(code: Code, op: Op, x: str) -> str:
-    """Write the sign of x: -1, 0 or 1, and nan for nan."""
+    """Write LLVM code of the sign of x: -1, 0 or 1, and nan for nan."""
     dtype = first_dtype(op)
     zero = code.constant(0, dtype)
     is_positive, is_negative = code.less(dtype, zero, x), code.less(dtype, x, zero)
@@ -83,7 +86,7 @@ def sign(code: Code, op: Op, x: str) -> str:
 
 
 def add_all(code: Code, op: Op, *registers: str) -> str:
-    """Write the sum of floats, from the first operand to the last."""
+    """Write LLVM code of the sum of several operands, added from the first to the last."""
     partial_sum, *other_registers = registers
     for register in other_registers:
         partial_sum = code.binary("fadd", first_dtype(op), partial_sum, register)
@@ -91,19 +94,19 @@ def add_all(code: Code, op: Op, *registers: str) -> str:
 
 
 def average(code: Code, op: Op, *registers: str) -> str:
-    """Write the mean of the operands."""
+    """Write LLVM code of the mean of several operands."""
     dtype = first_dtype(op)
     operand_count = code.constant(len(registers), dtype)
     return code.binary("fdiv", dtype, add_all(code, op, *registers), operand_count)
 
 
 def reciprocal(code: Code, op: Op, x: str) -> str:
-    """Write `1 / x`."""
+    """Write LLVM code of `1 / x`."""
     return code.binary("fdiv", first_dtype(op), code.constant(1, first_dtype(op)), x)
 
 
 def unary_intrinsic(name: str) -> OpWriter:
-    """Return a writer of a unary operation that is an LLVM intrinsic."""
+    """Return a function that writes a call of a unary LLVM intrinsic, such as `sqrt`."""
 
     def write(code: Code, op: Op, x: str) -> str:
         return code.intrinsic(name, first_dtype(op), x)
@@ -112,12 +115,12 @@ def unary_intrinsic(name: str) -> OpWriter:
 
 
 def where(code: Code, op: Op, truth: str, a: str, b: str) -> str:
-    """Write `a if truth else b`, which preserves the signs of zeros."""
+    """Write LLVM code of `a if truth else b`, which preserves the signs of zeros."""
     return code.select(truth, op.outputs[0].dtype, a, b)
 
 
 def bitwise(word: str) -> OpWriter:
-    """Return a writer of a bitwise operation on booleans or integers."""
+    """Return a function that writes LLVM code of a bitwise operation on booleans or integers."""
 
     def write(code: Code, op: Op, a: str, b: str) -> str:
         return code.binary(word, first_dtype(op), a, b)
@@ -126,7 +129,7 @@ def bitwise(word: str) -> OpWriter:
 
 
 def shift(code: Code, op: Op, x: str, places: str) -> str:
-    """Write `x << places` or `x >> places`, or 0 if `places` is at least the number of bits."""
+    """Write LLVM code of `x << places` or `x >> places`, or 0 if `places` is at least the number of bits."""
     dtype = first_dtype(op)
     bit_count = 8 * ITEM_BYTES[dtype]
     max_shift = code.constant(bit_count - 1, dtype)
@@ -139,22 +142,22 @@ def shift(code: Code, op: Op, x: str, places: str) -> str:
 
 
 def complement(code: Code, op: Op, x: str) -> str:
-    """Write `not x` for a boolean, or the complement of all bits for an integer."""
+    """Write LLVM code of `not x` for a boolean, or the complement of all bits for an integer."""
     return code.binary("xor", first_dtype(op), x, code.constant(-1, first_dtype(op)))
 
 
 def bitcast(code: Code, op: Op, x: str) -> str:
-    """Write a reinterpretation of the bits of x as a number of the output dtype."""
+    """Write LLVM code that reinterprets the bits of x as a number of the output dtype."""
     return code.cast("bitcast", first_dtype(op), x, op.outputs[0].dtype)
 
 
 def is_nan(code: Code, op: Op, x: str) -> str:
-    """Write `x != x`, which is True for nan."""
+    """Write LLVM code of `x != x`, which is True for nan."""
     return code.compare("uno", first_dtype(op), x, x)
 
 
 def is_infinite(code: Code, op: Op, x: str) -> str:
-    """Write the test that x is an infinity of a sign that the attributes select."""
+    """Write LLVM code that tests whether x is infinite, with a sign that the attributes select."""
     is_detected = code.constant(False, "bool")
     for attribute_name, infinity in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
         if onnx_schema.attribute(op.op_type, op.attributes, attribute_name):
@@ -169,7 +172,10 @@ def is_infinite(code: Code, op: Op, x: str) -> str:
 
 
 def extreme(word: str) -> OpWriter:
-    """Return a writer of the largest (`gt`) or smallest (`lt`) operand, nan if one operand is nan."""
+    """Return a function that writes LLVM code of the largest or smallest of several operands.
+
+    The comparison is `gt` for the largest and `lt` for the smallest. The result is nan if one operand is nan.
+    """
 
     def write(code: Code, op: Op, *registers: str) -> str:
         extreme_register, *other_registers = registers
@@ -183,7 +189,7 @@ def extreme(word: str) -> OpWriter:
 
 
 def extreme_of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
-    """Write the larger (`gt`) or smaller (`lt`) of two numbers, nan if one number is nan."""
+    """Write LLVM code of the larger (`gt`) or smaller (`lt`) of two numbers, nan if one number is nan."""
     extreme_number = code.select(
         code.less(dtype, *((b, a) if word == "gt" else (a, b))), dtype, a, b
     )
@@ -196,7 +202,7 @@ def extreme_of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
 
 
 def divide(code: Code, op: Op, a: str, b: str) -> str:
-    """Write `a / b`, rounded towards zero for integers.
+    """Write LLVM code of `a / b`, rounded towards zero for integers.
 
     The pass `guard_integer_division` prevents overflow of integers.
     """
@@ -208,7 +214,7 @@ def divide(code: Code, op: Op, a: str, b: str) -> str:
 
 
 def _divide_integers(code: Code, word: str, dtype: str, a: str, b: str) -> str:
-    """Write an integer quotient (`div`) or remainder (`rem`).
+    """Write LLVM code of an integer quotient (`div`) or remainder (`rem`).
 
     Small signed dtypes are computed in int32, in which nothing overflows.
     """
@@ -221,7 +227,10 @@ def _divide_integers(code: Code, word: str, dtype: str, a: str, b: str) -> str:
 
 
 def divide_vectors(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
-    """Write `a / b` for several vectors. A constant float divisor may be replaced by products with corrections."""
+    """Write LLVM code of `a / b` for several pairs of vector registers.
+
+    A constant float divisor may be replaced by products with corrections.
+    """
     divisors = {b for _, b in pairs}
     quotients = None
     if len(divisors) == 1 and is_float(first_dtype(op)):
@@ -230,7 +239,10 @@ def divide_vectors(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
 
 
 def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
-    """Write the remainder of `a / b`, with the sign of the divisor, or with `fmod` the sign of the dividend."""
+    """Write LLVM code of the remainder of `a / b`, with the sign of the divisor.
+
+    With `fmod`, the remainder has the sign of the dividend.
+    """
     dtype = first_dtype(op)
     if is_float(dtype):
         return code.library("fmod", dtype, a, b)
@@ -249,7 +261,7 @@ def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
 
 
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
-    """Write a failure if the divisor is zero."""
+    """Write LLVM code that ends the run with an error if the divisor is zero."""
     dtype = first_dtype(op)
     is_zero = code.compare("eq", dtype, divisor, code.constant(0, dtype))
     code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, DIVISION_HINT))

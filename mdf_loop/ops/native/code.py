@@ -1,4 +1,4 @@
-"""Writer of LLVM code for several lanes at once.
+"""Writer of LLVM code that computes several elements at once, one per SIMD lane.
 
     code = Code(lane_count=8)
     y = code.put(f"fadd {code.type('float64')} {a}, {b}")      # %v1 = fadd <8 x double> %a, %b
@@ -55,7 +55,7 @@ class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
 
 
 class Cell(Struct, frozen=True):
-    """Registers of a value, or the pointer to an array in memory.
+    """Place of a value in machine code: registers, or the pointer to an array in memory.
 
     Attributes:
         registers: One register for a scalar. For a loop with lanes, one register for each vector of a block.
@@ -77,7 +77,7 @@ NUMBER_COUNT_POSITION, NUMBERS_POSITION = 3, 4
 
 
 class Failure(Struct, frozen=True):
-    """Failure that ends a run with an error.
+    """Error that ends a run of machine code, with its message, location and hint.
 
     Attributes:
         message: Error message, with placeholders for numbers.
@@ -92,7 +92,7 @@ class Failure(Struct, frozen=True):
     error_class: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
-        """Return the error, with these numbers in place of the number placeholders of its message."""
+        """Return the exception, with numbers in place of the placeholders in its message."""
         message = self.message
         for number in numbers:
             message = message.replace(NUMBER_PLACEHOLDER, str(number), 1)
@@ -100,7 +100,7 @@ class Failure(Struct, frozen=True):
 
 
 class Arrays(Protocol):
-    """Interface of a writer of code for arrays in memory.
+    """Interface of a writer of LLVM code for arrays in memory.
 
     Attributes:
         function_text: Text of the function.
@@ -113,13 +113,13 @@ class Arrays(Protocol):
     vector_code: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of an array, which must be known before the loop runs."""
+        """Return the extents of an array as integers, which must be known before the loop runs."""
 
     def extents(self, value: Value) -> Extents:
-        """Return the extents of an array."""
+        """Return the extents of an array, as integers or registers."""
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is known to be an extent, and so not negative."""
+        """Return True if an integer is known to be an extent of an array, and so not negative."""
 
     def set_extents(self, value: Value, extents: Extents) -> None:
         """Set the extents of a computed value."""
@@ -128,16 +128,16 @@ class Arrays(Protocol):
         """Return the elements of a small array of integers, or None for other arrays."""
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """Return the cell of a small array of integers in registers."""
+        """Store the elements of a small array of integers as registers, and return their cell."""
 
     def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for a value that is computed at run time."""
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the cell of a value or constant."""
+        """Return the cell (registers or pointer) of a value or constant."""
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell of a value in memory. A scalar is loaded into a register."""
+        """Return the cell of a value in memory, with a scalar loaded into a register."""
 
     def buffer(self, value: Value) -> str:
         """Allocate memory for an array, and return its address."""
@@ -146,28 +146,28 @@ class Arrays(Protocol):
         """Return the address of a table of constant integers."""
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Return the address of an array. An array in registers is stored first."""
+        """Return the address of an array, after storing an array in registers to memory."""
 
     def offset_pointer(self, pointer: str, number: Extent) -> str:
-        """Write the address computation `pointer + number`, in bytes."""
+        """Write LLVM code of the address `pointer + number`, in bytes."""
 
     def element_address(self, dtype: str, pointer: str, index: str) -> str:
-        """Write the address computation for the array element at index `index`."""
+        """Write LLVM code of the address of the array element at an index."""
 
     def multiply(self, number: str, factor: Extent) -> str:
-        """Write the product of two numbers of elements or bytes."""
+        """Write LLVM code of the product of two numbers of elements or bytes."""
 
     def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
-        """Write a load of consecutive array elements, one for each lane of `code`."""
+        """Write LLVM code that loads consecutive array elements, one for each lane of `code`."""
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, index: str = "0") -> None:
-        """Write a store of one element for each lane of `code` to consecutive array elements."""
+        """Write LLVM code that stores one element of each lane of `code` consecutively in an array."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
-        """Write a copy of `size` bytes. The source and the target may overlap."""
+        """Write LLVM code that copies bytes between memory areas, which may overlap."""
 
     def for_each_element(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Write a loop over array elements: vectors of elements, then the remaining elements one by one.
+        """Write an LLVM loop over array elements, in vectors and then one by one.
 
         Args:
             count: Number of elements.
@@ -175,11 +175,11 @@ class Arrays(Protocol):
         """
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
-        """Write a loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
+        """Write an LLVM loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
 
 
 class Text(Struct):
-    """Text of an LLVM function.
+    """Text of an LLVM function: instructions, local memory, declarations and possible failures.
 
     The function returns -(k + 1) for failure k.
 
@@ -204,7 +204,7 @@ class Text(Struct):
 
 
 class Code(Struct, frozen=True):
-    """Writer of instructions for `lane_count` lanes at once.
+    """Writer of LLVM instructions, each of which computes `lane_count` numbers (lanes) at once.
 
     Attributes:
         function_text: Text of the function.
@@ -221,24 +221,24 @@ class Code(Struct, frozen=True):
     has_quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
-        """Return the LLVM type of a register with one number for each lane."""
+        """Return the LLVM type of a register that contains one number for each lane."""
         return self._vector_type(REGISTER_TYPES[dtype])
 
     def memory_type(self, dtype: str) -> str:
-        """Return the LLVM type of one number for each lane in memory."""
+        """Return the LLVM type in memory of one number for each lane."""
         return self._vector_type(MEMORY_TYPES[dtype])
 
     def _vector_type(self, scalar: str) -> str:
         return scalar if self.lane_count == 1 else f"<{self.lane_count} x {scalar}>"
 
     def emit(self, instruction: str) -> str:
-        """Append an instruction, and return the register of its output."""
+        """Append an LLVM instruction to the function, and return the register of its output."""
         register = self.function_text.name("%v")
         self.function_text.lines.append(f"  {register} = {instruction}")
         return register
 
     def line(self, instruction: str) -> None:
-        """Append an instruction without an output."""
+        """Append an LLVM instruction without an output to the function."""
         self.function_text.lines.append(f"  {instruction}")
 
     def allocate_local(self, llvm_type: str) -> str:
@@ -248,13 +248,13 @@ class Code(Struct, frozen=True):
         return pointer
 
     def label(self, name: str) -> None:
-        """Append a label, which begins an LLVM basic block."""
+        """Append a label, which begins a basic block, to the LLVM function."""
         self.function_text.lines.append(f"{name}:")
 
     def branch(
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
     ) -> None:
-        """Write a conditional branch to one of two blocks of code."""
+        """Write an LLVM branch that runs one of two blocks of code, depending on a condition."""
         labels = [self.function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
         self.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
         for label, write_branch in zip(labels, (then, otherwise), strict=False):
@@ -264,7 +264,7 @@ class Code(Struct, frozen=True):
         self.label(labels[2])
 
     def any(self, truth: str) -> str:
-        """Write the test that a condition is true in at least one lane."""
+        """Write LLVM code that tests whether a condition is true in at least one lane."""
         if self.lane_count == 1:
             return truth
         vector_type, function_name = (
@@ -277,7 +277,7 @@ class Code(Struct, frozen=True):
         return self.emit(f"call i1 @{function_name}({vector_type} {truth})")
 
     def fail_if(self, truth: str, failure: Failure, numbers: Sequence[Extent] = ()) -> None:
-        """Write an early return with a failure if a condition is true in any lane.
+        """Write LLVM code that ends the run with an error if a condition is true in any lane.
 
         Args:
             truth: Register of the condition.
@@ -306,7 +306,7 @@ class Code(Struct, frozen=True):
     # --- constants ----------------------------------------------------------------------------
 
     def constant(self, value: Any, dtype: str = "float64") -> str:
-        """Return the literal of a constant that is equal in all lanes."""
+        """Return the LLVM literal of a constant that is equal in all lanes."""
         return self.splat(literal(value, dtype), REGISTER_TYPES[dtype])
 
     def constant_value(self, register: str) -> float | None:
@@ -318,13 +318,16 @@ class Code(Struct, frozen=True):
         return constant
 
     def splat(self, scalar: str, kind: str) -> str:
-        """Return a scalar literal, repeated for all lanes."""
+        """Return the LLVM literal of a vector in which all lanes have the same scalar."""
         if self.lane_count == 1:
             return scalar
         return f"<{', '.join([f'{kind} {scalar}'] * self.lane_count)}>"
 
     def broadcast(self, register: str, dtype: str) -> str:
-        """Write the broadcast of a scalar to all lanes. A constant scalar becomes a constant vector."""
+        """Write LLVM code that copies a scalar to all lanes of a vector.
+
+        A constant scalar becomes a constant vector.
+        """
         scalar_type, vector_type = REGISTER_TYPES[dtype], self.type(dtype)
         if self.lane_count == 1 or not register.startswith("%"):
             return self.splat(register, scalar_type)
@@ -338,34 +341,34 @@ class Code(Struct, frozen=True):
     # --- instructions -------------------------------------------------------------------------
 
     def binary(self, word: str, dtype: str, a: str, b: str) -> str:
-        """Write the instruction `word a, b` for numbers of a dtype."""
+        """Write the LLVM instruction `word a, b`, such as `fadd a, b`, for numbers of a dtype."""
         return self.emit(f"{word} {self.type(dtype)} {a}, {b}")
 
     def compare(self, word: str, dtype: str, a: str, b: str) -> str:
-        """Write a comparison in each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of other numbers."""
+        """Write an LLVM comparison in each lane with a predicate such as `olt` (floats) or `slt`."""
         instruction = "fcmp" if is_float(dtype) else "icmp"
         return self.emit(f"{instruction} {word} {self.type(dtype)} {a}, {b}")
 
     def less(self, dtype: str, a: str, b: str) -> str:
-        """Write `a < b`, which is false for nan."""
+        """Write LLVM code of `a < b`, which is false for nan."""
         prefix = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
         return self.compare(f"{prefix}lt", dtype, a, b)
 
     def equal(self, dtype: str, a: str, b: str) -> str:
-        """Write `a == b`, which is false for nan."""
+        """Write LLVM code of `a == b`, which is false for nan."""
         return self.compare("oeq" if is_float(dtype) else "eq", dtype, a, b)
 
     def select(self, truth: str, dtype: str, a: str, b: str) -> str:
-        """Write a selection in each lane: `a` if the condition is true, else `b`."""
+        """Write an LLVM `select`: `a` in lanes with a true condition, else `b`."""
         llvm_type = self.type(dtype)
         return self.emit(f"select {self.type('bool')} {truth}, {llvm_type} {a}, {llvm_type} {b}")
 
     def cast(self, word: str, source: str, register: str, target: str) -> str:
-        """Write a conversion: `sitofp`, `fptosi`, `zext`, `bitcast`, ..."""
+        """Write an LLVM conversion instruction, such as `sitofp`, `fptosi`, `zext` or `bitcast`."""
         return self.emit(f"{word} {self.type(source)} {register} to {self.type(target)}")
 
     def intrinsic(self, name: str, dtype: str, *registers: str) -> str:
-        """Write a call of an LLVM intrinsic in all lanes: `fabs`, `sqrt`, `floor`, `fma`, ..."""
+        """Write a call of an LLVM intrinsic for all lanes, such as `fabs`, `sqrt`, `floor` or `fma`."""
         type_suffix = {"float64": "f64", "float32": "f32"}.get(dtype, REGISTER_TYPES[dtype])
         intrinsic_name = (
             f"llvm.{name}.{'' if self.lane_count == 1 else f'v{self.lane_count}'}{type_suffix}"
@@ -373,7 +376,7 @@ class Code(Struct, frozen=True):
         return self._call(intrinsic_name, self.type(dtype), registers)
 
     def library(self, name: str, dtype: str, *registers: str) -> str:
-        """Write a call of the system's mathematical library, lane by lane."""
+        """Write calls of a function of the system's mathematical library, one for each lane."""
         function_name = name if dtype == "float64" else f"{name}f"
         scalar_type = REGISTER_TYPES[dtype]
         if self.lane_count == 1:
@@ -403,17 +406,17 @@ def is_single(value: Value) -> bool:
 
 
 def is_float(dtype: str) -> bool:
-    """Return True for a floating-point dtype."""
+    """Return True for the name of a floating-point dtype."""
     return dtype.startswith("float")
 
 
 def is_signed(dtype: str) -> bool:
-    """Return True for a signed dtype."""
+    """Return True for the name of a signed dtype."""
     return dtype.startswith("int")
 
 
 def literal(value: Any, dtype: str) -> str:
-    """Return the LLVM literal of a number, without rounding."""
+    """Return a number as an LLVM literal, without rounding."""
     if is_float(dtype):
         float64_number = float(np.asarray(value, dtype))
         return f"0x{struct.unpack('<Q', struct.pack('<d', float64_number))[0]:016X}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def write_decomposition(code: Code, op: Op, *registers: str) -> str:
-    """Write an operation on floats by the operations of its decomposition.
+    """Write LLVM code of an operation on floats as the operations of its decomposition.
 
     Raises:
         NotNative: There is no decomposition for the attributes of the operation.
@@ -57,7 +57,7 @@ def write_decomposition(code: Code, op: Op, *registers: str) -> str:
 
 
 class _OperationWriter(Struct, frozen=True):
-    """Builder for decompositions that writes each operation as machine code.
+    """Builder that decompositions append operations to, which writes each operation as LLVM code.
 
     Attributes:
         code: Writer of instructions.
@@ -68,19 +68,19 @@ class _OperationWriter(Struct, frozen=True):
     registers: dict[Value, str] = field(default_factory=dict)
 
     def value(self, register: str, dtype: str) -> Value:
-        """Return a scalar value for a register."""
+        """Return a scalar program value that stands for a register."""
         scalar = Value(register, dtype, ())
         self.registers[scalar] = register
         return scalar
 
     def constant(self, array: Any) -> Value:
-        """Return a constant scalar."""
+        """Return a constant scalar as a program value."""
         scalar_array: Array = np.asarray(array)
         dtype = dtype_name(scalar_array)
         return self.value(self.code.constant(scalar_array.item(), dtype), dtype)
 
     def op(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
-        """Write an operation and return its output."""
+        """Write LLVM code of an operation, and return its output."""
         write = row_of(op_type).native_code
         assert write is not None, f"{op_type} has no machine code"
         operand_types = [(value.dtype, value.shape) for value in inputs]

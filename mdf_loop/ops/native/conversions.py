@@ -10,12 +10,12 @@ from mdf_loop.ops.native.code import REGISTER_TYPES, Code, is_float, is_signed
 
 
 def cast(code: Code, op: Op, x: str, *_: str) -> str:
-    """Write `Cast`."""
+    """Write LLVM code of ONNX's `Cast`."""
     return convert(code, first_dtype(op), x, op.outputs[0].dtype)
 
 
 def convert(code: Code, source: str, x: str, target: str) -> str:
-    """Write the conversion of a register to another dtype.
+    """Write LLVM code that converts a register to another dtype.
 
     A float is rounded towards zero if the target is an integer. An integer in a smaller dtype keeps its last
     bits.
@@ -47,7 +47,7 @@ _BITS_BY_DTYPE = {
 
 
 def _truncate(code: Code, source: str, x: str, target: str) -> str:
-    """Write the conversion of a float to an integer, rounded towards zero.
+    """Write LLVM code that converts a float to an integer, rounded towards zero.
 
     The result equals that of the instruction that the runtime's kernels use. The instruction computes int64
     or int32, and returns the smallest integer for numbers that do not fit. Smaller dtypes keep the last bits.
@@ -68,7 +68,10 @@ def _truncate(code: Code, source: str, x: str, target: str) -> str:
 
 
 def _truncate_to_signed(code: Code, source: str, x: str, target: str) -> str:
-    """Write the conversion of a float to int32 or int64. Numbers that do not fit become the smallest integer."""
+    """Write LLVM code that converts a float to int32 or int64, rounded towards zero.
+
+    Numbers that do not fit become the smallest integer.
+    """
     smallest_integer = int(np.iinfo(target).min)
     lower_limit = float(smallest_integer)
     comparison = "oge" if target == "int64" or source == "float32" else "ogt"

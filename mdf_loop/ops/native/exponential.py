@@ -61,7 +61,10 @@ TANH_SATURATION = 20.0
 
 
 class ReducedExponent(Struct, frozen=True):
-    """Argument reduction `x = k log(2) + r + r_low`. The fields are meaningless for x out of the range of exp."""
+    """Argument reduction `x = k log(2) + r + r_low` for the exponential function.
+
+    The fields are meaningless for x out of the range of exp.
+    """
 
     biased_exponent: Register
     """Integer whose last eleven bits are those of k + EXPONENT_BIAS."""
@@ -70,11 +73,13 @@ class ReducedExponent(Struct, frozen=True):
     r_low: Register
 
     def power_of_two(self) -> Register:
-        """Return `2**k`, which must be a normal number."""
+        """Return `2**k` for the k of the argument reduction, which must be a normal number."""
         return (self.biased_exponent << 52).float()
 
     def multiply_by_power(self, value: Register) -> Register:
-        """Return `2**k * value`, rounded once, for a value near 1 and k from -1076 to 1024.
+        """Return `2**k * value`, rounded once, for a value near 1.
+
+        k is from -1076 to 1024.
 
         The power of two is applied in two factors, which avoids overflow.
         """
@@ -87,7 +92,7 @@ class ReducedExponent(Struct, frozen=True):
 
 
 def reduce_exponent(x: Register) -> ReducedExponent:
-    """Return the argument reduction of `x` with the nearest k."""
+    """Return the argument reduction `x = k log(2) + r + r_low` with the nearest integer k."""
     shifted_k = fma(x, INVERSE_LOG2, ROUNDING_CONSTANT)
     k = shifted_k - ROUNDING_CONSTANT
     x_minus_k_log2 = fma(k, -LOG2_PARTS[0], x)
@@ -139,7 +144,7 @@ def expm1(x: Register) -> Register:
 
 
 def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
-    """Return `exp(x) - 1` as a sum of a large and a small number, unless x is large.
+    """Return `exp(x) - 1` as a sum of a large and a small number, for x that is not large.
 
     With s = 2**k and exp(r) - 1 = r + m, the sum is (s - 1 + s r) + s m.
     """
@@ -151,7 +156,10 @@ def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
 
 
 def tanh(x: Register) -> Register:
-    """Return `d / (d + 2)` with d = exp(2 |x|) - 1, and the sign of x. The error is at most 1.00 ulp."""
+    """Return the hyperbolic tangent of x. The error is at most 1.00 ulp.
+
+    The result is `d / (d + 2)` with d = exp(2 |x|) - 1, and has the sign of x.
+    """
     magnitude = abs(x)
     bounded_magnitude = select(
         magnitude > TANH_SATURATION, x.to_register(TANH_SATURATION), magnitude
@@ -167,7 +175,7 @@ def tanh(x: Register) -> Register:
 def _quotient(
     numerator: Register, numerator_low: Register, denominator: Register, denominator_low: Register
 ) -> Register:
-    """Return `(numerator + numerator_low) / (denominator + denominator_low)`, as a quotient with a correction by its remainder."""
+    """Return `(numerator + numerator_low) / (denominator + denominator_low)`, corrected by the remainder."""
     inverse = 1.0 / denominator
     quotient = numerator * inverse
     remainder = fma(-quotient, denominator, numerator) + numerator_low
@@ -175,7 +183,10 @@ def _quotient(
 
 
 def sigmoid(x: Register) -> Register:
-    """Return `1 / (1 + exp(-x))`, below 0 as `e / (1 + e)` with e = exp(x). The error is at most 1.47 ulp."""
+    """Return `1 / (1 + exp(-x))`, the logistic function. The error is at most 1.47 ulp.
+
+    Below 0 the function is computed as `e / (1 + e)` with e = exp(x).
+    """
     exp_of_negative = exp(-abs(x))
     denominator = exp_of_negative + 1.0
     numerator = select(x < 0.0, exp_of_negative, 1.0)

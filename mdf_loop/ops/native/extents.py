@@ -1,4 +1,4 @@
-"""Arithmetic of extents. Results of known numbers are computed at compile time, of registers at run time."""
+"""Arithmetic of array extents, at compile time for known numbers and at run time for registers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Factors: TypeAlias = tuple[Extent, ...]
 
 
 def strip_leading_ones(extents: Extents) -> Extents:
-    """Return the extents without leading axes of one element."""
+    """Return a shape without leading axes of extent 1."""
     leading_count = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
     return extents[leading_count:]
 
 
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
-    """Write the product of extents."""
+    """Write LLVM code of the product of array extents, with known factors multiplied at compile time."""
     extents = tuple(factors)
     known_factor, registers = canonical_product(extents)
     partial_product: Extent = known_factor
@@ -32,7 +32,7 @@ def product(code: Code, factors: Iterable[Extent]) -> Extent:
 
 
 def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
-    """Return the canonical form of a product: its known factor, and its registers in sorted order."""
+    """Return a product of extents in canonical form: known factor, and registers in sorted order."""
     extents = tuple(factors)
     known_factor = math.prod(extent for extent in extents if isinstance(extent, int))
     registers = sorted(extent for extent in extents if isinstance(extent, str))
@@ -40,7 +40,7 @@ def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
 
 
 def add_extents(code: Code, *terms: Extent) -> Extent:
-    """Write the sum of extents."""
+    """Write LLVM code of the sum of array extents, with known terms added at compile time."""
     partial_sum: Extent = sum(extent for extent in terms if isinstance(extent, int))
     for register in (extent for extent in terms if isinstance(extent, str)):
         if partial_sum == 0:
@@ -51,14 +51,14 @@ def add_extents(code: Code, *terms: Extent) -> Extent:
 
 
 def subtract_extents(code: Code, a: Extent, b: Extent) -> Extent:
-    """Write `a - b`."""
+    """Write LLVM code of `a - b`."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     return a if b == 0 else code.emit(f"sub i64 {a}, {b}")
 
 
 def quotient(code: Code, a: Extent, b: Extent) -> Extent:
-    """Write `a / b`, rounded towards zero, for a positive `b`."""
+    """Write LLVM code of `a / b`, rounded towards zero, for a positive `b`."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // b * (-1 if a < 0 else 1)
     return a if b == 1 else code.emit(f"sdiv i64 {a}, {b}")
@@ -67,7 +67,7 @@ def quotient(code: Code, a: Extent, b: Extent) -> Extent:
 def _extreme(
     name: str, compute: Callable[[int, int], int]
 ) -> Callable[[Code, Extent, Extent], Extent]:
-    """Return a function that writes the smaller or the larger of two extents.
+    """Return a function that writes LLVM code of the smaller or the larger of two extents.
 
     Args:
         name: Name of the LLVM intrinsic.

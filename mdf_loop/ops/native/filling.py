@@ -21,7 +21,7 @@ Cells = Mapping[Value, Cell]
 
 
 def fill_constant(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `ConstantOfShape`.
+    """Write LLVM code of ONNX's `ConstantOfShape`.
 
     Raises:
         NotNative: The shape is computed, and may contain negative numbers.
@@ -41,7 +41,7 @@ def fill_constant(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Range` of int64.
+    """Write LLVM code of ONNX's `Range` of int64.
 
     Raises:
         NotNative: The dtype is not int64, or the step is computed.
@@ -69,7 +69,7 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _load_elements(writer: Arrays, op: Op, position: int, cells: Cells) -> Extents:
-    """Return the elements of a small operand as known numbers or registers."""
+    """Return the elements of a small operand of an operation, as known numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None
     elements = writer.small_integers(operand, cells)

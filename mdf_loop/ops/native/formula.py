@@ -17,14 +17,20 @@ from mdf_loop.ops.native.code import Code, Text, is_float
 
 
 class Register(Struct, frozen=True, eq=False):
-    """LLVM register that supports Python operators. The elements are floats, wrapping integers or booleans."""
+    """LLVM register that supports Python operators, which append LLVM instructions.
+
+    The elements are floats, wrapping integers or booleans.
+    """
 
     code: Code
     register: str
     dtype: str = "float64"
 
     def to_register(self, value: Register | float) -> Register:
-        """Convert a number to a constant of this register's dtype. A register is returned unchanged."""
+        """Convert a number to a constant register of this register's dtype.
+
+        A register is returned unchanged.
+        """
         if isinstance(value, Register):
             return value
         return Register(self.code, self.code.constant(value, self.dtype), self.dtype)
@@ -76,7 +82,7 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def floor(self) -> Register:
-        """Return the number, rounded down to an integer."""
+        """Return the register's number, rounded down to an integer."""
         return Register(
             self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
         )
@@ -94,7 +100,7 @@ class Register(Struct, frozen=True, eq=False):
         return self._binary("", "shl", self, self.to_register(places))
 
     def __rshift__(self, places: int) -> Register:
-        """Return the bits shifted to the right, with zeros from the left."""
+        """Return the register's bits shifted to the right, with zeros from the left."""
         return self._binary("", "lshr", self, self.to_register(places))
 
     def __lt__(self, other: Register | float) -> Register:
@@ -104,32 +110,32 @@ class Register(Struct, frozen=True, eq=False):
         return self._compare("ogt", "sgt", other)
 
     def equals(self, other: Register | float) -> Register:
-        """Write the test that two numbers are equal. nan is equal to no number."""
+        """Return a bool register that is true if two numbers are equal, which nan never is."""
         return self._compare("oeq", "eq", other)
 
     def is_nan(self) -> Register:
-        """Write the test that the number is nan."""
+        """Return a bool register that is true if the register's number is nan."""
         return self._compare("uno", "", self)
 
     def is_outside(self, low: int, end: int) -> Register:
-        """Write the test that an integer is less than `low`, or at least `end`."""
+        """Return a bool register that is true if an integer is less than `low` or at least `end`."""
         offset, bound = self - low, self.to_register(end - low)
         condition = self.code.compare("uge", self.dtype, offset.register, bound.register)
         return Register(self.code, condition, "bool")
 
     def bits(self) -> Register:
-        """Return the bits of a float64 as an int64."""
+        """Return the bits of a float64 register as an int64 register."""
         return Register(
             self.code, self.code.cast("bitcast", "float64", self.register, "int64"), "int64"
         )
 
     def float(self) -> Register:
-        """Return the bits of an int64 as a float64."""
+        """Return the bits of an int64 register as a float64 register."""
         return Register(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
 def fma(a: Register, b: Register | float, c: Register | float) -> Register:
-    """Write the fused multiply-add `a * b + c`, rounded once."""
+    """Return a register with the fused multiply-add `a * b + c`, rounded once."""
     registers = (operand.register for operand in (a, a.to_register(b), a.to_register(c)))
     return Register(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
@@ -141,7 +147,7 @@ def select(truth: Register, a: Register, b: Register | float) -> Register:
 
 
 def exceeds(x: Register, size: float) -> Register:
-    """Write the test that |x| is larger than `size`, or x is nan."""
+    """Return a bool register that is true if |x| is larger than `size` or x is nan."""
     bound_register = x.to_register(size).register
     return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound_register), "bool")
 
@@ -172,7 +178,7 @@ def horner(x: Register, coefficients: Sequence[float]) -> Register:
 def select_rare(
     condition: Register, common: Register, compute_rare: Callable[[], Register]
 ) -> Register:
-    """Return `compute_rare()` if a condition is true in any lane, else `common`.
+    """Return `compute_rare()` if a condition is true in any SIMD lane, else `common`.
 
     The rare value is computed only if the condition is true in a lane. In each lane, the rare value must depend on
     this lane only, and must equal `common` if the condition is false there. The result of a lane is then
@@ -185,7 +191,10 @@ def select_rare(
 def select_all_rare(
     condition: Register, common: Sequence[Register], compute_rare: Callable[[], Sequence[Register]]
 ) -> list[Register]:
-    """Return `compute_rare()` for several numbers if a condition is true in any lane, else `common`, as in `select_rare`."""
+    """Return registers of `compute_rare()` if a condition is true in any SIMD lane, else `common`.
+
+    `select_rare` does the same for a single register.
+    """
     code = condition.code
     local_pointers = [code.allocate_local(code.type(register.dtype)) for register in common]
 
@@ -212,7 +221,7 @@ def select_all_rare(
 
 
 def call_function(name: str, formula: Callable[..., Register], *numbers: Register) -> Register:
-    """Write a call of an LLVM function that computes `formula(*numbers)` and is defined once for all calls."""
+    """Write a call of an LLVM function that computes `formula(*numbers)`, defined once for all calls."""
     code = numbers[0].code
     function_name = f"{name}_{code.lane_count}"
     if function_name not in code.function_text.declarations:
@@ -227,7 +236,7 @@ def call_function(name: str, formula: Callable[..., Register], *numbers: Registe
 def _define_function(
     name: str, formula: Callable[..., Register], *operands: Register
 ) -> dict[str, str]:
-    """Return the definitions of an LLVM function and of all functions that it calls, by name.
+    """Return the texts of an LLVM function and of all functions that it calls, by name.
 
     Args:
         name: Name of the LLVM function.

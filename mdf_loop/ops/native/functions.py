@@ -22,7 +22,7 @@ Formula = Callable[..., Register]
 
 
 def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) -> str:
-    """Write a mathematical function of floats by its vectorized formula, in float64."""
+    """Write LLVM code of a mathematical function by its vectorized formula, in float64."""
     float64_registers = (
         Register(code, convert(code, dtype, register, "float64")) for register in registers
     )
@@ -30,7 +30,7 @@ def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) 
 
 
 def function_writer(name: str, formula: Formula) -> OpWriter:
-    """Return a writer of a mathematical function.
+    """Return a function that writes LLVM code of a mathematical function.
 
     Args:
         name: Name of the function in the system's library, for scalars.
@@ -53,7 +53,10 @@ tanh = function_writer("tanh", exponential.tanh)
 
 
 def power(code: Code, op: Op, x: str, y: str) -> str:
-    """Write `x ** y`. Operands of two dtypes are computed in float64 and converted to the first dtype."""
+    """Write LLVM code of `x ** y`, in the dtype of x.
+
+    Operands of two dtypes are computed in float64 and converted to the first dtype.
+    """
     dtype, exponent = first_dtype(op), op.inputs[1]
     assert exponent is not None
     if dtype == exponent.dtype and is_float(dtype) and not code.has_vector_functions:
@@ -70,7 +73,7 @@ def power(code: Code, op: Op, x: str, y: str) -> str:
 
 
 def sigmoid(code: Code, op: Op, x: str) -> str:
-    """Write `1 / (1 + exp(-x))`.
+    """Write LLVM code of `1 / (1 + exp(-x))`.
 
     A scalar is computed from -|x|, for which exp does not overflow, as in ONNX Runtime.
     """

@@ -1,4 +1,4 @@
-"""LLVM loops over all positions of a grid, with the offset of each position in several arrays."""
+"""LLVM loops over all positions of a multidimensional grid, with memory offsets in several arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_POSITION_HINT = "a subscript is outside of its array"
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a contiguous array, in elements."""
+    """Return the strides of a contiguous array of this shape, in elements."""
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
@@ -23,7 +23,7 @@ def loop_over_grid(
     steps: Sequence[Sequence[Extent]],
     write: Callable[[list[str]], None],
 ) -> None:
-    """Write a loop over the positions of a grid, in order.
+    """Write LLVM loops over all positions of a multidimensional grid, in order.
 
         for k0 in range(shape[0]): for k1 in range(shape[1]): ...
             write([k0 * steps[0][0] + k1 * steps[0][1] + ..., k0 * steps[1][0] + ..., ...])
@@ -55,7 +55,7 @@ def loop_over_grid(
 
 
 def advance(writer: Arrays, offset: str, number: str, step: Extent) -> str:
-    """Write `place + number * step`."""
+    """Write LLVM code of the memory offset `offset + number * step`."""
     if step == 0:
         return offset
     distance = number if step == 1 else writer.multiply(number, step)
@@ -65,7 +65,7 @@ def advance(writer: Arrays, offset: str, number: str, step: Extent) -> str:
 def write_position(
     writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure
 ) -> str:
-    """Write the conversion of a position to one counted from 0, and a check that the position exists.
+    """Write LLVM code that checks an index and converts it, if negative, to one counted from 0.
 
     Args:
         writer: Writer of the code.

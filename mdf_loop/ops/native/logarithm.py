@@ -79,12 +79,15 @@ def log1p(x: Register) -> Register:
 
 
 def _is_special(x: Register) -> Register:
-    """Write the test that x is not a positive normal number."""
+    """Return a bool register that is true if x is not a positive normal number."""
     return x.bits().is_outside(MIN_NORMAL_BITS, INFINITY_BITS)
 
 
 def _log_of_special(x: Register, log_if_normal: Register) -> Register:
-    """Return the logarithm of any x. `log_if_normal` is the logarithm, unless x is 0, infinite, negative or nan."""
+    """Return the logarithm of any x, including 0, infinity, negative numbers and nan.
+
+    `log_if_normal` is the logarithm of all other x.
+    """
     log_or_infinity = select(x < np.inf, log_if_normal, x)
     log_or_nan = select(x > 0.0, log_or_infinity, x.to_register(np.nan))
     return select(x.equals(0.0), x.to_register(-np.inf), log_or_nan)
@@ -107,7 +110,7 @@ def _log(x: Register, extra_exponent: Register, rest: Register) -> Register:
 
 
 def split_exponent(x: Register) -> tuple[Register, Register]:
-    """Return k and f of `x = 2**k (1 + f)` for a normal x."""
+    """Return the exponent k and the fraction f of a normal number `x = 2**k (1 + f)`."""
     shifted_bits = x.bits() + (ONE_BITS - SQRT_HALF_BITS)
     k = ((shifted_bits >> 52) | TWO_52_BITS).float() - (2.0**52 + 1023)
     return k, ((shifted_bits & FRACTION_MASK) + SQRT_HALF_BITS).float() - 1.0

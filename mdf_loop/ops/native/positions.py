@@ -38,17 +38,17 @@ WriteChange = Callable[[str, str], None]
 
 
 def _operands(op: Op) -> tuple[Value, ...]:
-    """Return the operands of an operation, without missing optional operands."""
+    """Return the operands of an operation, without omitted optional operands."""
     return tuple(value for value in op.inputs if value is not None)
 
 
 def _shape_mismatch(op: Op) -> str:
-    """Return the reason for operands whose shapes ONNX Runtime refuses."""
+    """Return the reason why operands whose shapes do not fit prevent machine code."""
     return f"it has {qualified_name(op.op_type)} of operands whose shapes do not fit"
 
 
 def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
-    """Write a copy of the first operand."""
+    """Write LLVM code that copies the first operand of a scatter operation to the output."""
     array = _operands(op)[0]
     target = writer.buffer(op.outputs[0])
     source = writer.pointer_of(array, writer.cell(array, cells))
@@ -60,7 +60,7 @@ def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
 
 
 def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `GatherElements`."""
+    """Write LLVM code of ONNX's `GatherElements`."""
     array, indices = _operands(op)
     if writer.constant_of(indices) is not None:
         return write_move(writer, op, cells)
@@ -82,7 +82,10 @@ def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `ScatterElements`. Several updates of one position are reduced, or the last one remains."""
+    """Write LLVM code of ONNX's `ScatterElements`.
+
+    Several updates of one position are reduced, or the last one remains.
+    """
     array, indices, updates = _operands(op)
     if writer.shape(updates) != writer.shape(indices):
         raise NotNative(_shape_mismatch(op))
@@ -111,7 +114,10 @@ def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _for_positions(
     writer: Arrays, op: Op, cells: Cells, failure: Failure, change: WriteChange
 ) -> None:
-    """Write a loop over positions along one axis. `change` writes the move for each position."""
+    """Write LLVM loops over the indices of GatherElements or ScatterElements.
+
+    `change` writes the move of one element.
+    """
     array, indices = _operands(op)[:2]
     array_shape, grid_shape = writer.shape(array), writer.shape(indices)
     if len(grid_shape) != len(array_shape):
@@ -136,7 +142,7 @@ def _for_positions(
 
 
 def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `GatherND`."""
+    """Write LLVM code of ONNX's `GatherND`."""
     array, indices = _operands(op)
     if writer.constant_of(indices) is not None:
         return write_move(writer, op, cells)
@@ -161,7 +167,10 @@ def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `ScatterND`. Several updates of one position are reduced, or the last one remains."""
+    """Write LLVM code of ONNX's `ScatterND`.
+
+    Several updates of one position are reduced, or the last one remains.
+    """
     array, indices, updates = _operands(op)
     (*grid_shape, position_count), extents = writer.shape(indices), writer.shape(array)
     if writer.shape(updates) != (*grid_shape, *extents[position_count:]):
@@ -194,14 +203,17 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _slice_size(writer: Arrays, op: Op) -> int:
-    """Return the number of elements that each row of positions selects."""
+    """Return the number of elements that each index tuple of GatherND or ScatterND selects."""
     array, indices = _operands(op)[:2]
     indexed_axis_count = op.attributes.get("batch_dims", 0) + writer.shape(indices)[-1]
     return math.prod(writer.shape(array)[indexed_axis_count:])
 
 
 def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange) -> None:
-    """Write a loop over rows of positions. `change` writes the move for each row."""
+    """Write LLVM loops over the index tuples of GatherND or ScatterND.
+
+    `change` writes the move for one index tuple.
+    """
     array, indices = _operands(op)[:2]
     array_shape, (*grid_shape, position_count) = writer.shape(array), writer.shape(indices)
     batch_axis_count = op.attributes.get("batch_dims", 0)
@@ -234,7 +246,7 @@ def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange
 
 
 def _select_reduction(op: Op) -> Combiner | None:
-    """Return the function that combines old and new elements, or None if new elements replace old elements."""
+    """Return the function that combines old and new elements of a scatter, or None to replace them."""
     reduction_name = op.attributes.get("reduction", "none")
     if reduction_name == "none":
         return None
@@ -251,7 +263,10 @@ def _update_element(
     source: tuple[str, str],
     combine: Combiner | None,
 ) -> None:
-    """Write an update of the element at `target` by the element at `source`. Each is a pointer with an index."""
+    """Write LLVM code that updates an array element by the element at `source`.
+
+    Source and target are a pointer with an index each.
+    """
     update = writer.load(code, dtype, *source)
     updated_element = (
         update
@@ -262,12 +277,12 @@ def _update_element(
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
-    """Write `old if old > new else new`, which is the new number if either is nan."""
+    """Write LLVM code of `old if old > new else new`, which is `new` if either number is nan."""
     return code.select(code.less(dtype, new, old), dtype, old, new)
 
 
 def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
-    """Write `old if old < new else new`, which is the new number if either is nan."""
+    """Write LLVM code of `old if old < new else new`, which is `new` if either number is nan."""
     return code.select(code.less(dtype, old, new), dtype, old, new)
 
 

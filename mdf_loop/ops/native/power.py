@@ -48,7 +48,7 @@ TWO_THIRDS_PARTS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.55
 
 
 class DoubleWord(Struct, frozen=True):
-    """Sum of a large and a small number, with twice as many digits as one number."""
+    """Unevaluated sum of a large and a small number (double-word arithmetic), with twice the digits."""
 
     high_part: Register
     low_part: Register
@@ -70,7 +70,9 @@ def add_words(a: Register, b: Register, rest: Register | float | None = None) ->
 
 
 def power(x: Register, y: Register) -> Register:
-    """Return `x ** y` by the rules of C. The error is at most 1.01 ulp, or 0.63 ulp if |y log|x|| < 20.
+    """Return `x ** y` by the rules of C. The error is at most 1.01 ulp.
+
+    The error is at most 0.63 ulp if |y log|x|| < 20.
 
     `x ** 2` equals `x * x`. A power that is an integer is exact.
     """
@@ -84,7 +86,7 @@ def power(x: Register, y: Register) -> Register:
 
 
 def _power(x: Register, y: Register) -> Register:
-    """Return `x ** y` for every y."""
+    """Return `x ** y` for any y."""
     exponent = _times(y, _log(abs(x)))
     reduction = reduce_exponent(exponent.high_part)
     exp_r = _exp_of_small(add_words(reduction.r, reduction.r_low + exponent.low_part))
@@ -99,7 +101,7 @@ def _power(x: Register, y: Register) -> Register:
 
 
 def _log(x: Register) -> DoubleWord:
-    """Return the logarithm of a positive number as a double word."""
+    """Return the natural logarithm of a positive number as a double word (sum of two numbers)."""
     is_subnormal = x < 2.0**-1022
     biased_exponent, f = split_exponent(select(is_subnormal, x * 2.0**SUBNORMAL_SHIFT, x))
     k = biased_exponent - select(is_subnormal, x.to_register(SUBNORMAL_SHIFT), 0.0)
@@ -119,7 +121,7 @@ def _log(x: Register) -> DoubleWord:
 
 
 def _reduced_fraction(f: Register) -> DoubleWord:
-    """Return `f / (2 + f)` as a double word."""
+    """Return `f / (2 + f)` as a double word (sum of two numbers)."""
     denominator = 2.0 + f
     denominator_low = f - (denominator - 2.0)
     inverse = 1.0 / denominator
@@ -129,7 +131,7 @@ def _reduced_fraction(f: Register) -> DoubleWord:
 
 
 def _times(y: Register, log: DoubleWord) -> DoubleWord:
-    """Return `y * log` as a double word."""
+    """Return the product `y * log` as a double word (sum of two numbers)."""
     high_part = y * log.high_part
     return DoubleWord(high_part, fma(y, log.low_part, fma(y, log.high_part, -high_part)))
 
@@ -179,7 +181,10 @@ POWER_FORMULAS = {2.0: _square, 3.0: _cube, 4.0: _fourth}
 
 
 def _power_of_special(x: Register, y: Register, magnitude_power: Register) -> Register:
-    """Return `x ** y` for any x and y. `magnitude_power` is |x| ** y if x and y are finite and x is not 0."""
+    """Return `x ** y` for any x and y, including 0, infinity and nan.
+
+    `magnitude_power` is |x| ** y if x and y are finite and x is not 0.
+    """
     zero, one, nan = x.to_register(0.0), x.to_register(1.0), x.to_register(np.nan)
     magnitude = abs(x)
     is_zero_or_infinite = magnitude.equals(0.0) | magnitude.equals(np.inf)

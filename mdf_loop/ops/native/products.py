@@ -44,7 +44,7 @@ MAX_MATRIX_ELEMENTS = 1 << 20
 
 
 def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Write `a @ b` of vectors, matrices and stacks of matrices.
+    """Write LLVM code of the matrix product `a @ b` of vectors, matrices and stacks of matrices.
 
     Raises:
         NotNative: A matrix is large or has booleans, there are several matrices of float32, or the number of
@@ -117,7 +117,10 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _stack_axes(left: Extents, right: Extents) -> Extents:
-    """Return the axes of the stack of products. The axes of both stacks must be equal, or one side has none."""
+    """Return the leading axes of a product of stacks of matrices.
+
+    The leading axes of both stacks must be equal, or one operand has none.
+    """
     if strip_leading_ones(left) == strip_leading_ones(right) or not strip_leading_ones(right):
         return left if len(left) >= len(right) else right
     if strip_leading_ones(left):
@@ -128,7 +131,7 @@ def _stack_axes(left: Extents, right: Extents) -> Extents:
 def _write_product(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
 ) -> None:
-    """Write the product of two matrices."""
+    """Write LLVM code of the product of two matrices."""
     left_pointer, right_pointer, target = pointers
     row_count, term_count, column_count = shape
     if column_count == 1:
@@ -158,7 +161,7 @@ def _write_product(
 def _for_row_groups(
     writer: Arrays, row_count: Extent, make_writer: Callable[[int], Callable[[str], None]]
 ) -> None:
-    """Write loops over groups of rows, and over the remaining rows one by one.
+    """Write LLVM loops over groups of matrix rows, and over the remaining rows one by one.
 
     Args:
         writer: Writer of the code.
@@ -176,7 +179,7 @@ def _for_row_groups(
 
 
 def _multiply_add(code: Code, dtype: str, a: str, b: str, total: str) -> str:
-    """Write `a * b + total`, rounded once for floats."""
+    """Write LLVM code of `a * b + total`, rounded once for floats."""
     if is_float(dtype):
         return code.intrinsic("fma", dtype, a, b, total)
     return code.binary("add", dtype, code.binary("mul", dtype, a, b), total)
@@ -185,7 +188,7 @@ def _multiply_add(code: Code, dtype: str, a: str, b: str, total: str) -> str:
 def _multiply_rows_by_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
-    """Write the product of a group of rows by a matrix, for groups of columns."""
+    """Write LLVM code of the product of some rows and a matrix, for groups of columns."""
     (row_count, _, column_count), first_column = shape, 0
     max_vector_count = ROWS_PER_LOOP if row_count == 1 else VECTORS_PER_LOOP
     for code, vectors_per_group in (
@@ -217,7 +220,7 @@ def _multiply_columns(
     shape: tuple[int, int, int],
     part: tuple[int, int],
 ) -> None:
-    """Write the product of a group of rows by a range of columns of a matrix.
+    """Write LLVM code of the product of some rows and some columns of two matrices.
 
     Args:
         writer: Writer of the code.
@@ -295,7 +298,7 @@ def _sum_in_parts(
     term_count: int,
     term: Callable[[str], None],
 ) -> None:
-    """Write sums in the same order as `_compute_dot_products`, one partial sum after the other.
+    """Write LLVM code of sums of products, in the same order as `_compute_dot_products`.
 
     Args:
         writer: Writer of the loop.
@@ -332,7 +335,7 @@ def _sum_in_parts(
 def _multiply_rows_by_vector(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
 ) -> None:
-    """Write the product of a matrix and a vector."""
+    """Write LLVM code of the product of a matrix and a vector."""
     (left_pointer, right_pointer, target), (row_count, term_count) = pointers, shape
 
     def make_group_writer(group_size: int) -> Callable[[str], None]:
@@ -356,7 +359,7 @@ def _multiply_rows_by_vector(
 def _compute_dot_products(
     writer: Arrays, dtype: str, pointers: tuple[str, str], inner: int, row_count: int
 ) -> list[str]:
-    """Write the products of several rows with a vector, and return their registers.
+    """Write LLVM code of the dot products of several rows with a vector, and return the registers.
 
     Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
     are then added in order.
@@ -395,17 +398,20 @@ def _compute_dot_products(
 
 
 def write_sum(code: Code, dtype: str, a: str, b: str) -> str:
-    """Write `a + b`."""
+    """Write LLVM code of `a + b`."""
     return code.binary("fadd" if is_float(dtype) else "add", dtype, a, b)
 
 
 def write_multiplication(code: Code, dtype: str, a: str, b: str) -> str:
-    """Write `a * b`."""
+    """Write LLVM code of `a * b`."""
     return code.binary("fmul" if is_float(dtype) else "mul", dtype, a, b)
 
 
 def reduce_lanes(scalar_code: Code, dtype: str, register: str, combine: Combiner) -> str:
-    """Write the pairwise reduction of the eight lanes of a register: lanes at distance four, then two, then one."""
+    """Write LLVM code that reduces the eight lanes of a register to one number in pairs.
+
+    The lanes are combined at distance four, then two, then one.
+    """
     vector_type = f"<{N_PARTS} x {REGISTER_TYPES[dtype]}>"
     lane_registers = [
         scalar_code.emit(f"extractelement {vector_type} {register}, i32 {k}")
@@ -417,7 +423,10 @@ def reduce_lanes(scalar_code: Code, dtype: str, register: str, combine: Combiner
 def reduce_in_pairs(
     numbers: Sequence[Number], combine: Callable[[Number, Number], Number]
 ) -> Number:
-    """Reduce 2**n numbers in pairs: numbers at a distance of half the list, then a quarter, and so on."""
+    """Reduce 2**n numbers to one by combining pairs, n times.
+
+    The numbers of a pair are at a distance of half the list, then a quarter, and so on.
+    """
     while len(numbers) > 1:
         half_count = len(numbers) // 2
         numbers = [

@@ -24,7 +24,7 @@ from mdf_loop.ops.native.code import Code
 
 
 class _NumberType(Struct, frozen=True):
-    """Properties of a floating-point dtype.
+    """Properties of a floating-point dtype that limit a division by multiplication.
 
     Attributes:
         precision: Bits of the significand.
@@ -49,7 +49,10 @@ _NUMBER_TYPES = {
 def divide_by_constant(
     code: Code, dtype: str, numbers: Sequence[str], c: str
 ) -> Sequence[str] | None:
-    """Write `x / c` for each number and a literal float `c`, or return None if division instructions are faster."""
+    """Write LLVM code of `x / c` by products for each x and a constant float c.
+
+    Return None if division instructions are faster.
+    """
     divisor = code.constant_value(c)
     if divisor is None or code.lane_count == 1 or code.has_quick_divider:
         return None
@@ -74,7 +77,9 @@ def divide_by_constant(
 
 
 def one_correction_suffices(c: float, r: float, precision: int) -> bool:
-    """Return True if one correction is enough for the divisor c and its rounded inverse r.
+    """Return True if one correction step gives the correctly rounded quotient for a divisor.
+
+    The divisor is c, and r is its rounded inverse.
 
     Let c be from 1 to 2, and e the error of r in units of 2 ** -p. The error of q is at most e c + 1/2 units
     in the last place. So q c - x has at most p bits if (e c + 1/2) c <= 2. Before rounding, the error of q'
@@ -94,7 +99,7 @@ def one_correction_suffices(c: float, r: float, precision: int) -> bool:
 def _correct_quotient(
     code: Code, dtype: str, operands: tuple[str, str], constants: tuple[float, float]
 ) -> str:
-    """Write `q - (q * c - x) * r`."""
+    """Write LLVM code of the corrected quotient `q - (q * c - x) * r`."""
     (x, q), (c, r) = operands, constants
     llvm_type = code.type(dtype)
     negated_number = code.emit(f"fneg {llvm_type} {x}")
@@ -108,7 +113,7 @@ _Quotients = tuple[Sequence[str], Sequence[str]]
 
 
 def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float) -> str:
-    """Write the test that a number is tiny and not zero, or that a quotient is nan, in any lane."""
+    """Write LLVM code that tests whether a dividend is tiny or a quotient nan, in any lane."""
     dividends, quotient_registers = quotients
     number_type = _NUMBER_TYPES[dtype]
     min_dividend = np.asarray(2.0 ** (number_type.min_exponent + max(0, math.frexp(c)[1])), dtype)
@@ -147,7 +152,7 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
 def _select_quotients(
     code: Code, dtype: str, is_extreme: str, quotients: _Quotients, c: str
 ) -> Sequence[str]:
-    """Write the selection of the quotients. If the condition is true, division instructions compute all quotients."""
+    """Write LLVM code that recomputes all quotients by division instructions if a condition is true."""
     function_text = code.function_text
     quick_block, slow_block, end_block = (
         function_text.name(stem) for stem in ("quick", "slow", "divided")

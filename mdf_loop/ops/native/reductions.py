@@ -58,7 +58,7 @@ NeutralElement = Callable[[str], float]
 def reduction_writer(
     combine: Combiner, neutral: NeutralElement, *, mean: bool = False
 ) -> NativeArrayCode:
-    """Return a writer of a reduction along adjacent axes.
+    """Return a function that writes LLVM code of a reduction along adjacent axes.
 
     Args:
         combine: Function that writes the reduction of two numbers.
@@ -136,7 +136,7 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
 
 
 def stated_axes(op: Op, rank: int, array_of: ArrayLookup) -> list[int]:
-    """Return the stated axes of a reduction, sorted.
+    """Return the sorted axes that a reduction states as an attribute or constant operand.
 
     Raises:
         NotNative: The axes are computed.
@@ -156,7 +156,7 @@ def _reduce_last_axes(
     counts: tuple[Extent, Extent],
     reducer: tuple[Combiner, str],
 ) -> None:
-    """Write a reduction along the last axes."""
+    """Write LLVM code of a reduction along the last axes of an array."""
     (source, target), (output_size, term_count) = pointers, counts
 
     def result(number: str) -> None:
@@ -175,7 +175,7 @@ def _reduce_last_axes(
 def _reduce_contiguous(
     writer: Arrays, dtype: str, pointer: str, count: Extent, reducer: tuple[Combiner, str]
 ) -> str:
-    """Write the reduction of contiguous numbers, and return the register of the result."""
+    """Write LLVM code that reduces contiguous numbers to one, and return its register."""
     (combine, neutral), scalar_code = reducer, writer.scalar_code
     if isinstance(count, str):
         return _reduce_unknown_count(writer, dtype, pointer, count, reducer)
@@ -194,7 +194,7 @@ def _reduce_contiguous(
 def _reduce_in_parts(
     writer: Arrays, dtype: str, pointer: str, count: Extent, combine: Combiner
 ) -> str:
-    """Write the reduction of at least eight numbers in eight parts, each of every eighth number."""
+    """Write LLVM code that reduces at least eight numbers in eight parts, each of every eighth number."""
     part_code, scalar_code = Code(writer.function_text, N_PARTS, True), writer.scalar_code
     vector_type, scalar_type = part_code.type(dtype), scalar_code.type(dtype)
     local_pointer = part_code.allocate_local(vector_type)
@@ -235,7 +235,7 @@ def _reduce_in_parts(
 def _reduce_unknown_count(
     writer: Arrays, dtype: str, pointer: str, count: str, reducer: tuple[Combiner, str]
 ) -> str:
-    """Write the reduction of numbers whose count is known only at run time."""
+    """Write LLVM code that reduces numbers to one if their count is known only at run time."""
     (combine, neutral), scalar_code = reducer, writer.scalar_code
     llvm_type = scalar_code.type(dtype)
     total_pointer = scalar_code.allocate_local(llvm_type)
@@ -271,7 +271,7 @@ def _reduce_inner_axes(
     counts: tuple[Extent, Extent, Extent],
     reducer: tuple[Combiner, str],
 ) -> None:
-    """Write a reduction along axes other than the last, for each position of the axes in front of them."""
+    """Write LLVM code of a reduction along axes other than the last."""
     (source, target), (front_size, reduced_size, tail_size) = pointers, counts
     if front_size == 1:
         _reduce_first_axes(writer, dtype, pointers, (tail_size, reduced_size), reducer)
@@ -295,7 +295,7 @@ def _reduce_first_axes(
     counts: tuple[Extent, Extent],
     reducer: tuple[Combiner, str],
 ) -> None:
-    """Write a reduction along the first axes: each row is reduced elementwise with the result of the rows before."""
+    """Write LLVM code of a reduction along the first axes, by combining each row with the result so far."""
     (source, target), (row_length, row_count), (combine, neutral) = pointers, counts, reducer
 
     def copy_row(code: Code, k: str) -> None:
@@ -329,7 +329,10 @@ def _reduce_first_axes(
 
 
 def _divide_by_count(writer: Arrays, output: Value, target: str, reduced_size: Extent) -> None:
-    """Write the division of sums by the number of terms, which gives means. An empty sum is divided by 1."""
+    """Write LLVM code that divides sums by the number of terms, which gives means.
+
+    An empty sum is divided by 1.
+    """
     dtype = output.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")

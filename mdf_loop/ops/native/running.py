@@ -13,7 +13,9 @@ from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 
 def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Write `CumSum`: each sum is the sum of the previous sum and one number. `reverse` begins at the end.
+    """Write LLVM code of ONNX's `CumSum`, the cumulative sum along an axis.
+
+    Each sum is the sum of the previous sum and one number. `reverse` begins at the end.
 
     Raises:
         NotNative: The axis is computed.
@@ -35,7 +37,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     write_first, write_next = _sum_writers(writer, dtype, tail_size, is_exclusive)
 
     def row(block: str, step_number: str) -> tuple[str, str]:
-        """Return the addresses of the input elements and of the sums at a position along the axis."""
+        """Return the addresses of the input elements and of their sums at a position along the axis."""
         last_position = subtract_extents(writer.scalar_code, axis_extent, 1)
         position = (
             writer.scalar_code.emit(f"sub i64 {last_position}, {step_number}")
@@ -71,7 +73,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 def _sum_writers(
     writer: Arrays, dtype: str, tail_size: Extent, is_exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
-    """Return the writer of the first sums, and the writer of all other sums from the previous sums."""
+    """Return functions that write the first cumulative sums, and all others from the previous sums."""
 
     def begin(input_pointer: str, sum_pointer: str) -> None:
         def first(code: Code, k: str) -> None:
@@ -96,7 +98,7 @@ def _sum_writers(
 
 
 def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeArrayCode:
-    """Return a writer of the position of the maximum or minimum along an axis.
+    """Return a function that writes LLVM code of ArgMax or ArgMin, the position of an extreme.
 
     In `ArgMax` and `ArgMin`, nan is never the extreme. In `ArgMaximum` and `ArgMinimum`, nan is the extreme.
 
@@ -172,7 +174,9 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
 def _prefer_nan(
     code: Code, dtype: str, elements: tuple[str, str], is_improvement: str, *, last: bool
 ) -> str:
-    """Write the extension of the comparison `is_improvement` to nan, which is preferred to every other number.
+    """Write LLVM code that extends the comparison of an ArgMax or ArgMin to prefer nan.
+
+    The comparison `is_improvement` ignores nan.
 
     Of several nan, the first one is selected, or the last one if `last` is True.
     """
@@ -191,7 +195,7 @@ def _strides(code: Code, extents: Extents) -> list[Extent]:
 
 
 def _require_elements(code: Code, op: Op, count: Extent) -> None:
-    """Write a check that fails the run if there are no elements.
+    """Write LLVM code that ends the run with an error if there are no elements.
 
     Raises:
         NotNative: The number of elements is known to be 0.

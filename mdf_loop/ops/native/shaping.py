@@ -39,7 +39,7 @@ Cells = Mapping[Value, Cell]
 
 
 def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
-    """Return a writer that uses `moves` for known shapes and `rule` for shapes that are known only at run time."""
+    """Return a writer that uses `write_move` for known shapes and `rule` for run-time shapes."""
 
     def write(writer: Arrays, op: Op, cells: Cells) -> Cell:
         operands = [operand for operand in op.inputs if operand is not None]
@@ -63,7 +63,7 @@ def _first_operand(op: Op) -> Value:
 def _stated_integers(
     writer: Arrays, op: Op, cells: Cells, operand_index: int, name: str
 ) -> Extents | None:
-    """Return the integers that an operand or attribute states, or None if neither exists.
+    """Return the integers of an operand or attribute such as a shape, or None if neither exists.
 
     Args:
         writer: Writer of the code.
@@ -85,7 +85,7 @@ def _stated_integers(
 def _stated_axes(
     writer: Arrays, op: Op, cells: Cells, operand_index: int, rank: int
 ) -> list[int] | None:
-    """Return the axes that an operand or the attribute `axes` states, or None if neither exists."""
+    """Return the axes of an operation from an operand or the attribute `axes`, or None."""
     axes = _stated_integers(writer, op, cells, operand_index, "axes")
     if axes is None:
         return None
@@ -95,7 +95,7 @@ def _stated_axes(
 
 
 def _with_extents(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
-    """Return the first operand with new extents. The order of its elements does not change."""
+    """Return the first operand with a new shape and its elements in the same order."""
     operand, output = _first_operand(op), op.outputs[0]
     cell = writer.cell(operand, cells)
     writer.set_extents(output, extents)
@@ -109,7 +109,7 @@ def _with_extents(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cel
 
 
 def _register_extent(register: str) -> Extent:
-    """Convert a register or a literal to an extent."""
+    """Convert an LLVM register or literal to an extent."""
     return register if register.startswith("%") else int(register)
 
 
@@ -117,13 +117,13 @@ def _register_extent(register: str) -> Extent:
 
 
 def shape(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Shape`."""
+    """Write LLVM code of ONNX's `Shape`."""
     axis_range = slice(op.attributes.get("start", 0), op.attributes.get("end"))
     return writer.integer_cell(op.outputs[0], writer.extents(_first_operand(op))[axis_range])
 
 
 def size(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Size`."""
+    """Write LLVM code of ONNX's `Size`."""
     return writer.integer_cell(
         op.outputs[0], [product(writer.scalar_code, writer.extents(_first_operand(op)))]
     )
@@ -133,12 +133,12 @@ def size(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def identity(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Identity`."""
+    """Write LLVM code of ONNX's `Identity`."""
     return _with_extents(writer, op, cells, writer.extents(_first_operand(op)))
 
 
 def flatten(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Flatten`."""
+    """Write LLVM code of ONNX's `Flatten`."""
     extents = writer.extents(_first_operand(op))
     axis = op.attributes.get("axis", 1)
     axis += len(extents) if axis < 0 else 0
@@ -150,7 +150,7 @@ def flatten(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def unsqueeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Unsqueeze`."""
+    """Write LLVM code of ONNX's `Unsqueeze`."""
     extents = writer.extents(_first_operand(op))
     stated_axes = _stated_integers(writer, op, cells, 1, "axes") or ()
     axes = _stated_axes(writer, op, cells, 1, len(extents) + len(stated_axes)) or []
@@ -162,7 +162,7 @@ def unsqueeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def squeeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Squeeze`."""
+    """Write LLVM code of ONNX's `Squeeze`."""
     extents = writer.extents(_first_operand(op))
     axes = _stated_axes(writer, op, cells, 1, len(extents))
     if axes is None and not is_fixed(extents):
@@ -182,7 +182,7 @@ def squeeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def reshape(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Reshape`.
+    """Write LLVM code of ONNX's `Reshape`.
 
     A stated extent of 0 keeps the axis unless `allowzero` is set, and -1 stands for the remaining extent.
     """
@@ -222,14 +222,14 @@ def reshape(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _extent_unless_zero(code: Code, stated: Extent, input_extent: Extent) -> Extent:
-    """Write the output extent of an axis. A stated extent of 0 stands for the extent of the operand."""
+    """Write LLVM code of an axis's extent after a Reshape, in which 0 stands for the old extent."""
     if isinstance(stated, int):
         return stated if stated else input_extent
     return stated if stated == input_extent else _replace_if_equal(code, (stated, 0), input_extent)
 
 
 def _known_factor(code: Code, stated: Extent) -> Extent:
-    """Write the factor of a stated extent in the product of all stated extents.
+    """Write LLVM code that replaces an extent of -1 in a target shape by the factor 1.
 
     An extent of -1, which stands for the remaining extent, has the factor 1.
     """
@@ -237,14 +237,14 @@ def _known_factor(code: Code, stated: Extent) -> Extent:
 
 
 def _replace_if_equal(code: Code, comparison: tuple[Extent, int], replacement: Extent) -> Extent:
-    """Write `replacement if extent == searched_extent else extent` for a pair of `extent` and `searched_extent`."""
+    """Write LLVM code of `replacement if extent == searched_extent else extent`."""
     extent, searched_extent = comparison
     is_equal = code.emit(f"icmp eq i64 {extent}, {searched_extent}")
     return code.emit(f"select i1 {is_equal}, i64 {replacement}, i64 {extent}")
 
 
 def _remaining_extent(code: Code, input_extents: Extents, divisors: Sequence[Extent]) -> Extent:
-    """Write the product of the input extents, divided by the product of `divisors`."""
+    """Write LLVM code of the extent that Reshape infers: input size divided by all other extents."""
     dividend_factors, divisor_factors = list(input_extents), []
     for extent in divisors:
         if extent in dividend_factors and extent != 0:
@@ -261,7 +261,7 @@ def _check_size(
     shapes: tuple[Extents, Sequence[Extent], Sequence[Extent]],
     is_invalid: str,
 ) -> None:
-    """Write a check that fails the run if a condition is true or the number of elements changes.
+    """Write LLVM code that fails the run if a Reshape is invalid or changes the number of elements.
 
     Args:
         writer: Writer of the code.
@@ -296,7 +296,7 @@ def _check_size(
 
 @_for_unknown_shapes
 def transpose(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Transpose`."""
+    """Write LLVM code of ONNX's `Transpose`."""
     operand, output = _first_operand(op), op.outputs[0]
     extents = writer.extents(operand)
     axis_order = op.attributes.get("perm") or range(len(extents))[::-1]
@@ -309,7 +309,7 @@ def transpose(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 @_for_unknown_shapes
 def expand(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Expand`."""
+    """Write LLVM code of ONNX's `Expand`."""
     operand, output = _first_operand(op), op.outputs[0]
     stated_extents = _stated_integers(writer, op, cells, 1, "shape") or ()
     input_extents = writer.extents(operand)
@@ -332,7 +332,7 @@ def expand(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _broadcast_extent(
     writer: Arrays, op: Op, input_extent: Extent, target_extent: Extent
 ) -> Extent:
-    """Write the extent of an axis that is broadcast from `input_extent` to `target_extent`."""
+    """Write LLVM code of the extent of an axis that Expand broadcasts to `target_extent`."""
     if input_extent in (1, target_extent):
         return target_extent
     if target_extent != 1:
@@ -352,7 +352,7 @@ def _broadcast_extent(
 
 @_for_unknown_shapes
 def slice_axes(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Slice`."""
+    """Write LLVM code of ONNX's `Slice`."""
     operand, output = _first_operand(op), op.outputs[0]
     extents = writer.extents(operand)
     starts, ends = (_stated_integers(writer, op, cells, k, "") or () for k in (1, 2))
@@ -377,7 +377,10 @@ def slice_axes(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _slice_range(
     writer: Arrays, extent: Extent, start: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
-    """Write the first position and the number of positions of a slice. Positions out of range are clipped."""
+    """Write LLVM code of the first index and the length of a Slice along an axis.
+
+    Positions out of range are clipped.
+    """
     code = writer.scalar_code
     lower_bound, upper_bound = (0, extent) if step > 0 else (-1, subtract_extents(code, extent, 1))
     clipped_start = smaller_extent(
@@ -396,7 +399,7 @@ def _slice_range(
 
 
 def _normalize_position(code: Code, position: Extent, extent: Extent) -> Extent:
-    """Write a position that counts from the end if it is negative."""
+    """Write LLVM code that converts a negative index, which counts from the end, to one from 0."""
     if isinstance(position, int):
         return add_extents(code, position, extent) if position < 0 else position
     wrapped_position = add_extents(code, position, extent)
@@ -405,7 +408,10 @@ def _normalize_position(code: Code, position: Extent, extent: Extent) -> Extent:
 
 
 def concatenate(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Concat`: copies of the parts of all arrays, for each position of the axes in front."""
+    """Write LLVM code of ONNX's `Concat`.
+
+    The parts of all arrays are copied for each position of the axes in front.
+    """
     operands, output = [operand for operand in op.inputs if operand is not None], op.outputs[0]
     shapes = [writer.extents(operand) for operand in operands]
     code, axis = writer.scalar_code, op.attributes["axis"] % len(shapes[0])
@@ -445,7 +451,7 @@ def _copy_with_stride(
     parts: tuple[Extent, Extent],
     positions: tuple[Extent, Extent],
 ) -> None:
-    """Write copies of contiguous parts of an array to equidistant positions.
+    """Write LLVM code that copies contiguous parts of an array to equidistant positions.
 
     Args:
         writer: Writer of the code.
@@ -470,7 +476,7 @@ def _copy_with_stride(
 
 
 def _check_equal_axes(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
-    """Write a check that two arrays have equal extents along all axes but the concatenated axis."""
+    """Write LLVM code that fails the run if two arrays of a Concat differ along another axis."""
     code = writer.scalar_code
     first_extents, other_extents = (writer.extents(array) for array in values)
     for k, (first_extent, other_extent) in enumerate(

@@ -67,7 +67,10 @@ negligible.
 
 
 class ReducedAngle(Struct, frozen=True):
-    """Argument reduction `x = n pi / 2 + r + r_low`. Only the last bits of n are valid."""
+    """Argument reduction `x = n pi / 2 + r + r_low` for sine and cosine.
+
+    Only the last bits of n are valid.
+    """
 
     n: Register
     r: Register
@@ -94,7 +97,7 @@ def _negate_if(value: Register, sign_bits: Register) -> Register:
 
 
 def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
-    """Return sin(r + rest) for an even n, or cos(r + rest) for an odd n."""
+    """Return sin(r + r_low) for an even n, or cos(r + r_low) for an odd n."""
     r_square = reduction.r * reduction.r
     r_fourth = r_square * r_square
     half_square = 0.5 * r_square
@@ -115,7 +118,7 @@ def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
 
 
 def _reduce_angle(x: Register) -> ReducedAngle:
-    """Return the argument reduction of a nonnegative angle."""
+    """Return the argument reduction of a nonnegative angle to a multiple of pi/2 and a remainder."""
     shifted_n = fma(x, INVERSE_HALF_PI, ROUNDING_CONSTANT)
     n = shifted_n - ROUNDING_CONSTANT
     x_minus_n_half_pi = fma(n, -HALF_PI_PARTS[0], x)

@@ -22,19 +22,22 @@ UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
 
 
 class Stride(Struct, frozen=True):
-    """Extent and stride of an axis, as products. The stride is the distance of neighbours in elements."""
+    """Extent and memory stride of an axis, as products of factors.
+
+    The stride is the distance of neighbours in elements.
+    """
 
     extent: Factors
     step: Factors
 
 
 def contiguous_axes(extents: Extents) -> list[Stride]:
-    """Return the extent and stride of each axis of a contiguous array."""
+    """Return the extent and memory stride of each axis of a contiguous array."""
     return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
 
 
 def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
-    """Merge neighbouring axes that one stride can describe, and return the resulting axes."""
+    """Merge neighbouring axes of an array that one memory stride can describe."""
     merged_axes: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
         if merged_axes and canonical_product(merged_axes[-1].step) == canonical_product(
@@ -49,7 +52,7 @@ def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
 def copy_strided(
     writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
 ) -> None:
-    """Write a copy of the elements along strided axes to contiguous memory."""
+    """Write LLVM code that copies the elements along strided axes to contiguous memory."""
     axes = merge_axes(axes)
     if not axes:
         writer.copy(target, source, ITEM_BYTES[dtype])
@@ -60,7 +63,7 @@ def copy_strided(
 def _copy_merged(
     writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
 ) -> None:
-    """Write a copy of the elements along merged axes, none of which has extent 0."""
+    """Write LLVM code that copies elements along merged strided axes of extent 1 or more."""
     code, first_axis = writer.scalar_code, axes[0]
     first_extent, first_stride = product(code, first_axis.extent), product(code, first_axis.step)
     if len(axes) == 1 and first_stride in (0, 1):
@@ -105,7 +108,7 @@ def strided_view(
     axes: Sequence[Stride],
     begin: Extent = 0,
 ) -> Cell:
-    """Return an array of the elements along strided axes, as a view if the elements are contiguous."""
+    """Return an array of the elements along strided axes, without a copy if they are contiguous."""
     value, cell = source
     pointer = writer.pointer_of(value, cell)
     if begin != 0:
@@ -118,7 +121,7 @@ def strided_view(
 
 
 def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
-    """Return an array broadcast to a larger shape."""
+    """Return an array that is broadcast to a larger shape."""
     broadcast_value = Value(
         value.name,
         value.dtype,
