@@ -1,1 +1,1 @@
-"""Execution of programs and models: back ends, chunks and recorded rows."""
+"""Execution of models: engines, step-by-step execution, recording of outputs, checkpoints."""

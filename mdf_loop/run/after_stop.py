@@ -1,4 +1,4 @@
-"""Evaluate the straight segment after a loop that was stopped early.
+"""Computation of the outputs that are still available after a loop was stopped early.
 
 A program can depend on the number of rows that a loop records, if the trip count is constant: the mean of
 50 rows is their sum divided by 50. With fewer rows, the segment would fail or silently compute wrong
@@ -19,7 +19,7 @@ from mdf_loop.run.backend import Runnable
 
 
 class Incomplete(Struct):
-    """Stacks with missing rows and errors of outputs, after a loop was stopped.
+    """Recorded arrays with too few rows, and errors of outputs, after a loop was stopped early.
 
     Attributes:
         shortened_stacks: Stacks with fewer rows than the program declares.
@@ -30,7 +30,7 @@ class Incomplete(Struct):
     errors: list[LoopError] = field(default_factory=list)
 
     def record_stopped_loop(self, loop: Loop, loop_results: Mapping[Value, Data]) -> None:
-        """Record the stacks of a stopped loop that have fewer rows than declared."""
+        """Note the recorded arrays of a stopped loop that have fewer rows than declared."""
         stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in loop_results)
         self.shortened_stacks.update(
             stack
@@ -39,7 +39,7 @@ class Incomplete(Struct):
         )
 
     def outputs(self, program: Program) -> tuple[Output, ...]:
-        """Return the outputs of a straight segment that do not depend on missing rows."""
+        """Return the outputs of a program that do not depend on arrays with too few rows."""
         unavailable_values: set[Value] = set()
         for operation in program.ops:
             if not (self.shortened_stacks | unavailable_values).isdisjoint(reads(operation)):
@@ -48,7 +48,7 @@ class Incomplete(Struct):
 
 
 def _has_fixed_length(rows: Value) -> bool:
-    """Return True if the program states a fixed number of rows."""
+    """Return True if the program states the number of rows of an array."""
     return bool(rows.shape) and isinstance((rows.shape or ("",))[0], int)
 
 
@@ -58,7 +58,9 @@ def compute_available_values(
     incomplete: Incomplete,
     session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
-    """Return the values of a straight segment that can be computed after a loop was stopped.
+    """Compute the outputs of a program that are still available after a loop was stopped.
+
+    The program is the part of a model that follows the loop.
 
     All outputs are computed together, or one by one if the joint run fails.
     """
@@ -91,7 +93,7 @@ def _input_values(program: Program) -> set[Value]:
 
 
 def _select_outputs(program: Program, outputs: tuple[Output, ...]) -> Program:
-    """Return the program with only the given outputs and the inputs that these outputs need."""
+    """Return a program that computes only some outputs, without unnecessary inputs."""
     pruned_program = eliminate_dead_code(replace(program, outputs=outputs))
     read_values = {output.value for output in outputs} | {
         value for op in pruned_program.ops for value in reads(op)

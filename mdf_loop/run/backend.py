@@ -1,4 +1,4 @@
-"""Back ends: engines that run prepared programs or whole documents.
+"""Back ends: engines that execute prepared programs or whole model documents.
 
     backend = BACKENDS["onnxruntime"]
     program = prepare(program, backend.order, evaluation())
@@ -30,11 +30,14 @@ from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 
 class Computation(Protocol):
-    """Interface of a computation that can be run repeatedly."""
+    """Interface of a loaded computation that can be run repeatedly."""
 
     @property
     def device(self) -> Device:
-        """Device, with the reason for its choice. `UNDECIDED_DEVICE` if the first run chooses the device."""
+        """Device of the computation, with the reason for its choice.
+
+        `UNDECIDED_DEVICE` if the first run chooses the device.
+        """
 
     def run(
         self,
@@ -42,7 +45,9 @@ class Computation(Protocol):
         stopping: Stopping | None = None,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name. `buffers` may provide memory for outputs.
+        """Compute the outputs by name from the inputs by name.
+
+        `buffers` may provide memory for outputs.
 
         Raises:
             RunError: The model failed. The message names the place in the MDF document.
@@ -51,7 +56,7 @@ class Computation(Protocol):
 
 
 class Runnable(Computation, Protocol):
-    """Interface of a program that can be run by several threads at once."""
+    """Interface of a loaded program that several threads can run at once."""
 
     @property
     def program(self) -> Program:
@@ -59,7 +64,7 @@ class Runnable(Computation, Protocol):
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
+        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
 
 
 class Load(Protocol):
@@ -71,11 +76,14 @@ class Load(Protocol):
         placement: Placement = DEFAULT_PLACEMENT,
         whole: Program | None = None,
     ) -> Runnable:
-        """Load a program, which may be a segment of `whole`, for a placement."""
+        """Load a program for a device.
+
+        `whole` is the program of which `program` is a segment, if any.
+        """
 
 
 class Backend(Struct, frozen=True):
-    """Engine for programs.
+    """Engine that executes programs, such as ONNX Runtime.
 
     Attributes:
         order: Passes that prepare a program before loading.
@@ -90,7 +98,7 @@ class Backend(Struct, frozen=True):
 
 
 class DocumentBackend(Struct, frozen=True):
-    """Engine for documents.
+    """Engine that executes whole model documents, without compilation to a program.
 
     Attributes:
         load: Function that loads a document with the names of recorded items, `dt` and a seed. Each run

@@ -1,4 +1,4 @@
-"""Stream wrapper that hides write errors from HDF5, which would abort the process.
+"""Stream wrapper that hides write errors from HDF5, since HDF5 would abort the process.
 
 HDF5 aborts the process if closing a file fails. After the first error, the wrapper therefore continues in
 memory and raises the error at the end.
@@ -34,7 +34,7 @@ class _ErrorHidingStream(io.BufferedIOBase):
         self._stream = stream
 
     def _apply(self, operation: Callable[[Any], Any]) -> Any:
-        """Apply an operation to the file, or to a copy of the file in memory after the first error."""
+        """Apply an operation to the stream, or after an error to a copy of the stream in memory."""
         position = self._stream.tell()
         try:
             return operation(self._stream)
@@ -44,43 +44,43 @@ class _ErrorHidingStream(io.BufferedIOBase):
             return operation(self._stream)
 
     def write(self, data: Any, /) -> int:
-        """Write all of the data and return its number of bytes."""
+        """Write all of the data, and return the number of bytes."""
         remaining_bytes = memoryview(data).cast("B")
         while remaining_bytes:
             remaining_bytes = remaining_bytes[self._apply(methodcaller("write", remaining_bytes)) :]
         return memoryview(data).nbytes
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Truncate the stream to `size` bytes and return the size."""
+        """Truncate the stream to `size` bytes, and return the size."""
         return int(self._apply(methodcaller("truncate", size)))
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read bytes into a buffer and return their number."""
+        """Read bytes into a buffer, and return the number of bytes."""
         return int(self._stream.readinto(buffer))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position of the stream and return the position."""
+        """Set the position of the stream, and return the position."""
         return int(self._stream.seek(offset, whence))
 
     def tell(self) -> int:
-        """Return the position in the stream."""
+        """Return the current position in the stream."""
         return int(self._stream.tell())
 
     def readable(self) -> bool:
-        """Return True, since the stream can be read."""
+        """Return True, since the stream is readable."""
         return True
 
     def writable(self) -> bool:
-        """Return True, since the stream can be written."""
+        """Return True, since the stream is writable."""
         return True
 
     def seekable(self) -> bool:
-        """Return True, since the stream has positions."""
+        """Return True, since the stream is seekable."""
         return True
 
 
 def _copy_to_memory(stream: Any, position: int) -> io.BytesIO:
-    """Return a copy of a stream in memory, at the given position."""
+    """Return an in-memory copy of a stream, at position `position`."""
     memory = io.BytesIO()
     stream.seek(0)
     shutil.copyfileobj(stream, memory)

@@ -1,4 +1,4 @@
-"""Placement of programs on devices."""
+"""Requested and chosen devices (CPU or CUDA) of programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdf_loop.ir import Program
 
 
 class Placement(Struct, frozen=True):
-    """Requested device of a program, and form of its loops.
+    """Requested device of a program, number of threads, and use of machine code for loops.
 
     Attributes:
         device: `auto`, `cpu` or `cuda`.
@@ -32,7 +32,7 @@ DEFAULT_PLACEMENT = Placement()
 
 
 class Device(Struct, frozen=True):
-    """Chosen device, with the reason for the choice."""
+    """Device that was chosen for a program, with the reason for the choice."""
 
     name: str
     reason: str

@@ -1,4 +1,4 @@
-"""Software versions and processor that affect the last bits of results.
+"""Software versions and processor, which affect the last bits of results.
 
 Checkpoints and stores record these entries.
 
@@ -50,7 +50,9 @@ def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str) -> None:
-    """Raise InputError if this environment may give other last bits than the recorded environment.
+    """Raise InputError if a resumed run would continue with other versions.
+
+    Other versions may change the last bits of results.
 
     A different processor, or a missing record, gives a warning.
 
@@ -89,7 +91,7 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
 
 
 def _depends_on_llvmlite(form: str) -> bool:
-    """Return True if a loop is native, or would be native if llvmlite were available."""
+    """Return True if a loop's execution mode is native, or would be with llvmlite installed."""
     return form in (NATIVE, f"standard: {reason_unavailable()}")
 
 
@@ -101,7 +103,7 @@ def _llvmlite_version() -> str:
 
 @functools.cache
 def _processor_description() -> str:
-    """Return the processor type and its vector instructions."""
+    """Return the processor type and its vector instruction sets as text."""
     processor_flags: set[str] = set()
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""Execution order of nodes in each evaluation, like `execution_list` of graph-scheduler."""
+"""Order in which nodes ran in each evaluation, like `execution_list` of graph-scheduler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_PRINTED_EVALUATIONS = 20
 
 
 class OrderOfExecution(Sequence[NodeSets]):
-    """An `ExecutionList` of any length, which stores consecutive equal evaluations once.
+    """Execution order of nodes in a run, which stores consecutive equal evaluations once.
 
     Each entry of `runs` has the node sets of an evaluation and the number of repetitions.
     """
@@ -36,7 +36,7 @@ class OrderOfExecution(Sequence[NodeSets]):
 
     @classmethod
     def read(cls, runs: Any) -> OrderOfExecution | None:
-        """Return the execution list that a JSON value describes, or None for invalid content."""
+        """Decode an execution order from a JSON value, or return None for invalid content."""
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
             return None
         return cls(
@@ -44,18 +44,18 @@ class OrderOfExecution(Sequence[NodeSets]):
         )
 
     def add(self, sets: NodeSets, repetitions: int) -> None:
-        """Append `repetitions` evaluations with equal node sets."""
+        """Append `repetitions` evaluations, in each of which the same sets of nodes ran."""
         if self.runs and self.runs[-1][0] == sets:
             self.runs[-1] = (sets, self.runs[-1][1] + repetitions)
         else:
             self.runs.append((sets, repetitions))
 
     def end_position(self) -> EndPosition:
-        """Return the current end position of the list."""
+        """Return the end of the list as a position for `truncate`."""
         return len(self.runs), self.runs[-1][1] if self.runs else 0
 
     def truncate(self, position: EndPosition) -> None:
-        """Remove all evaluations after an end position that `position` returned."""
+        """Remove all evaluations after a position that `end_position` returned."""
         length, repetitions = position
         del self.runs[length:]
         if self.runs:
@@ -96,7 +96,7 @@ class OrderOfExecution(Sequence[NodeSets]):
 
 
 def _is_run(run: Any) -> bool:
-    """Return True if a JSON value has the node sets of an evaluation and a number of repetitions."""
+    """Return True if a JSON value is a pair of node sets and a number of repetitions."""
     match run:
         case [list() as sets, int() as times] if times >= 0:
             return all(
@@ -107,7 +107,7 @@ def _is_run(run: Any) -> bool:
 
 
 def executed_node_sets(flags: Array, schedule: Schedule) -> NodeSets:
-    """Return the node sets of one evaluation from one row of flags per pass.
+    """Return the sets of nodes that ran in one evaluation, from flags that the program computed.
 
     Each row has, for every layer, a flag for the visit of the layer and one flag per node that ran.
     """

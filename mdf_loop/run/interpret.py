@@ -1,4 +1,4 @@
-"""Reference interpreter of programs in plain NumPy, iteration by iteration.
+"""Reference interpreter of programs in plain NumPy.
 
 The interpreter is the reference for tests of every engine, and shares no operator decompositions with the
 ONNX writer. NumPy computes operations (`ops.meaning`). Loops and branches are computed here.
@@ -39,7 +39,7 @@ def interpret(
     arrays: Mapping[str, Data],
     check_termination: _CheckTermination = lambda: None,
 ) -> dict[str, Data]:
-    """Compute the outputs of a program by name from its inputs by name.
+    """Compute the outputs of a program in plain NumPy, from its inputs by name.
 
     Raises:
         RunError: An operation cannot be computed. The message names the operation and its place.
@@ -142,7 +142,7 @@ def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTe
 def _run_members(
     loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination
 ) -> None:
-    """Run a loop of a batch whose members have individual termination conditions."""
+    """Run a loop of a batch in which each member has its own termination condition."""
     max_iterations = (
         loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
     )
@@ -200,7 +200,7 @@ def _run_members(
 
 
 def _replace_finished_members(value: Value, array: Data, running: Array, loop: Loop) -> Data:
-    """Replace the values of each finished member by the values of the first running member."""
+    """Replace a value's elements of finished members by those of the first running member."""
     if loop.member_axis not in (value.shape or ()):
         return array
     axis = (value.shape or ()).index(loop.member_axis)
@@ -209,12 +209,12 @@ def _replace_finished_members(value: Value, array: Data, running: Array, loop: L
 
 
 def _align_mask(mask: Array, axis: int, array: Array) -> Array:
-    """Reshape a mask of members so that it broadcasts along an axis of an array."""
+    """Reshape a mask over batch members so that it broadcasts along an axis of an array."""
     return mask.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
 def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
-    """Return the row of a scanned array for one iteration."""
+    """Return the row of a scanned array that iteration `i` of a loop reads."""
     rows = np.asarray(values[scanned.rows])
     row_count = rows.shape[scanned.axis]
     if i >= row_count:
@@ -226,7 +226,10 @@ def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, lo
 
 
 def _stack_rows(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
-    """Stack the recorded rows along a new axis 0, which has length 0 without rows."""
+    """Stack the rows that a loop has recorded along a new axis 0.
+
+    Without rows, the axis has length 0.
+    """
     if not rows:
         shape = tuple(
             extent if isinstance(extent, int) else 0 for extent in recorded.row.shape or ()

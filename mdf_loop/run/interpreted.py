@@ -1,4 +1,4 @@
-"""Back end that runs programs in the reference interpreter."""
+"""Back end that executes programs in the reference interpreter (plain NumPy)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 
 class Interpreted:
-    """Program that the interpreter computes in plain NumPy."""
+    """Loaded program that the reference interpreter executes in plain NumPy."""
 
     device = Device("cpu", "the interpreter computes there")
     native: Mapping[str, str] = MappingProxyType({})
@@ -54,11 +54,11 @@ class Interpreted:
 
 
 class _Computation:
-    """Termination flag of a computation, like ONNX Runtime's run options."""
+    """Computation of the interpreter with a termination flag, like ONNX Runtime's run options."""
 
     terminate = False
 
     def go_on(self) -> None:
-        """Raise `Stopped` if termination of the computation was requested."""
+        """Raise `Stopped` if the termination flag is set."""
         if self.terminate:
             raise Stopped

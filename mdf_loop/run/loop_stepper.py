@@ -1,4 +1,4 @@
-"""Stepper through the iterations of one loop, a chunk of iterations at a time.
+"""Execution of one loop in chunks of iterations, between which the loop can be stopped.
 
     stepper = LoopStepper(session, segment, values)
     while not stepper.finished:
@@ -29,7 +29,7 @@ from mdf_loop.run.recording.rows import Rows
 
 
 class LoopState(Struct, frozen=True, eq=False):
-    """State of a loop: completed iterations, carried values and the last condition.
+    """State of a loop between two iterations: number of iterations, carried values, condition.
 
     If members terminate individually, each member has its own condition and its own count of iterations.
     """
@@ -41,7 +41,7 @@ class LoopState(Struct, frozen=True, eq=False):
 
 
 class LoopStepper:
-    """A `Stepper` through the iterations of one loop.
+    """Stepper that executes one loop in chunks of iterations.
 
     Attributes:
         rows: Recorded rows by stack name. The code that drives the stepper adds each block.
@@ -86,7 +86,7 @@ class LoopStepper:
 
     @property
     def whole(self) -> LoopState:
-        """Loop state of all members, including members that have ended."""
+        """State of the loop for all members of a batch, including members that have ended."""
         return self._state
 
     @property
@@ -96,7 +96,7 @@ class LoopStepper:
 
     @property
     def total(self) -> int | None:
-        """Total number of iterations, or None if a condition decides."""
+        """Total number of iterations, or None if a condition ends the loop."""
         if self.segment.loop.condition is not None or self._iteration_limit in (
             None,
             MAX_TRIP_COUNT,
@@ -106,7 +106,7 @@ class LoopStepper:
 
     @property
     def ended_by(self) -> StopReason | None:
-        """Reason for the end of the loop, or None while iterations remain."""
+        """Reason why the loop ended, or None if iterations remain."""
         if self.segment.loop.condition is not None and not self._state.condition.any():
             return StopReason.CONDITION
         if self._iteration_limit is None or self.done < self._iteration_limit:
@@ -115,25 +115,28 @@ class LoopStepper:
         return StopReason.TRIP_COUNT if has_count else StopReason.MAX_ITERATIONS
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """Return the loop report, with `reason` as the stop reason if iterations remain."""
+        """Return the iteration count and stop reason of the loop.
+
+        `reason` is the stop reason if iterations remain.
+        """
         stopped_by = self.ended_by or reason
         assert stopped_by is not None
         return LoopReport(self.done, stopped_by)
 
     @property
     def finished(self) -> bool:
-        """True if no iterations remain."""
+        """True if the loop has no further iterations."""
         return self.ended_by is not None
 
     @property
     def carried_bytes(self) -> int:
-        """Bytes of the values that are carried into the next iteration."""
+        """Number of bytes of the loop's carried values."""
         return sum(map(data_bytes, self._state.carried_values))
 
     # --- execution ------------------------------------------------------------------------------
 
     def advance(self, max_steps: int, stopping: Stopping) -> Block:
-        """Run at least one iteration and at most `max_steps` iterations.
+        """Run between 1 and `max_steps` further iterations, and return the recorded rows.
 
         Raises:
             Stopped: The computation was stopped. The state is the one before the call.
@@ -168,23 +171,23 @@ class LoopStepper:
         return Block(range(state.iterations, self.done), rows, watched_rows)
 
     def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Run `max_steps` further iterations and return the outputs of the loop program."""
+        """Run `max_steps` further iterations, and return the outputs of the loop's program."""
         return self.session.run(self._feeds(max_steps, self._state, self._captured), stopping)
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
-        """Return the loop state before the next iterations, as this stepper represents it."""
+        """Convert the initial loop state to the representation of this class."""
         return state
 
     def _make_next_state(self, state: LoopState) -> LoopState:
-        """Return the loop state after iterations, as this stepper represents it."""
+        """Convert the loop state after further iterations to the representation of this class."""
         return state
 
     def add_block(self, block: Block) -> None:
-        """Append the rows of a block to the recorded rows."""
+        """Append the rows of a block of iterations to all recorded rows."""
         self.rows.add(block.numbers, block.rows)
 
     def undo_advance(self) -> None:
-        """Restore the loop state before the last `advance`."""
+        """Undo the last call of `advance`."""
         self._state = self._previous_state
 
     def _feeds(
@@ -210,7 +213,7 @@ class LoopStepper:
         return feeds
 
     def _check_row_shapes(self, outputs: Mapping[str, Array]) -> None:
-        """Raise if a row differs in shape from the first row. The runtime compares rows of one chunk only."""
+        """Raise an error if recorded rows of different chunks differ in shape."""
         for recorded in self.segment.loop.recorded:
             shape = outputs[recorded.stack.name].shape[1:]
             first_shape = self._row_shapes.setdefault(recorded, shape)
@@ -223,7 +226,7 @@ class LoopStepper:
     # --- results --------------------------------------------------------------------------------
 
     def results(self) -> dict[Value, Data]:
-        """Return the final values and recorded rows after the completed iterations.
+        """Return the final carried values and the recorded rows.
 
         Before the first iteration, the final values of carried variables that no iteration reads are missing:
         such a variable only holds an output of the last iteration.
@@ -263,7 +266,7 @@ class LoopStepper:
     # --- checkpoints ----------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint: iterations, condition, carried values, rows and outer values."""
+        """Return arrays from which the loop can be resumed, for a checkpoint."""
         state, loop = self.whole, self.segment.loop
         arrays = {
             "iterations": np.array(state.iterations, np.int64),
@@ -277,7 +280,7 @@ class LoopStepper:
         return {**self.outer_arrays, **arrays}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the loop state and the recorded rows from a snapshot."""
+        """Restore the loop state and the recorded rows from a checkpoint."""
         loop = self.segment.loop
         carried_values = tuple(
             snapshot.value(f"carried {carried.body_input.name}", carried.body_input)
@@ -303,7 +306,7 @@ class LoopStepper:
         )
 
     def _read_progress(self, snapshot: Snapshot, done: int) -> tuple[Array, Array]:
-        """Read the last condition and the iteration counts from a snapshot.
+        """Read the last condition and the iteration count from a checkpoint.
 
         Both have an element for each member if members terminate individually.
         """
@@ -316,7 +319,7 @@ class LoopStepper:
 
 
 def _slice_scanned_rows(rows: Array, scanned: Scanned, done: int, max_steps: int) -> Array:
-    """Return a view of the rows of a scanned array that the next `max_steps` iterations read."""
+    """Return a view of the scanned rows that the next `max_steps` iterations read."""
     row_count = rows.shape[scanned.axis]
     first_row, end_row = min(done, row_count), min(done + max_steps, row_count)
     row_slice = (

@@ -1,4 +1,4 @@
-"""Loaded programs that compute all members of a sweep, and transpose recorded rows without copies.
+"""Programs that compute all members of a sweep at once, with outputs as views by member.
 
 A loop records `[iterations, members, n]`. Outputs are `[members, iterations, n]`, and an output without an
 axis of members is repeated for each member. Transposing and repeating with ONNX operators would copy all
@@ -19,7 +19,7 @@ from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 
 class Members:
-    """Loaded program that computes all members of a sweep over the inputs `swept`."""
+    """Loaded program that computes all members of a sweep over the inputs `swept` at once."""
 
     def __init__(self, runnable: Runnable, swept: Collection[str]) -> None:
         self._swept = min(swept)
@@ -27,7 +27,7 @@ class Members:
 
     @property
     def program(self) -> Program:
-        """Program that computes all members."""
+        """Program that computes all members of the sweep."""
         return self._runnable.program
 
     @property
@@ -37,7 +37,7 @@ class Members:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
+        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
         return self._runnable.native
 
     def run(
@@ -46,7 +46,7 @@ class Members:
         stopping: Stopping | None = None,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Compute the outputs by name, with a leading axis of members."""
+        """Compute the outputs by name, each with a leading axis over members of the sweep."""
         axis_by_output = {output.name: output.member_axis for output in self.program.outputs}
         inner_buffers = {
             name: np.moveaxis(buffer, 0, axis)
@@ -60,7 +60,7 @@ class Members:
 def move_members_first(
     program: Program, outputs: Mapping[str, Data], members: int
 ) -> dict[str, Data]:
-    """Return the outputs of a program over a sweep as views with a leading axis of members."""
+    """Return outputs of a sweep as views whose first axis counts the members."""
     axis_by_output = {output.name: output.member_axis for output in program.outputs}
     return {
         name: _move_axis_first(data, axis_by_output[name], members)
@@ -69,7 +69,9 @@ def move_members_first(
 
 
 def _move_axis_first(data: Array, axis: int | None, members: int) -> Array:
-    """Return a view of an output with the axis of members first, broadcast if the output has no such axis.
+    """Return a view of an output whose first axis counts the members of a sweep.
+
+    An output without an axis of members is broadcast.
 
     A loop without iterations records an array that does not have the number of members.
     """

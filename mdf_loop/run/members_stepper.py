@@ -1,4 +1,4 @@
-"""Stepper through a loop with individual termination of members, a chunk of iterations at a time.
+"""Execution in chunks of a batched loop whose members end at different iterations.
 
     while len(rows):
         x, goes = session.run(x)
@@ -31,10 +31,10 @@ few (measured: 7 % less time than with half as many iterations per chunk)."""
 
 
 class MembersStepper(LoopStepper):
-    """Stepper through a loop of a sweep, whose members run together until the last member ends."""
+    """Stepper of a batched loop that runs all members until the last member ends."""
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """Return the loop report with the iterations and the stop reason of each member."""
+        """Return the iteration count and stop reason of the loop for each member."""
         state, stop_reason = self.whole, self.ended_by or reason
         reason_codes = np.full(state.condition.shape, StopReason.CONDITION.code)
         if stop_reason is not None:
@@ -43,7 +43,7 @@ class MembersStepper(LoopStepper):
 
 
 class _EndedMembers(Struct, frozen=True, eq=False):
-    """Members that ended in one chunk, linked to the members of earlier chunks."""
+    """Final states of members that ended in one chunk, linked to those of earlier chunks."""
 
     earlier_members: _EndedMembers | None
     positions: Array
@@ -52,7 +52,7 @@ class _EndedMembers(Struct, frozen=True, eq=False):
 
 
 class _RunningMembers(LoopState, frozen=True, eq=False):
-    """Loop state of the members that have not ended.
+    """State of a batched loop for the members that have not ended.
 
     Attributes:
         positions: Positions of these members among all members.
@@ -66,12 +66,12 @@ class _RunningMembers(LoopState, frozen=True, eq=False):
 
 
 class ShrinkingMembersStepper(MembersStepper):
-    """Stepper through a loop of a sweep, which removes each member that has ended."""
+    """Stepper of a batched loop that removes each member from the batch when it has ended."""
 
     _state: _RunningMembers
 
     def advance(self, max_steps: int, stopping: Stopping) -> Block:
-        """Run at least one iteration and at most `max_steps` iterations of the running members."""
+        """Run between 1 and `max_steps` further iterations of the members that have not ended."""
         # Native loops handle ended members themselves.
         if self.session.native.get(self.name) != NATIVE:
             max_steps = min(
@@ -81,7 +81,10 @@ class ShrinkingMembersStepper(MembersStepper):
         return super().advance(max_steps, stopping)
 
     def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Run further iterations of the running members. Rows of ended members are zeros."""
+        """Run further iterations of the members that have not ended.
+
+        Recorded rows of ended members are zeros.
+        """
         state, segment = self._state, self.segment
         feeds = self._feeds(max_steps, state, state.captured)
         if state.ended_members is None:
@@ -99,12 +102,12 @@ class ShrinkingMembersStepper(MembersStepper):
     # --- removal of ended members, and states of all members ------------------------------------
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
-        """Return the initial loop state without the members that have already ended."""
+        """Return the initial loop state, without members that need no iteration."""
         self._member_count = len(state.condition)
         return self._remove_ended(state, np.arange(len(state.condition)), self._captured, None)
 
     def _make_next_state(self, state: LoopState) -> LoopState:
-        """Return the loop state after iterations without the members that ended in them."""
+        """Return the loop state after a chunk, without the members that ended in the chunk."""
         previous_state = self._state
         return self._remove_ended(
             state, previous_state.positions, previous_state.captured, previous_state.ended_members
@@ -158,13 +161,16 @@ class ShrinkingMembersStepper(MembersStepper):
         return tuple(self._select_members(value, data, positions) for value, data in carried_data)
 
     def _select_members(self, value: Value, data: Data, positions: Array) -> Data:
-        """Select the members at `positions` from an array. An array without axis of members is unchanged."""
+        """Select the elements of some members from an array, along its axis of members.
+
+        An array without axis of members is unchanged.
+        """
         axis = self._members_axis(value)
         return data if axis is None else np.take(data, positions, axis)
 
     @property
     def whole(self) -> LoopState:
-        """Loop state of all members, including members that have ended."""
+        """State of the loop for all members, including members that have ended."""
         state = self._state
         member_groups = [(state.positions, state.carried_values, state.iteration_counts)]
         ended_members = state.ended_members
@@ -194,7 +200,7 @@ class ShrinkingMembersStepper(MembersStepper):
         return LoopState(state.iterations, tuple(carried_values), condition, iteration_counts)
 
     def _scatter_members(self, value: Value, groups: Sequence[tuple[Array, Data]]) -> Data:
-        """Scatter the values of some members into an array over all members, with zeros elsewhere."""
+        """Combine the arrays of groups of members into an array over all members."""
         (_, first_data), axis = groups[0], self._members_axis(value)
         if axis is None:
             return first_data

@@ -1,4 +1,4 @@
-"""Preallocated memory into which a computation writes its rows.
+"""Preallocated memory into which a computation may write its outputs.
 
 The recorder of the rows owns the memory and offers it to the computation. If the computation does not use
 the memory, the recorder copies the rows.
@@ -19,13 +19,13 @@ NO_BUFFERS: OutputBuffers = MappingProxyType({})
 
 
 def address(array: Array) -> int:
-    """Return the address of an array's data, five times as fast as `array.ctypes.data`."""
+    """Return the memory address of an array, faster than by `array.ctypes.data`."""
     data_address: int = array.__array_interface__["data"][0]
     return data_address
 
 
 def shares_memory(array: Array, buffer: Array | None) -> bool:
-    """Return True if an array occupies the preallocated memory `buffer`."""
+    """Return True if an array occupies exactly the memory of `buffer`."""
     return (
         buffer is not None
         and array.shape == buffer.shape

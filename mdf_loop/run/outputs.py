@@ -1,4 +1,4 @@
-"""Named arrays with axes and units, and loop reports, as a basis of results and files."""
+"""Results of a model as named arrays with axes and units, and reports about its loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdf_loop.stopped_by import REASONS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopReport:
-    """Number of iterations of one outermost loop, and the reason for its end.
+    """Report about one loop: its number of iterations, and the reason why the loop ended.
 
     If members of a sweep, or trials, ended individually, both are arrays over members. `codes` has the
     reasons as integers.
@@ -37,7 +37,10 @@ class LoopReport:
 
     @classmethod
     def of(cls, iterations: int | Array, codes: Array) -> LoopReport:
-        """Return the report of a loop, or of each of its members, from the codes of reasons."""
+        """Return the report about a loop from the number of iterations and the stop reason's code.
+
+        Both may be arrays with an element for each member of a sweep.
+        """
         if np.ndim(iterations) == 0:
             return cls(int(iterations), REASONS[int(codes)])
         return cls(iterations, np.array(REASONS, object)[codes], codes)
@@ -53,7 +56,7 @@ class LoopReport:
         return hash((self.how_often, self.why))
 
     def unflatten(self, axes: tuple[Axis, ...]) -> LoopReport:
-        """Return the report with its axis of members divided into the given axes."""
+        """Return the report with its axis of members divided into several axes."""
         if isinstance(self.stopped_by, StopReason):
             return self
         return LoopReport.of(
@@ -62,7 +65,7 @@ class LoopReport:
 
     @property
     def how_often(self) -> str:
-        """Text such as `1 iteration`, `7 iterations`, or `177 to 3021 iterations` for members that differ."""
+        """Number of iterations as text, such as `7 iterations` or `177 to 3021 iterations`."""
         min_iterations, max_iterations = np.min(self.iterations), np.max(self.iterations)
         if min_iterations != max_iterations:
             return f"{min_iterations} to {max_iterations} iterations"
@@ -70,7 +73,7 @@ class LoopReport:
 
     @property
     def reasons(self) -> list[StopReason]:
-        """Reasons for the end of the loop without duplicates, the most frequent first."""
+        """Distinct reasons why the loop ended, the most frequent reason first."""
         if isinstance(self.stopped_by, StopReason):
             return [self.stopped_by]
         reason_counts = np.bincount(np.ravel(self.codes), minlength=len(StopReason))
@@ -83,12 +86,12 @@ class LoopReport:
 
     @property
     def why(self) -> str:
-        """Reasons for the end of the loop as text."""
+        """Reasons why the loop ended, as text."""
         return ", or ".join(reason.value for reason in self.reasons)
 
     @property
     def words(self) -> str | list[Any]:
-        """Word of each stop reason, such as `condition`, as in `Results`."""
+        """Stop reason as one word, such as `condition`, or a list with a word for each member."""
         if isinstance(self.stopped_by, StopReason):
             return self.stopped_by.word
         reason_words = np.array([reason.word for reason in StopReason], object)
@@ -96,7 +99,7 @@ class LoopReport:
 
 
 def _reason_codes(reasons: StopReason | Array) -> int | Array:
-    """Return the integer code of a stop reason, or the codes of an array of stop reasons."""
+    """Return the integer code of a stop reason, or an array of codes for an array of reasons."""
     if isinstance(reasons, StopReason):
         return reasons.code
     codes: Array = np.vectorize(lambda reason: reason.code, otypes=[np.intp])(reasons)
@@ -104,7 +107,7 @@ def _reason_codes(reasons: StopReason | Array) -> int | Array:
 
 
 class Axis(Struct, frozen=True, eq=False):
-    """Leading axis of all outputs.
+    """Leading axis of all outputs of a run: time, or the members of a sweep, or trials.
 
     `name` is `time`, `batch`, `trial` or a swept input of a grid. `coordinates` has the arrays along it.
     They are `time` in the model's unit, or `step` for a model without time. For a batch, they are the swept
@@ -123,7 +126,7 @@ class Axis(Struct, frozen=True, eq=False):
 
 
 def split_first_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapping[str, Data]:
-    """Return arrays whose first axis, over all members, is divided into one axis for each of `axes`.
+    """Divide the first axis of arrays (all members of a grid) into one axis per grid axis.
 
     Data that are not NumPy arrays in memory are returned unchanged.
     """
@@ -140,7 +143,9 @@ def split_first_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapp
 
 @public_calls
 class Outputs(Mapping[str, Data]):
-    """Outputs by name (`node.port`). A unique port id is sufficient.
+    """Output arrays of a model by name (`node.port`), with axes, units and loop reports.
+
+    A unique port id is sufficient as a name.
 
     An output is an array. A sequence is a list of arrays, and an absent optional value is None.
 
@@ -221,7 +226,7 @@ class Outputs(Mapping[str, Data]):
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Unit of each output and coordinate that has one, for example `mV`."""
+        """Units of outputs and coordinates by name, for example `mV`."""
         all_units = {"time": SECONDS, **self._known_units}
         coordinate_names = (name for axis in self.axes for name in axis.coordinates)
         return {
@@ -231,7 +236,7 @@ class Outputs(Mapping[str, Data]):
         }
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
-        """Return a copy of the outputs whose first axis is divided into the given axes."""
+        """Return a copy whose first axis is divided into several axes."""
         renamed_outputs = copy(self)
         renamed_outputs.axes = (*axes, *self.axes[1:])
         renamed_outputs._arrays = dict(split_first_axis(self._arrays, axes))
@@ -242,7 +247,7 @@ class Outputs(Mapping[str, Data]):
         return renamed_outputs
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
-        """Return the leading axes of an output."""
+        """Return the leading axes of an output, such as time."""
         if name in self.reduced:
             return tuple(axis for axis in self.axes if axis.name != "time")
         return self.axes
@@ -251,7 +256,7 @@ class Outputs(Mapping[str, Data]):
         return self._arrays[self.full_name(name)]
 
     def full_name(self, name: str) -> str:
-        """Return the `node.port` of an output from a unique port id or a unique end of its name.
+        """Return the full name `node.port` of an output, from a unique end of the name.
 
         Raises:
             KeyError: No output matches, or several outputs match.

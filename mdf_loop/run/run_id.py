@@ -11,11 +11,14 @@ _RUN_ID_PATTERN = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 def new_run_id() -> str:
-    """Return a unique id, for example `20261123-012011-9f3c2a71`."""
+    """Return a unique id of a run, for example `20261123-012011-9f3c2a71`."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 def describe_run(content: Any) -> str:
-    """Return a run id as text for messages: `run 20261123-012011-9f3c2a71`, or a text for an invalid id."""
+    """Return the id of a run as text for messages, such as `run 20261123-012011-9f3c2a71`.
+
+    The id may be invalid.
+    """
     is_plain = isinstance(content, str) and _RUN_ID_PATTERN.fullmatch(content)
     return f"run {content}" if is_plain else "a run without a name"

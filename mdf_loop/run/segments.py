@@ -1,4 +1,4 @@
-"""Evaluation of a model segment by segment, with its loops in chunks (see `passes.segments`).
+"""Evaluation of a program in parts, between which its loops run in chunks.
 
     for segment in segments:
         straight segment: values |= session.run(values)
@@ -64,12 +64,15 @@ Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
 
 
 def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-    """Run a loop until it ends or `stopping` stops it."""
+    """Run a loop in chunks until it ends or is stopped.
+
+    Return the reason of the stop, or None.
+    """
     return run_in_chunks(stepper, stopping, stepper.add_block)
 
 
 class Segments:
-    """Program that is divided into segments. A session is created when its segment first runs.
+    """Program that is split at its loops into parts, which are loaded when they first run.
 
     Several threads may use the object at once.
     """
@@ -108,19 +111,19 @@ class Segments:
 
     @property
     def device(self) -> Device:
-        """Device of the first segment whose device is decided, with the reason for its choice."""
+        """Device of the first part whose device is decided, with the reason for its choice."""
         devices = [session.device for _, session in sorted(self._sessions.items())]
         decided_devices = (device for device in devices if device is not UNDECIDED_DEVICE)
         return next(decided_devices, None) or self.session(0).device
 
     @property
     def native(self) -> dict[str, str]:
-        """Form of each loop in segments that have run, by loop name."""
+        """Execution mode of each loop that has run, by name of the loop."""
         sessions = tuple(self._sessions.values())  # atomic, so that no lock is needed
         return {name: form for session in sessions for name, form in session.native.items()}
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
-        """Return True if a loop is known in advance to run long."""
+        """Return True if a loop has a large trip count, given the inputs `arrays`."""
         trip_counts = (arrays[name] for name in self._trip_count_inputs)
         return self._has_long_constant_loop or any(
             (trip_count.item() if trip_count.size == 1 else trip_count.max()) > LONG_ITERATIONS
@@ -128,7 +131,7 @@ class Segments:
         )
 
     def session(self, index: int) -> Runnable:
-        """Return the session of the segment at an index, which is created on first use."""
+        """Return part `index` of the program, which is loaded on first use."""
         with self._lock:
             if index not in self._sessions:
                 self._sessions[index] = self._load_segment(self.segments[index])
@@ -158,28 +161,28 @@ class Segments:
         return self.load_part(extended_program)
 
     def max_chunk_iterations(self, segment: LoopSegment) -> int:
-        """Return the maximum number of loop iterations in one chunk.
+        """Return the maximum number of iterations of a loop in one chunk.
 
         Pregenerated random numbers take memory, and members that have ended may run on within a chunk.
         """
         return self._max_chunk_iterations.get(segment, sys.maxsize)
 
     def have_independent_members(self, segment: LoopSegment) -> bool:
-        """Return True if each member of a loop can be removed as soon as it has ended."""
+        """Return True if ended members of a batch can be removed from a loop."""
         members_dim = segment.loop.member_axis
         if members_dim is None:
             return False
         return member_aggregates(self.program, members_dim).isdisjoint(segment.captured_inputs)
 
     def load_part(self, part: Program) -> Runnable:
-        """Load a part of the program, such as a segment, into a new session."""
+        """Load a part of the program into the engine."""
         return self._backend.load(part, self._placement, self.program)
 
 
 def _values_needed_by_segment(
     program: Program, segments: tuple[Segment, ...]
 ) -> tuple[frozenset[Value], ...]:
-    """Return, for each segment, the values that are read there, in later segments or as outputs."""
+    """Return the values that each part of a split program, or a later part, reads."""
     needed_values = frozenset(output.value for output in program.outputs)
     needed_sets = []
     for segment in reversed(segments):
@@ -198,7 +201,7 @@ def _input_values(program: Program) -> tuple[Value, ...]:
 
 
 class PartialRun(Struct, frozen=True):
-    """Complete or partial results of an evaluation.
+    """Complete or partial results of an evaluation that may have been stopped.
 
     Attributes:
         outputs: Computed outputs of the whole program, by name.
@@ -221,7 +224,7 @@ def run_in_segments(
     follower: Follower = follow_loop,
     resume: Snapshot | None = None,
 ) -> PartialRun:
-    """Evaluate a program segment by segment.
+    """Evaluate a split program part by part, with its loops in chunks.
 
     Args:
         segments: Program in segments.
@@ -240,7 +243,7 @@ def run_in_segments(
 
 
 class _Evaluation:
-    """Evaluation of a program segment by segment, with its current values and loop reports."""
+    """Evaluation of a split program part by part: the values so far and the loop reports."""
 
     def __init__(
         self, segments: Segments, arrays: Mapping[str, Data], stopping: Stopping, follower: Follower
@@ -259,7 +262,7 @@ class _Evaluation:
         self.resume: Snapshot | None = None
 
     def run_remaining(self) -> PartialRun:
-        """Run the remaining segments and return the outputs and loop reports."""
+        """Run the remaining parts of the program, and return the outputs and loop reports."""
         for index in range(self.first_index, len(self.segments.segments)):
             segment = self.segments.segments[index]
             self._discard_unneeded(index)
@@ -281,19 +284,19 @@ class _Evaluation:
         return PartialRun(outputs, self.reports, self.reason, missing_reasons)
 
     def _missing_reason(self) -> str:
-        """Return the reason why outputs are missing: an error, or the stop of the run."""
+        """Return the reason why some outputs are missing: an error, or a stop of the run."""
         if self.incomplete.errors:
             return str(self.incomplete.errors[0])
         assert self.reason is not None
         return self.reason.value
 
     def _discard_unneeded(self, index: int) -> None:
-        """Discard values that neither the remaining segments nor the outputs read."""
+        """Discard values that no remaining part of the program reads."""
         needed_values = self.segments.needed_values[index]
         self.values = {value: data for value, data in self.values.items() if value in needed_values}
 
     def _known_values(self) -> dict[Value, Data]:
-        """Return the computed values, inputs and constants, without incomplete rows of stopped loops."""
+        """Return the inputs, constants and computed values, without incomplete recordings."""
         known_values = {**self.feeds, **self.values}
         return {
             value: data
@@ -319,7 +322,7 @@ class _Evaluation:
             self.values |= {output.value: outputs[output.name] for output in program.outputs}
 
     def _make_loader(self, index: int) -> Callable[[Program], Runnable]:
-        """Return a function that loads a segment, or a reduced segment with some of its outputs."""
+        """Return a function that loads part `index` of the program, possibly with fewer outputs."""
         outputs = self.segments.segments[index].program.outputs
 
         def session_of(part: Program) -> Runnable:
@@ -373,14 +376,14 @@ class _Evaluation:
     # --- checkpoints ----------------------------------------------------------------------------
 
     def _snapshot(self, index: int) -> dict[str, Array]:
-        """Return checkpoint arrays with the values and loop reports at the beginning of a loop."""
+        """Return the values and loop reports before a loop as arrays for a checkpoint."""
         arrays = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
             arrays[f"loop {name}"] = np.array([report.iterations, report.codes])
         return {"piece": np.array(index, np.int64), **arrays}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Resume in the loop in which the snapshot was taken."""
+        """Resume the evaluation from a checkpoint, within the loop that was running."""
         segments = self.segments.segments
         self.first_index = snapshot.number("piece", len(segments) - 1)
         if not isinstance(segments[self.first_index], LoopSegment):
@@ -396,7 +399,7 @@ class _Evaluation:
 
 
 def _read_report(snapshot: Snapshot, loop: Loop) -> LoopReport:
-    """Read the report of a completed loop from a snapshot."""
+    """Read the report about a completed loop from a checkpoint."""
     part_name, members_shape = f"loop {loop.name}", () if loop.member_axis is None else (None,)
     iterations, codes = snapshot.array(part_name, "i", (2, *members_shape))
     if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():

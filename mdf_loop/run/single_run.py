@@ -1,4 +1,4 @@
-"""Single evaluation of a model, as a whole or with its long loops in chunks.
+"""Evaluation of a model without time: in one call, or with long loops in chunks.
 
 Most evaluations are short, and are one call of ONNX Runtime. An evaluation that takes longer than `MAX_WHOLE_SECONDS`
 is aborted and started again in segments, so that it can be watched, and stopped with partial results.
@@ -68,7 +68,7 @@ class SingleRun:
 
     @property
     def device(self) -> Device:
-        """Device of the whole program, or of its segments if only those have run."""
+        """Device of the model, with the reason for its choice."""
         device = self.session.device
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
         return (
@@ -77,7 +77,7 @@ class SingleRun:
 
     @property
     def native(self) -> dict[str, str]:
-        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
+        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
         segment_forms = {
             name: form for segments in loaded_segments for name, form in segments.native.items()
@@ -85,7 +85,9 @@ class SingleRun:
         return {**self.session.native, **segment_forms}
 
     def run(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate the model. `controller` must not be entered yet.
+        """Evaluate the model once, under the control of `controller`.
+
+        The controller must not be entered yet.
 
         Raises:
             KeyboardInterrupt, RunError, MemoryLimitError: The evaluation was stopped without partial results.
@@ -135,7 +137,7 @@ class SingleRun:
             return partial_run
 
     def _patience_seconds(self, controls: RunControls) -> float:
-        """Return the maximum number of seconds of a whole evaluation before it is started in segments."""
+        """Return how long an evaluation in one call may take before it is restarted in chunks."""
         if not controls.is_patient:
             return 0.0
         known_seconds = self._known_seconds
@@ -144,7 +146,7 @@ class SingleRun:
         return known_seconds
 
     def _has_many_members(self, arrays: Mapping[str, Data]) -> bool:
-        """Return True if enough members end individually to make their removal worthwhile."""
+        """Return True if a batch is so large that ended members should be removed from it."""
         if not self._members_end_individually or self._swept is None:
             return False
         return len(arrays[self._swept]) >= MIN_REMOVED_MEMBERS
@@ -163,7 +165,7 @@ class SingleRun:
             return self._segments[watch]
 
     def _run_whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate a model that has no loops to divide into chunks."""
+        """Evaluate a model whose loops cannot run in chunks, in one call."""
         controls = controller.controls
         is_controlled = controls.time_limit is not None or controls.saved_at is not None
         start = time.perf_counter()
@@ -179,7 +181,7 @@ class SingleRun:
         return partial_run
 
     def _run_controlled(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate the whole program under the control of signals and limits."""
+        """Evaluate the model in one call, which signals and limits can stop."""
         outputs = None
         with controller, contextlib.suppress(Stopped):
             outputs = self.session.run(arrays, controller.stopping)
@@ -196,7 +198,9 @@ class SingleRun:
 
 
 def _whole_run_seconds(seconds: float) -> float:
-    """Return the seconds allowed for a whole evaluation, from the duration of an evaluation in segments.
+    """Return how long an evaluation in one call may take, from its duration in chunks.
+
+    0 means that the evaluation runs in chunks from the beginning.
 
     An evaluation in segments takes longer than a whole evaluation. 0 means that segments are used at once.
     """
@@ -208,27 +212,27 @@ def _whole_run_seconds(seconds: float) -> float:
 
 
 def _has_constant_duration(program: Program) -> bool:
-    """Return True if a program has no loops, branches or unknown shapes, and so a constant duration."""
+    """Return True if a program always takes the same time: no loops, branches, unknown shapes."""
     result_values = (value for operation in program.ops for value in results(operation))
     all_values = (*(entry.value for entry in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in all_values)
 
 
 class _StepperRowRecorder:
-    """Adapter that records the rows of a loop in its stepper."""
+    """Adapter that lets a stepper of a loop store the recorded rows itself."""
 
     def __init__(self, stepper: LoopStepper) -> None:
         self._stepper = stepper
 
     def add_block(self, block: Block) -> None:
-        """Append the rows of a block to the rows of the stepper."""
+        """Append the rows of a block of iterations to those of the stepper."""
         self._stepper.add_block(block)
 
     def flush(self) -> None:
         """Do nothing, since rows are never buffered."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return no arrays, since the stepper has all rows."""
+        """Return an empty mapping, since the stepper stores all rows in checkpoints."""
         return {}
 
     def end(self) -> bool:

@@ -1,4 +1,4 @@
-"""States that a model carries from one run to the next, by name.
+"""Model states: the values that a model carries from one run to the next, by name.
 
     step               number of completed evaluations
     time               time of the last completed evaluation, in seconds
@@ -34,7 +34,10 @@ _HINT = "give results.state of a run of this model that took the same inputs and
 
 
 def convert_to_type(array: Array, value: Value, front: int = 0) -> Array:
-    """Convert an array to the dtype and shape of a carried value, after `front` leading axes."""
+    """Convert an array to the dtype and shape of a carried value.
+
+    `front` is the number of leading axes, which remain.
+    """
     converted_array = (
         array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
     )
@@ -57,12 +60,12 @@ def convert_to_type(array: Array, value: Value, front: int = 0) -> Array:
 
 
 def is_swept(array: Array, value: Value) -> bool:
-    """Return True if a carried value has a leading axis of members."""
+    """Return True if the array of a carried value has a leading axis over members of a sweep."""
     return value.shape is not None and array.ndim > len(value.shape)
 
 
 def drop_equal_members(array: Array) -> Array:
-    """Remove the axis of members from an array if all members are equal."""
+    """Remove the leading axis over members from an array if all members are equal."""
     return array[0, ...] if (array == array[:1]).all() else array
 
 
@@ -76,7 +79,7 @@ KEYS_NAME = "random keys"
 def checked_state(
     state: Any, carried: Mapping[str, Value], members: int | None, per_member: Collection[str]
 ) -> State:
-    """Return an initial state in the types of the model's carried values.
+    """Validate an initial state, and convert it to the types of the model's carried values.
 
     Args:
         state: Final state of an earlier run.
@@ -108,7 +111,7 @@ def checked_state(
 
 
 def check_keys(written_keys: Any, *allowed: Array) -> None:
-    """Check that a state belongs to the same random streams.
+    """Raise an error if a state belongs to other random numbers (seed, trials) than the run.
 
     Raises:
         InputError: The keys of the state equal none of the allowed keys.
@@ -139,7 +142,7 @@ def _check_time(written_time: Any) -> Array:
 
 
 def _check_fit(name: str, content: Any, value: Value, members: int | None) -> Array:
-    """Convert a state entry to an array, and raise if the carried value cannot represent it exactly."""
+    """Convert an entry of a state to an array, and raise if a carried value cannot hold it."""
     try:
         array = as_supported_array(content, f"'{name}' of the state")
     except Ragged:
@@ -174,7 +177,7 @@ def _can_represent(dtype: str, array: Array) -> bool:
 
 
 def _can_broadcast(shape: tuple[int, ...], value: Value) -> bool:
-    """Return True if an array has the shape of a carried value, or can be broadcast to it."""
+    """Return True if an array of shape `shape` can be broadcast to a carried value."""
     if value.shape is None:
         return True
     if len(shape) > len(value.shape):
@@ -189,14 +192,14 @@ def _can_broadcast(shape: tuple[int, ...], value: Value) -> bool:
 
 
 def check_state_file(path: str | Path) -> Path:
-    """Return the path of a file for a state, or raise InputError."""
+    """Check that a state can be written to a path, and return the path."""
     target = checked_target(path, (".npz",), "a state")
     checked_place(target)
     return target
 
 
 def missing_state_error() -> InputError:
-    """Return the error about a run that has no final state."""
+    """Return the error that a run has no final state."""
     return InputError(
         "only a compiled model run over time ends in a state",
         hint="give steps, and run the model compiled",
@@ -204,7 +207,7 @@ def missing_state_error() -> InputError:
 
 
 def save_state(path: str | Path, state: State | None) -> None:
-    """Write a state to a `.npz` file.
+    """Write the final state of a run to a `.npz` file.
 
     Raises:
         InputError: There is no state, or the file cannot be written. No partial file remains.
@@ -216,7 +219,7 @@ def save_state(path: str | Path, state: State | None) -> None:
 
 
 def load_state(path: str | Path) -> State:
-    """Read a state from a `.npz` file that `save_state` wrote.
+    """Read the state of a model from a `.npz` file that `save_state` wrote.
 
     Raises:
         InputError: The file does not exist, or contains no state.

@@ -1,4 +1,4 @@
-"""Run of a model over time, from its first evaluation or a checkpoint to its end."""
+"""Run of a model over time, from its first evaluation (or a checkpoint) to its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdf_loop.signals import stop_exception
 
 
 class CompletedRun(Struct, frozen=True):
-    """Results of a run: rows of outputs, reductions over time, and the order of execution.
+    """Results of a run over time: recorded rows, reductions, and the order of execution.
 
     `lengths` has the lengths of rows that vary in length.
     """
@@ -42,7 +42,7 @@ class CompletedRun(Struct, frozen=True):
     row_ends: RowEnds
 
     def time_of(self, step: int, unit: str) -> str | None:
-        """Return the time of a step with its unit, such as `0.0617 s`, or None for a model without time."""
+        """Return the time of a step as text (`0.0617 s`), or None for a model without time."""
         return None if self.clock.dt is None else f"{float(self.clock.at(step)):.6g} {unit}"
 
 

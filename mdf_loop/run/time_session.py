@@ -1,4 +1,4 @@
-"""Loaded model over time: the first evaluation, and an ONNX Runtime loop over all later evaluations."""
+"""Model over time, loaded into an engine: its first evaluation, and a loop over all others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ ProgramKind: TypeAlias = Literal["first", "later", "thinned"]
 
 
 class TimeSession:
-    """Programs of a model over time, loaded for any number of steps.
+    """Model over time, loaded into an engine for any number of steps.
 
     `swept` are inputs with a leading axis of members. With swept inputs, all outputs have this axis.
     """
@@ -122,7 +122,9 @@ class TimeSession:
         return self._get_program("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
-        """Count a run. Return True if native loops are not worthwhile for all runs so far.
+        """Register a run. Return True if compiling its loops to machine code would not pay.
+
+        Earlier runs count, too.
 
         `runs` is the expected number of runs of this kind.
         """
@@ -134,7 +136,10 @@ class TimeSession:
         )
 
     def later(self, state: State, *, is_brief: bool, thinned: bool) -> Runnable:
-        """Return the loaded loop over all evaluations after the first, for a carried state."""
+        """Return the loaded loop over all evaluations after the first.
+
+        The program depends on which carried values in `state` have a leading axis of members.
+        """
         swept_states = {
             self._state_inputs[name]
             for name, value in self.carried.items()
@@ -145,12 +150,12 @@ class TimeSession:
         )
 
     def load_programs(self) -> None:
-        """Load the programs of the first and of later evaluations, so that errors precede a run."""
+        """Load the programs of the first and later evaluations, to raise errors before a run."""
         for program_kind in ("first", "later"):
             self._get_program(program_kind, self.swept)
 
     def refuse_standard_loops(self) -> None:
-        """Raise if native code is required for the loop over time, and cannot be compiled.
+        """Raise if machine code is required for the loop over time, but is not possible.
 
         Raises:
             UnsupportedError: A loop cannot be native. The message has each such loop with the reason.
@@ -184,7 +189,7 @@ class TimeSession:
         return Members(loaded_program, swept) if swept else loaded_program
 
     def _prepare_program(self, kind: ProgramKind, swept: frozenset[str]) -> Program:
-        """Return the program of the first or of later evaluations after all passes of the back end."""
+        """Return the program of the first or later evaluations, after all compiler passes."""
         if (kind, swept) not in self._prepared_programs:
             program = (
                 self.programs.first_program if kind == "first" else self.programs.later_program
@@ -196,7 +201,10 @@ class TimeSession:
         return self._prepared_programs[kind, swept]
 
     def _load_drawing_loop(self, ready: Program, placement: Placement) -> Runnable:
-        """Load a loop that draws random numbers, which ONNX Runtime's own kernels need before the loop."""
+        """Load a loop, whose random numbers are generated in advance if the loop is not native.
+
+        Machine code generates random numbers within the loop.
+        """
         loop, load = ready.ops[-1], self._backend.load
         (steps_value,) = (
             entry.value
@@ -221,7 +229,7 @@ class TimeSession:
         return drawing_loop
 
     def max_evaluations_per_call(self, session: Runnable, members: int) -> int:
-        """Return the maximum number of evaluations in one call, limited by the memory for random numbers."""
+        """Return the maximum number of evaluations per call, limited by random-number memory."""
         drawn_numbers = total_elements(self._pregenerated_rows.get(session.program, ()), members)
         return (
             max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn_numbers)
@@ -230,7 +238,7 @@ class TimeSession:
         )
 
     def record_stride(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
-        """Return the number of steps between two recorded rows, or `LAST_ROW_STRIDE`."""
+        """Return the number of steps between rows that the loop records, or `LAST_ROW_STRIDE`."""
         if controls.watches or self._has_small_rows(members):
             return 1
         if not plan.selection.reduce:
@@ -241,7 +249,7 @@ class TimeSession:
         return LAST_ROW_STRIDE if is_uniform and plan.last_only else 1
 
     def _has_small_rows(self, members: int) -> bool:
-        """Return True if the recorded rows of all members are known to be small."""
+        """Return True if the values recorded per step, for all members, take little memory."""
         return members * self._bytes_per_row <= SMALL_ROW_BYTES
 
     @property
@@ -252,7 +260,7 @@ class TimeSession:
         return (sessions[-1] if sessions else self.first).device
 
     def start(self, specification: RunSpecification, bound: BoundValues) -> State | None:
-        """Return the initial state in the types of the model, or None for a run from step 0.
+        """Return the initial state in the types of the model, or None if the run begins at step 0.
 
         Raises:
             InputError: The given state does not fit this model.
@@ -273,7 +281,7 @@ class TimeSession:
     def step_inputs(
         self, bound: BoundValues, first: int, last: int | None = None
     ) -> dict[str, Array]:
-        """Return the inputs of evaluation `first`, or of the evaluations from `first` to before `last`."""
+        """Return the model's inputs at step `first`, or at steps `first` to `last` - 1."""
         feeds = dict(bound.arrays)
         for name in bound.inputs.varying_names:
             leading_index = (slice(None),) * int(name in self.swept)
@@ -291,7 +299,7 @@ class TimeSession:
         rows: int,
         dt: float | None,
     ) -> dict[str, Array]:
-        """Return the inputs of the loop over the next evaluations, including steps, dt and carried values."""
+        """Return the inputs of the loop over the next steps: arrays, `steps`, `dt` and state."""
         control_inputs = {
             "steps": np.array(rows, np.int64),
             "every": np.array(steps // rows, np.int64),
@@ -314,11 +322,14 @@ class TimeSession:
 
     @property
     def is_schedule_dynamic(self) -> bool:
-        """True if only the run determines which nodes run after the first evaluation."""
+        """True if only the run determines which nodes run in each later evaluation."""
         return self.programs.plans[1] is None
 
     def sets(self, outputs: Mapping[str, Array], program_index: int) -> NodeSets | None:
-        """Return the nodes that ran in the first evaluation (0), or in each later evaluation (1)."""
+        """Return the sets of nodes that ran in the first (0) or later (1) evaluations, or None.
+
+        None means that the program computes no flags of nodes.
+        """
         planned_sets = self.programs.plans[program_index]
         program = self.programs.later_program if program_index else self.programs.first_program
         executed_names = program.output_names(OutputRole.EXECUTED)
@@ -329,12 +340,15 @@ class TimeSession:
         return executed_node_sets(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 
     def rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the values that have a row for each evaluation, without carried values."""
+        """Return the outputs that have a row for each step, without carried values."""
         carried_names = set(self._state_outputs.values())
         return {name: array for name, array in outputs.items() if name not in carried_names}
 
     def state_of(self, outputs: Mapping[str, Array]) -> State:
-        """Return the carried values among outputs. Equal schedule counters of all members become one counter."""
+        """Return the carried values from the outputs of the last call, by name.
+
+        Schedule counters that are equal for all members become one counter.
+        """
         state = {}
         for name, value in self.carried.items():
             array = outputs[self._state_outputs[name]]
@@ -347,7 +361,7 @@ class TimeSession:
         return state
 
     def read_state(self, snapshot: Snapshot, bound: BoundValues) -> State:
-        """Read the carried values from a checkpoint."""
+        """Read the model's carried values from a checkpoint."""
         members_shape = self._members(bound)
         return {
             name: snapshot.value(
@@ -357,11 +371,11 @@ class TimeSession:
         }
 
     def members(self, bound: BoundValues) -> int:
-        """Return the number of members that run at once, which is 1 without a sweep."""
+        """Return the number of members of the sweep, or 1 without a sweep."""
         return math.prod(self._members(bound))
 
     def _members(self, bound: BoundValues) -> tuple[int, ...]:
-        """Return the shape of the axis of members, which is empty without a sweep."""
+        """Return the shape of the axis over members of the sweep, or () without a sweep."""
         return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 
     def _refuse_member_execution_lists(self, specification: RunSpecification) -> None:
@@ -374,7 +388,7 @@ class TimeSession:
 
 
 def _step_microseconds(program: Program) -> float:
-    """Return a lower bound of the microseconds that the loops of a step take."""
+    """Return a lower bound of the time of a step's loops, in microseconds."""
     known_values = constants_in(program)
     return sum(
         estimate_work(loop.ops, known_values) for loop in program.ops if isinstance(loop, Loop)
@@ -382,7 +396,7 @@ def _step_microseconds(program: Program) -> float:
 
 
 def _row_shapes(programs: OverTime) -> RowShapes:
-    """Return the shapes of the rows of all recorded values."""
+    """Return the shapes that recorded values have in one step."""
     first_shapes, later_shapes = (
         {output.name: output.value.shape for output in program.outputs}
         for program in (programs.first_program, programs.later_program)
@@ -397,7 +411,7 @@ def _row_shapes(programs: OverTime) -> RowShapes:
 
 
 def _row_bytes(stack: Value) -> float:
-    """Return the bytes of a row of the recorded values, or infinity if they are unknown."""
+    """Return the number of bytes of a recorded value in one step, or infinity if unknown."""
     row_shape = stack.shape[1:] if stack.shape else (stack.name,)
     known_extents = [extent for extent in row_shape if isinstance(extent, int)]
     if len(known_extents) < len(row_shape) or stack.dtype == "string":

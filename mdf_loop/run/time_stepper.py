@@ -1,4 +1,4 @@
-"""Stepper through a model over time: the first evaluation, then a loop of ONNX Runtime.
+"""Execution of a model over time in chunks: the first evaluation, then a loop over the others.
 
 A loop cannot record rows of different shapes. If row shapes vary, each call of the loop records rows of
 one shape only: first one row, then as many rows as had equal shapes so far.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Position(Struct, frozen=True):
-    """Progress of a run: completed evaluations, carried values and expected row shapes.
+    """Progress of a run over time: completed evaluations, carried values, expected row shapes.
 
     `execution_mark` is the end of the recorded order of execution.
 
@@ -50,7 +50,7 @@ class _Position(Struct, frozen=True):
 
 
 class TimeStepper:
-    """Stepper through the evaluations of one run over time.
+    """Stepper that executes one run over time in chunks of evaluations.
 
     Attributes:
         total: Total number of evaluations.
@@ -105,17 +105,17 @@ class TimeStepper:
 
     @property
     def carried_bytes(self) -> int | None:
-        """Bytes of the values that are carried into the next evaluation, or None before the first one."""
+        """Number of bytes of the carried values, or None before the first evaluation."""
         state = self._position.state
         return None if state is None else sum(map(data_bytes, state.values()))
 
     @property
     def ran(self) -> OrderOfExecution | None:
-        """Order in which nodes ran, or None if only the run determines it and it was not requested."""
+        """Order in which the nodes ran, or None if it was not recorded."""
         return self._execution_order
 
     def state(self, clock: Clock) -> State | None:
-        """Return the state after the completed evaluations, or None before the first evaluation."""
+        """Return the model's state after the completed evaluations, or None without evaluations."""
         if self._position.state is None:
             return None
         step_number = self.first_step + self.done
@@ -131,13 +131,13 @@ class TimeStepper:
     # --- execution ----------------------------------------------------------------------------
 
     def advance(self, max_steps: int, stopping: Stopping) -> Block:
-        """Run at least one evaluation, and at most the given number."""
+        """Run between 1 and `max_steps` further evaluations, and return the recorded rows."""
         if self._position.state is None:
             return self._run_first(stopping)
         return self._run_later(min(max_steps, self.total - self.done), stopping)
 
     def undo_advance(self) -> None:
-        """Restore the state before the last `advance`."""
+        """Undo the last call of `advance`."""
         self._position = self._previous_position
         if self._execution_order is not None:
             assert self._position.execution_mark is not None
@@ -155,7 +155,7 @@ class TimeStepper:
         return self._make_block(range(1), rows, 0)
 
     def _convert_first_row(self, name: str, array: Array) -> Array:
-        """Return a row of the first evaluation in the common shape and dtype of all rows."""
+        """Convert an output of the first evaluation to a row with the common shape and dtype."""
         time_axis = self._session.axis
         row = array[(slice(None),) * time_axis + (np.newaxis,)]
         if self.total > 1:
@@ -222,7 +222,10 @@ class TimeStepper:
     def _expect_row_shapes(
         self, rows: Mapping[str, Array]
     ) -> tuple[int, Mapping[str, tuple[int, ...]]]:
-        """Return the expected number of further rows with equal shapes, and these shapes."""
+        """Predict how many further rows have the shapes of the last rows.
+
+        Return this number, and the shapes.
+        """
         leading_ndim = self._session.axis + 1
         row_shapes = {
             name: rows[name].shape[leading_ndim:] for name in self._session.row_shapes.varying_ranks
@@ -238,7 +241,7 @@ class TimeStepper:
         program_index: int,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> Block:
-        """Return the block of rows that the first evaluation (0) or later evaluations (1) computed."""
+        """Return the rows that the first (0) or later (1) evaluations computed as a block."""
         rows_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
             name: outputs[name][rows_index]
@@ -259,7 +262,9 @@ class TimeStepper:
         return Block(numbers, rows, watched_rows, owned_names)
 
     def _check_forms(self, forms: Mapping[str, str]) -> None:
-        """Check and record whether each loop is native in evaluations after the first one.
+        """Raise an error if a loop cannot be native that was native earlier in the run.
+
+        Record the execution modes otherwise. The first evaluation is excluded, since more is known at compile time.
 
         In the first evaluation, a loop may have another form, since more is known at compile time.
 
@@ -291,7 +296,7 @@ class TimeStepper:
         return {"done": np.array(self.done), "native": forms_array, **order_entry, **state_entries}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the completed evaluations and carried values from a snapshot."""
+        """Restore the completed evaluations and carried values from a checkpoint."""
         evaluations = snapshot.number("done")
         # The carried values may be empty.
         has_state = evaluations > 0 or self._specification.values.state is not None
@@ -315,7 +320,7 @@ class TimeStepper:
 
 
 def _read_forms(snapshot: Snapshot) -> dict[str, str]:
-    """Read the form of each loop from a snapshot."""
+    """Read the execution mode (native or not) of each loop from a checkpoint."""
     form_by_loop = snapshot.content("native") if "native" in snapshot else {}
     if not isinstance(form_by_loop, dict) or not all(
         isinstance(text, str) for text in form_by_loop.values()
@@ -325,7 +330,7 @@ def _read_forms(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _read_execution_order(snapshot: Snapshot, done: int) -> OrderOfExecution:
-    """Read the order of execution of `done` evaluations from a snapshot."""
+    """Read the order in which nodes ran in `done` evaluations from a checkpoint."""
     execution_order = OrderOfExecution.read(snapshot.content("ran"))
     if execution_order is None or len(execution_order) != done:
         raise snapshot.invalid_part_error("ran", f"the order of execution of {done} steps")
@@ -333,7 +338,7 @@ def _read_execution_order(snapshot: Snapshot, done: int) -> OrderOfExecution:
 
 
 def _make_clock(start: State | None, dt: float | None) -> Clock:
-    """Return the clock of a run from its beginning, or from a state."""
+    """Return the clock of a run that begins at step 0, or at the step of a state."""
     if start is None:
         return Clock(0, 0.0, dt)
     return Clock(int(start["step"]) - 1, float(start["time"]), dt)
@@ -356,14 +361,17 @@ def _is_recorded(number: int, stride: int) -> bool:
 
 
 def _convert_to_common_dtype(row: Array, dtype: str | None) -> Array:
-    """Convert a row to the common dtype of the row and `dtype`, unless `dtype` is None."""
+    """Convert an array to the common dtype of the array and `dtype`.
+
+    None leaves the array unchanged.
+    """
     if dtype is None or dtype_name(row) == dtype:
         return row
     return row.astype(np.result_type(row.dtype, numpy_dtype(dtype)))
 
 
 def _zero_unrun_rows(rows: Array, flags: Array | None, axis: int) -> Array:
-    """Replace the rows of steps in which the node had not run by zeros."""
+    """Replace the rows of steps in which an output's node had not run yet by zeros."""
     if flags is None or np.all(flags):
         return rows
     expanded_flags = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))

@@ -17,7 +17,7 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
     Indexing of an array by the iteration number is converted to scanning.
 
     The cotangent of an indexing operation is a whole array in each iteration, while the cotangent of a scan
-    is one row. Rows of `skipped` iterations are omitted.
+    is one row. The rows of the first `skipped_count` iterations are omitted.
     """
     assert loop.iteration_count is not None
     end_row = b.op("Reshape", loop.iteration_count, ints(b, 1))

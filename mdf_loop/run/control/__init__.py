@@ -1,1 +1,1 @@
-"""Control of runs in chunks: progress, checkpoints, limits and early stops."""
+"""Control of runs: progress display, checkpoints, time and memory limits, early stops."""

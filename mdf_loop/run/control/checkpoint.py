@@ -1,4 +1,4 @@
-"""Checkpoint files, with which a run resumes after a crash.
+"""Checkpoint files, from which an interrupted run can be resumed.
 
     mdf_loop.checkpoint     JSON: version, identity of the run, parts -> names -> encoding of each array
     0, 1, 2, ...            the arrays, in the order of the names
@@ -64,7 +64,7 @@ _HINT = f"give the same model and options as then, or {BEGIN_ANEW_HINT}"
 
 
 class Checkpoints:
-    """Writer of one checkpoint file, which each save replaces.
+    """Writer of the checkpoint file of a run, which each save replaces.
 
     The first save is due `every_seconds` after the run began, each later one `every_seconds` after the
     previous save began. A run never spends more than half of its time on saving.
@@ -89,11 +89,11 @@ class Checkpoints:
         self._next_save_time = time.monotonic() + every_seconds
 
     def due(self) -> bool:
-        """Return True if the next save is due."""
+        """Return True if it is time to write the next checkpoint."""
         return time.monotonic() >= self._next_save_time
 
     def save(self, parts: CheckpointParts) -> None:
-        """Replace the checkpoint file.
+        """Write a checkpoint, which replaces the previous one.
 
         Raises:
             InputError: The file cannot be written (the disk is full). The old file is unchanged.
@@ -108,7 +108,7 @@ class Checkpoints:
 
 
 def _file_entries(parts: CheckpointParts, identity: Identity) -> dict[str, Array]:
-    """Return the entries of the file by name: the table of contents, then the arrays."""
+    """Return the arrays of a checkpoint file by name: the table of contents comes first."""
     arrays: list[Array] = []
     encodings: dict[str, dict[str, str]] = {}
     for part_name, part_arrays in parts.items():
@@ -126,7 +126,10 @@ def _encode_json(content: Any) -> Array:
 
 
 def _encode_array(array: Array) -> tuple[str, Array]:
-    """Encode an array for an `.npz` file, and return the name of the encoding ("" for none) with it."""
+    """Encode an array for an `.npz` file; return the name of the encoding and the array.
+
+    The name is "" if the array needs no encoding.
+    """
     if array.dtype.kind == "O":
         texts = array.reshape(-1).tolist()
         if not all(isinstance(text, str) for text in texts):
@@ -199,13 +202,16 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
 
 
 def _refuse_compressed(file: zipfile.ZipFile, size: int) -> None:
-    """Refuse a file whose entries exceed its size, since checkpoints are never compressed."""
+    """Raise an error if the entries of a checkpoint file are larger than the file.
+
+    Checkpoints are never compressed.
+    """
     if sum(entry.file_size for entry in file.infolist()) > size:
         raise ValueError("it holds more than it has bytes")
 
 
 def _is_marked(source: Path) -> bool:
-    """Return True if the file begins like a checkpoint, valid or not."""
+    """Return True if a file begins like a checkpoint, valid or not."""
     file_mark = f"{_CONTENTS_ENTRY}.npy".encode()
     try:
         with source.open("rb") as stream:
@@ -215,7 +221,7 @@ def _is_marked(source: Path) -> bool:
 
 
 def _read_contents(archive: Archive) -> dict[str, Any]:
-    """Return the table of contents of a checkpoint of any version."""
+    """Read the table of contents of a checkpoint file of any version."""
     contents = json.loads(archive.array(_CONTENTS_ENTRY).tobytes())
     version, identity, parts = (contents[key] for key in ("version", "identity", "parts"))
     text_mappings = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
@@ -241,7 +247,7 @@ def _check_identity(name: str, contents: Mapping[str, Any], identity: Identity) 
 def _decode_parts(
     archive: Archive, encodings: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Array]]:
-    """Decode the arrays of each part of a checkpoint."""
+    """Decode the arrays of a checkpoint, by part and name."""
     archive.check(archive.names)
     array_numbers = itertools.count()
     return {
@@ -257,7 +263,7 @@ def _decode_parts(
 
 
 def describe_difference(recorded: Identity, current: Identity) -> str:
-    """Return the difference between the run of a checkpoint and this run, or "" if they are equal."""
+    """Describe how the run of a checkpoint differs from this run, or return "" if it does not."""
     if recorded.get("model") != current.get("model"):
         return "another model"
     differing_names = [
@@ -299,7 +305,7 @@ def _describe_values(word: str, values: str, recorded: str | None, current: str 
 
 
 def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
-    """Return a digest of arrays that depends on their names, dtypes, shapes and bits."""
+    """Return a hash of arrays that depends on their names, dtypes, shapes and bits."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         encoding, stored_array = _encode_array(arrays[name])
@@ -322,7 +328,7 @@ def _iterate_elements(array: Array) -> Iterator[Array]:
 
 
 def digest_of_document(document: Document) -> str:
-    """Return a digest of the whole content of a model file."""
+    """Return a hash of the whole content of a model document."""
     large_arrays: dict[str, Array] = {}
     content = [document.graph.id, to_plain_content(content_of(document), "", large_arrays)]
     json_text = json.dumps(content, default=str)

@@ -1,4 +1,4 @@
-"""Execution of a stepper in chunks, between which a run is watched, stopped and saved.
+"""Execution in chunks of steps, between which a run is watched, stopped and saved.
 
     while not finished:
         block = stepper.advance(length)            # about 20 ms
@@ -36,7 +36,7 @@ An initially small array grows by a large factor when elements are appended for 
 
 
 class ChunkLengths:
-    """Adaptive number of steps per chunk, so that a chunk takes `CHUNK_SECONDS`.
+    """Adaptive number of steps per chunk, chosen so that a chunk takes `CHUNK_SECONDS`.
 
     Attributes:
         next_steps: Number of steps of the next chunk.
@@ -51,7 +51,10 @@ class ChunkLengths:
         self._growth_factors: deque[float] = deque(maxlen=MIN_GROWTH_SAMPLES)
 
     def record_duration(self, steps: int, seconds: float, size: int) -> None:
-        """Record the duration of a chunk of steps, and the bytes of its rows."""
+        """Adapt the number of steps per chunk to the duration and memory of the last chunk.
+
+        `size` is the number of bytes of the recorded rows.
+        """
         if 2 * steps < self.next_steps and seconds < CHUNK_SECONDS:
             return  # the chunk ended early, so its duration is not representative
         steps_in_time = int(steps * CHUNK_SECONDS / max(seconds, 1e-9))
@@ -64,7 +67,10 @@ class ChunkLengths:
         self.known_steps = 1
 
     def record_carried_bytes(self, steps: int, size: int | None) -> None:
-        """Record the bytes of the carried values after further steps, or None before the first evaluation."""
+        """Track the growth of the carried values, from their bytes after `steps` more steps.
+
+        None means that no step has computed the values.
+        """
         previous_size, self._carried_bytes = self._carried_bytes, size
         if previous_size is None or size is None:
             return
@@ -79,12 +85,12 @@ class ChunkLengths:
 
     @property
     def is_growing(self) -> bool:
-        """True if the last chunk has increased the number of bytes of the carried values."""
+        """True if the carried values took more memory after the last chunk than before."""
         return self._growth_factor > 1
 
     @property
     def expected_bytes(self) -> float:
-        """Estimated bytes of the carried values after one more step, or 0 if they are small or constant.
+        """Predicted bytes of the carried values after one more step, or 0 if small or constant.
 
         The estimate uses the smallest growth factor of the last `MIN_GROWTH_SAMPLES` chunks. With fewer chunks, it
         uses the number of bytes by which the carried values grew per step.
@@ -98,12 +104,15 @@ class ChunkLengths:
         return expected_size if expected_size > MAX_CHUNK_BYTES else 0.0
 
     def record_failure(self) -> None:
-        """Halve the length of the next chunk, to run the steps before a step that failed."""
+        """Halve the number of steps of the next chunk, after a chunk in which a step failed.
+
+        The steps before the failing one can then be computed.
+        """
         self.next_steps //= 2
 
 
 def _growth_per_step(before: int, size: int, steps: int) -> float:
-    """Return the factor by which a size grew per step, or 1 if the size did not grow."""
+    """Return the factor by which a number of bytes grew per step, at least 1."""
     if size <= before:
         return 1.0
     return float((size / before) ** (1 / steps)) if before else math.inf
@@ -112,7 +121,9 @@ def _growth_per_step(before: int, size: int, steps: int) -> float:
 def run_in_chunks(
     stepper: Stepper, stopping: Stopping, process_block: Callable[[Block], StopReason | None]
 ) -> StopReason | None:
-    """Run a stepper to its end or until a stop, and return the reason of the stop, or None.
+    """Run a stepper in chunks until it ends or is stopped.
+
+    Return the reason of the stop, or None.
 
     Args:
         stepper: The computation. After a stop, it remains at the last completed step before the stop.
@@ -163,6 +174,6 @@ def run_in_chunks(
 
 
 def _new_bytes(block: Block) -> int:
-    """Return the bytes of a block's new arrays, except rows that are already at their destination."""
+    """Return the bytes that a block's arrays need, except rows already at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

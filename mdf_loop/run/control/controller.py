@@ -1,4 +1,4 @@
-"""Controller of one run, which reports progress, writes checkpoints, and stops the run."""
+"""Controller of a run, which reports progress, writes checkpoints, and stops the run."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from mdf_loop.specification import RunControls
 
 
 class RowRecorder(Protocol):
-    """Interface of a recorder of the rows of a stepper."""
+    """Interface of an object that records the rows which a stepper computes."""
 
     def add_block(self, block: Block) -> None:
-        """Record the rows of a block."""
+        """Record the rows of a block of consecutive steps."""
 
     def flush(self) -> None:
-        """Write all recorded rows to their destination."""
+        """Write all recorded rows to their destination (memory or disk)."""
 
     def snapshot(self) -> Mapping[str, Array]:
         """Return the arrays that a checkpoint needs to continue recording."""
 
     def end(self) -> bool:
-        """Release the reserved disk space. Return True if all recorded rows are stored safely."""
+        """Release reserved disk space, and return True if all recorded rows are stored safely."""
 
 
 _ENVIRONMENT = "environment"
@@ -47,7 +47,7 @@ _ENVIRONMENT = "environment"
 
 
 class RunController:
-    """Controller of one run, which is entered as a context before the first stepper runs.
+    """Controller of a run: reports progress, writes checkpoints, and stops the run.
 
     Attributes:
         not_finite_value: First nan or infinity, if the run was watched and stopped there. None otherwise.
@@ -113,7 +113,9 @@ class RunController:
     def follow(
         self, stepper: Stepper, recorder: RowRecorder, unit: str, name: str = ""
     ) -> StopReason | None:
-        """Run a stepper to its end or until a stop, and return the reason of the stop, or None.
+        """Run a stepper in chunks until it ends or is stopped.
+
+        Return the reason of the stop, or None.
 
         The elapsed seconds are stored in `seconds` under `name`.
         """
@@ -141,7 +143,7 @@ class RunController:
     def _make_block_processor(
         self, stepper: Stepper, recorder: RowRecorder, reporter: Reporter
     ) -> Callable[[Block], StopReason | None]:
-        """Return a function that records a block, reports progress and saves checkpoints."""
+        """Return a function that records rows, reports progress and writes checkpoints."""
 
         def process_block(block: Block) -> StopReason | None:
             not_finite_value = first_not_finite(block, self._axis) if block.watched_rows else None
@@ -162,7 +164,7 @@ class RunController:
         return process_block
 
     def _save(self, stepper: Stepper, recorder: RowRecorder) -> None:
-        """Flush the recorder, and write a checkpoint if the run has a checkpoint file."""
+        """Write all recorded rows, and a checkpoint if the run has a checkpoint file."""
         recorder.flush()
         if self._checkpoints is not None:
             stepper_snapshot = stepper.snapshot()
@@ -176,7 +178,7 @@ class RunController:
             self.checkpoint = self.controls.saved_at
 
     def _environment(self, stepper_snapshot: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the environment of the run, including the forms of its loops if the run has steps."""
+        """Return the software versions and processor of the run, as arrays of a checkpoint."""
         form_by_loop = (
             json.loads(str(stepper_snapshot["native"])) if "native" in stepper_snapshot else None
         )
@@ -184,12 +186,12 @@ class RunController:
         return {key: np.array(description) for key, description in description_by_key.items()}
 
     def _save_on_full_disk(self, stepper: Stepper, recorder: RowRecorder) -> None:
-        """Write a last checkpoint on a full disk, in the space that was reserved for rows."""
+        """Write a last checkpoint after the disk became full, in space reserved for rows."""
         if recorder.end():
             with suppress(InputError):  # the first error is the one to report
                 self._save(stepper, recorder)
 
 
 def _run_id(resumed: Mapping[str, Snapshot]) -> str:
-    """Return the id of the run in a checkpoint, or "" if the checkpoint has none."""
+    """Return the id of the run that wrote a checkpoint, or "" if the checkpoint has no id."""
     return resumed["run"].text("id") if "run" in resumed else ""

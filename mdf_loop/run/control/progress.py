@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on the terminal, or calls of a function.
+"""Progress display of a run: a bar on the terminal, or calls of a user's function.
 
     with open_reporter(None, total=10_000_000, done=0, unit="steps") as reporter:
         while done < total and reporter.update(done):
@@ -49,7 +49,7 @@ _BAR_LOCK = ForkSafeLock()
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: `done` of `total` steps or iterations, and the estimated remaining seconds.
+    """Progress of a run: completed and total steps, elapsed and remaining seconds.
 
     `total` is None if a condition ends the run. `remaining` is None without a total and before the first
     estimate. `done` counts from the start of the whole run. `elapsed` and `remaining` count the seconds of
@@ -71,10 +71,13 @@ class Progress:
 
 
 class Reporter(Protocol):
-    """Interface of an object that reports the progress of a run after each chunk."""
+    """Interface of an object that displays the progress of a run."""
 
     def update(self, done: int, remark: str = "") -> bool:
-        """Report `done` steps, with a remark for a bar. Return False if the run must stop."""
+        """Report `done` completed steps, and return False if the run must stop.
+
+        A bar shows `remark`.
+        """
 
 
 Callback = Callable[[Progress], object]
@@ -83,7 +86,7 @@ Callback = Callable[[Progress], object]
 def open_reporter(
     progress: bool | Callback | None, total: int | None, done: int, unit: str, name: str = ""
 ) -> AbstractContextManager[Reporter]:
-    """Return a reporter for a run of `total` steps, `done` of which are already complete.
+    """Return a reporter of the progress of a run, as a context manager.
 
     True shows a bar on stderr, None shows a bar if stderr is a terminal, False shows nothing. A function
     is called with a `Progress` at the start, then at most every 0.1 s, and at the end. If the function
@@ -102,7 +105,7 @@ def open_reporter(
 
 
 class Pace:
-    """Estimator of the rate of a run over the last `RATE_WINDOW_SECONDS` seconds, and of its remaining time.
+    """Estimator of the speed (steps per second) and remaining time of a run.
 
     Between two samples, the remaining time decreases with the clock, but by no more than the expected time of
     the latest steps: if a step hangs, the estimate stops.
@@ -120,7 +123,7 @@ class Pace:
         )
 
     def note(self, done: int, now: float) -> bool:
-        """Update the number of completed steps. Return True if a sample of the rate was taken."""
+        """Record the number of completed steps. Return True if the speed estimate was updated."""
         self.done = done
         samples = self._samples
         if now - samples[-1][0] < SAMPLE_SECONDS:
@@ -144,13 +147,13 @@ class Pace:
         return True
 
     def progress(self, now: float) -> Progress:
-        """Return the progress of the run at the time `now`."""
+        """Return the progress of the run at time `now`."""
         return Progress(
             self.done, self.total, self.unit, now - self._start_sample[0], self._remaining(now)
         )
 
     def mean_rate(self, now: float) -> float | None:
-        """Return the mean number of steps per second since the start of this run."""
+        """Return the mean speed since the start in steps per second, or None at the start."""
         start_time, start_steps = self._start_sample
         return (self.done - start_steps) / (now - start_time) if now > start_time else None
 
@@ -164,7 +167,7 @@ class Pace:
 
 
 class _SilentReporter(AbstractContextManager["_SilentReporter"]):
-    """Reporter that shows nothing."""
+    """Reporter of progress that shows nothing."""
 
     def update(self, done: int, remark: str = "") -> bool:
         return True
@@ -174,7 +177,7 @@ class _SilentReporter(AbstractContextManager["_SilentReporter"]):
 
 
 class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
-    """Reporter that calls a function in the thread of the run."""
+    """Reporter of progress that calls a user's function in the thread of the run."""
 
     def __init__(self, callback: Callback, pace: Pace) -> None:
         self._callback = callback
@@ -255,7 +258,10 @@ class _Bar(AbstractContextManager["_Bar"]):
             bar.update(task_id, **self._column_fields(ended=True))
 
     def _column_fields(self, *, ended: bool) -> dict[str, Any]:
-        """Return the contents of the bar's columns. At the end, the rate is the mean of the whole run."""
+        """Return the values that the progress bar shows.
+
+        At the end, the speed is the mean of the whole run.
+        """
         now = perf_counter()
         progress = self._pace.progress(now)
         rate = self._pace.mean_rate(now) if ended else self._pace.rate
@@ -273,7 +279,10 @@ class _Bar(AbstractContextManager["_Bar"]):
 
 
 def _make_bar(total: int | None, has_name: bool) -> rich.progress.Progress:
-    """Return a new progress bar. rich is imported here, since most runs end before the bar appears."""
+    """Create a progress bar.
+
+    rich is imported here, since most runs end before the bar appears.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
     from rich.table import Column

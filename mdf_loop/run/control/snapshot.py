@@ -1,4 +1,4 @@
-"""Arrays of a checkpoint by name, each of which is validated when it is read.
+"""Access to the arrays of a checkpoint file, each of which is validated when it is read.
 
     snapshot.number("done", maximum=100)        an integer from 0 to 100
     snapshot.flag("condition")                  a boolean
@@ -32,7 +32,7 @@ _TEXT_KINDS = "OU"
 
 
 class Snapshot(Mapping[str, Array]):
-    """Arrays of one part of a checkpoint by name.
+    """Arrays of one part of a checkpoint file by name, validated when they are read.
 
     Raises:
         InputError: A part is missing or invalid.
@@ -58,7 +58,7 @@ class Snapshot(Mapping[str, Array]):
         return len(self._arrays)
 
     def with_prefix(self, prefix: str) -> Snapshot:
-        """Return the parts whose names begin with a prefix, without the prefix."""
+        """Return the arrays whose names begin with a prefix, under names without the prefix."""
         arrays = {
             name.removeprefix(prefix): array
             for name, array in self._arrays.items()
@@ -67,7 +67,7 @@ class Snapshot(Mapping[str, Array]):
         return Snapshot(arrays, self._part + prefix, self._file)
 
     def invalid_part_error(self, name: str, expected: str) -> InputError:
-        """Return the error that a part of the checkpoint is invalid."""
+        """Return the error that an array of the checkpoint file is invalid."""
         array = self[name]
         type_text = f"{array.dtype}{list(array.shape)}"
         description = (
@@ -82,7 +82,7 @@ class Snapshot(Mapping[str, Array]):
     # --- one value ----------------------------------------------------------------------------
 
     def number(self, name: str, maximum: int | None = None) -> int:
-        """Read a part that is an integer from 0 to `maximum`."""
+        """Read an integer from 0 to `maximum` from the checkpoint."""
         array = self[name]
         if array.shape != () or array.dtype.kind not in "iu":
             raise self.invalid_part_error(name, "a whole number")
@@ -93,19 +93,19 @@ class Snapshot(Mapping[str, Array]):
         return int(array)
 
     def flag(self, name: str) -> bool:
-        """Read a part that is a boolean."""
+        """Read a boolean from the checkpoint."""
         if self[name].shape != () or self[name].dtype != bool:
             raise self.invalid_part_error(name, "true or false")
         return bool(self[name])
 
     def text(self, name: str) -> str:
-        """Read a part that is a string."""
+        """Read a string from the checkpoint."""
         if self[name].shape != () or self[name].dtype.kind != "U":
             raise self.invalid_part_error(name, "a text")
         return str(self[name])
 
     def content(self, name: str) -> Any:
-        """Read a part that is a JSON text, and return its parsed content."""
+        """Read a JSON text from the checkpoint, and return the parsed JSON value."""
         text = self.text(name)
         check(
             len(text) * JSON_MEMORY_RATIO, f"'{self._part}{name}' of the checkpoint '{self._file}'"
@@ -118,7 +118,10 @@ class Snapshot(Mapping[str, Array]):
     # --- arrays -------------------------------------------------------------------------------
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
-        """Read an array whose NumPy dtype kind is in `kinds`. None in `shape` allows any extent."""
+        """Read an array of a given shape and dtype kind from the checkpoint.
+
+        None in `shape` allows any extent. `kinds` has the allowed NumPy dtype kinds.
+        """
         array = self[name]
         has_shape = len(shape) == array.ndim and all(
             extent in (None, actual_extent)
@@ -132,7 +135,10 @@ class Snapshot(Mapping[str, Array]):
         return array
 
     def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
-        """Read an array of the type of a program value, with `front` as leading axes."""
+        """Read an array with the dtype and shape of a program value from the checkpoint.
+
+        `front` has the extents of leading axes.
+        """
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
         is_of_type = (
@@ -144,7 +150,7 @@ class Snapshot(Mapping[str, Array]):
         return array.astype(dtype, copy=False)
 
     def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
-        """Read an array with `length` rows of numbers or texts along `axis`."""
+        """Read an array with `length` rows along `axis` from the checkpoint."""
         array = self[name]
         dtype_kinds = kinds_for_dtype(dtype)
         if (
@@ -160,13 +166,13 @@ _KIND_NAMES = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"
 
 
 def kinds_for_dtype(dtype: str) -> str:
-    """Return the kinds of arrays that can represent values of a dtype."""
+    """Return the NumPy dtype kinds of arrays that can represent values of a dtype."""
     dtype_kind = kind_of(dtype)
     return "U" if dtype_kind == "U" else "biufc" if dtype_kind == "c" else "biuf"
 
 
 def _array_kind(array: Array) -> str:
-    """Return the NumPy kind of an array's dtype, with `U` for strings and `f` for narrow floats."""
+    """Return the NumPy dtype kind of an array, with `U` for strings and `f` for narrow floats."""
     if array.dtype.isbuiltin == 2:  # dtypes of ml_dtypes
         return "f"
     return "U" if dtype_name(array) == "string" else array.dtype.kind

@@ -1,4 +1,4 @@
-"""Interfaces of a run in chunks: the stepper, its blocks of rows, and the destination of the rows."""
+"""Interfaces for execution in chunks: steppers, blocks of rows, and destinations of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ StepNumbers: TypeAlias = "range | Array"
 
 
 class Block(Struct, frozen=True):
-    """Rows of some consecutive steps: `[time, ...]`, in a sweep `[members, time, ...]`.
+    """Recorded rows of consecutive steps: arrays `[time, ...]`, or `[members, time, ...]`.
 
     `watched_rows` has the floats that are checked for nan, in order of computation. `owned_names` has the names
     of rows that are already stored at their destination.
@@ -30,7 +30,7 @@ class Block(Struct, frozen=True):
 
 
 class Cadence(Struct):
-    """Number of steps that take half of a chunk's target duration, shared by the runs of one model.
+    """Number of steps that take half of a chunk's target duration, for the next run's first chunk.
 
     `first_chunk_sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
     valid only for runs with equal sizes.
@@ -41,7 +41,7 @@ class Cadence(Struct):
 
 
 class Stepper(Protocol):
-    """Interface of a computation in steps: evaluations of a model, or iterations of a loop.
+    """Interface of a computation in steps: evaluations over time, or iterations of a loop.
 
     Attributes:
         cadence: Cadence of earlier runs of the same model.
@@ -55,41 +55,41 @@ class Stepper(Protocol):
 
     @property
     def total(self) -> int | None:
-        """Total number of steps, or None if a condition decides."""
+        """Total number of steps, or None if a condition ends the computation."""
 
     @property
     def finished(self) -> bool:
-        """True if no steps remain."""
+        """True if the computation has no further steps."""
 
     @property
     def carried_bytes(self) -> int | None:
-        """Bytes of the values that are carried into the next step, or None if no step has computed them."""
+        """Number of bytes of the values carried into the next step, or None if not yet computed."""
 
     def advance(self, max_steps: int, stopping: Stopping) -> Block:
-        """Run at least one step and at most `max_steps` steps.
+        """Run between 1 and `max_steps` further steps, and return their recorded rows.
 
         Raises:
             Stopped: The computation was stopped. The state is the one before the call.
         """
 
     def undo_advance(self) -> None:
-        """Restore the state before the last `advance`."""
+        """Undo the last call of `advance`."""
 
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the state of the computation from a snapshot."""
+        """Restore the state of the computation from a checkpoint."""
 
 
 class Coordinates(Protocol):
-    """Interface of the coordinates of rows: an array, or an object that NumPy converts to an array."""
+    """Interface of the times or step numbers of rows: an array, or convertible to an array."""
 
     def __len__(self) -> int:
-        """Return the number of rows."""
+        """Return the number of rows to which the coordinates belong."""
 
     def __array__(self, dtype: Any = None) -> Array:
-        """Return the coordinates as an array."""
+        """Return the coordinates as a NumPy array."""
 
 
 class RowSink(Protocol):
@@ -97,31 +97,34 @@ class RowSink(Protocol):
 
     @property
     def length(self) -> int:
-        """Number of rows that the destination contains."""
+        """Number of rows in the destination."""
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return preallocated memory for the next `count` rows, if the destination has some."""
+        """Return preallocated memory for the next `count` rows by name, if there is some."""
 
     def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
-        """Append rows, with the time or the step number of each."""
+        """Append rows to the destination, with the time or step number of each row."""
 
     def flush(self) -> None:
-        """Write all appended rows to storage."""
+        """Write all appended rows to storage (such as the disk)."""
 
     def close(self) -> None:
-        """Close the destination. No more rows follow."""
+        """Close the destination, to which no more rows are appended."""
 
     def arrays(self) -> Mapping[str, Data]:
-        """Return all rows by name, as arrays in memory or as lazily read arrays."""
+        """Return all rows by name, as NumPy arrays or as arrays that are read lazily."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return the rows, unless they are stored in a file."""
+        """Return the rows as arrays of a checkpoint, or nothing for rows in a file."""
 
     def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Restore `length` rows from a snapshot. `columns` maps each name to its dtype."""
+        """Restore `length` rows from a checkpoint.
+
+        `columns` maps each name to its dtype.
+        """
 
 
 def data_bytes(data: Data) -> int:
-    """Return the bytes of an array, of all members of a sequence, or 0 for an absent value."""
+    """Return the number of bytes of an array, a sequence of arrays, or an absent value (0)."""
     arrays = data if isinstance(data, list) else [data]
     return sum(array.nbytes for array in arrays if array is not None)

@@ -1,4 +1,4 @@
-"""Early stops of runs: signals, limits, and requests of the surrounding program.
+"""Early stops of runs by signals, time and memory limits, or requests of the program.
 
 While ONNX Runtime computes, Python cannot run its signal handler. A signal therefore also writes to a
 wake-up socket (see `mdf_loop.signals`). One watcher thread per process reads the socket, checks time
@@ -39,11 +39,11 @@ _SIGINT = (int(signal.SIGINT),)
 
 
 class Stopped(Exception):  # noqa: N818 - a requested stop is no error
-    """Exception that a computation was stopped from outside. `Stopping.reason` has the reason."""
+    """Exception that a computation was stopped from outside, for example by a signal."""
 
 
 class Stopping:
-    """Watcher of the reasons to stop a run. The run takes place within this context.
+    """Context manager that stops a run at a signal, a limit or a request.
 
     Only a run in the main thread receives signals. A second signal is left to other handlers.
 
@@ -72,21 +72,24 @@ class Stopping:
 
     @property
     def is_over(self) -> bool:
-        """True if the computations of the run were asked to terminate."""
+        """True if the running computations of the run were told to terminate."""
         return self._is_terminated
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until the time limit, at least 0.001, or None without a limit."""
+        """Seconds until the run's time limit, at least 0.001, or None without a limit."""
         return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
 
     def request_stop(self, reason: StopReason) -> None:
-        """Request a stop of the run, from any thread. The first request determines the reason."""
+        """Request a stop of the run, from any thread.
+
+        The first request determines the reason.
+        """
         self._record_request(reason)
         _watcher().wakeup_socket.ring()
 
     def receive_signal(self, reason: StopReason) -> bool:
-        """Record a received signal, and return True if it is the first signal of the run."""
+        """Record that the run received a signal, and return True for its first signal."""
         is_first_signal = self.received_signal is None
         self.received_signal = self.received_signal or reason
         self._record_request(reason)
@@ -126,20 +129,20 @@ class Stopping:
             watcher.watched_runs.discard(self)
 
     def register_computation(self, run_options: Any) -> None:
-        """Register a computation of the runtime, which the watcher terminates at the end of the run."""
+        """Register a computation of the engine, which is terminated when the run must stop."""
         self._running_computations.add(run_options)
         if self._is_terminated:
             run_options.terminate = True
         _watcher().wake_by(time.monotonic() + MEMORY_CHECK_SECONDS)
 
     def unregister_computation(self, run_options: Any) -> None:
-        """Unregister a computation of the runtime that has finished."""
+        """Unregister a computation of the engine that has finished."""
         self._running_computations.discard(run_options)
 
     # --- the watcher --------------------------------------------------------------------------
 
     def due_time(self) -> float | None:
-        """Return the time of the next check or deadline of this run, or None."""
+        """Return the time at which the run must be checked next, or None."""
         if self._is_terminated:
             return None
         due_time = self._deadline if self.reason is None else self._termination_time
@@ -149,7 +152,7 @@ class Stopping:
         return next_check if due_time is None else min(due_time, next_check)
 
     def check_memory(self, extra_bytes: float = 0.0) -> None:
-        """Stop the run at once if its memory, plus `extra_bytes`, exceeds the limit."""
+        """Stop the run at once if its memory use plus `extra_bytes` exceeds the memory limit."""
         if self.reason is not None:
             return
         used_bytes = measure_use(extra_bytes, self._memory_limit)
@@ -163,7 +166,7 @@ class Stopping:
             self._termination_time = time.monotonic()
 
     def check(self, now: float, signal_reasons: Collection[StopReason]) -> None:
-        """Check signals, the time limit and the memory at time `now`, and terminate computations if due."""
+        """Check signals and limits at time `now`, and terminate computations if it is time."""
         for reason in signal_reasons if self._is_in_main_thread else ():
             self._record_request(reason)
         if self._deadline is not None and now >= self._deadline:
@@ -177,19 +180,19 @@ class Stopping:
 
 
 class NeverStopping(Stopping):
-    """Watcher that never stops a run, for very short runs."""
+    """Replacement of `Stopping` for very short runs, which never stops a run."""
 
     can_stop = False
 
     def register_computation(self, run_options: Any) -> None:
-        """Do nothing, since this watcher never terminates a computation."""
+        """Do nothing, since this class never terminates a computation."""
 
     def unregister_computation(self, run_options: Any) -> None:
-        """Do nothing, since this watcher never terminates a computation."""
+        """Do nothing, since this class never terminates a computation."""
 
 
 class _Watcher:
-    """Thread that waits for signals and for the next deadline of a watched run."""
+    """Thread that waits for signals and deadlines, and stops runs."""
 
     def __init__(self) -> None:
         self.watched_runs: set[Stopping] = set()
@@ -200,13 +203,13 @@ class _Watcher:
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
 
     def wake_by(self, due: float) -> None:
-        """Wake the watcher at `due` at the latest. A watcher that wakes earlier anyway is not disturbed."""
+        """Make sure that the thread wakes up at time `due` or earlier."""
         if due < self._wake_time:
             self._requested_wake_time = self._wake_time = due  # no earlier wake-up is needed
             self.wakeup_socket.ring()
 
     def check_runs(self) -> None:
-        """Read the received signals, and check each watched run."""
+        """Read received signals, and check signals and limits of each run."""
         with self._check_lock:
             wakeup_bytes = self.wakeup_socket.heard()
             signal_reasons = signals.reasons_in(wakeup_bytes or b"")
@@ -237,7 +240,7 @@ class _Watcher:
 
 @functools.cache
 def _watcher() -> _Watcher:
-    """Return the watcher of this process."""
+    """Return the thread that watches all runs of this process."""
     return _Watcher()
 
 

@@ -1,1 +1,1 @@
-"""Execution of differentiated models, as one program or chunk by chunk for long runs."""
+"""Execution of differentiated models: in one call, or in chunks for long runs over time."""

@@ -1,4 +1,4 @@
-"""Derivatives of a long run over time, computed chunk by chunk from the last chunk to the first.
+"""Gradient of a long run over time, computed in chunks of steps from the last to the first.
 
     forward    store the carried values at the beginning of each chunk
     backward   run each chunk again, differentiate it by its initial values, and pass these derivatives
@@ -42,7 +42,7 @@ MAX_JOINED_CHUNKS = 4
 
 
 class GradientOverTime:
-    """Differentiated model over time. A short run is one program. A long run is divided into chunks."""
+    """Differentiated model over time, which is run in one call or in chunks of steps."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class GradientOverTime:
         self._backward_programs: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
     def run(self, bound_values: BoundValues) -> tuple[Array, dict[str, Array]]:
-        """Compute the objective and its derivative by each requested input."""
+        """Compute the objective, and its derivative by each requested input."""
         bound_values = bound_values.with_random_keys(self._programs.later_program)
         state_size = self._state_bytes(max(self._session.members(bound_values), 1))
         max_chunk_steps = max(
@@ -93,7 +93,7 @@ class GradientOverTime:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
+        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
         backward_programs = list(self._backward_programs.values())
         return backward_programs[-1].native if backward_programs else self._joined_gradient.native
 
@@ -110,7 +110,7 @@ class GradientOverTime:
         )
 
     def _state_bytes(self, members: int) -> int:
-        """Return the bytes of the values that are carried from one step to the next."""
+        """Return the approximate number of bytes that the model carries from step to step."""
         return members * max(8 * count_elements(tuple(self._session.carried.values())), 1)
 
     def _run_in_chunks(
@@ -149,11 +149,14 @@ class GradientOverTime:
 
     @property
     def _constant_steps(self) -> int:
-        """Number of initial steps through which no derivatives propagate."""
+        """Number of initial steps through which derivatives are not propagated."""
         return 0 if self._max_steps is None else max(self._steps - self._max_steps, 0)
 
     def _divide_into_chunks(self, max_chunk_steps: int) -> list[range]:
-        """Return the ranges of steps after the first one. Constant and differentiated steps are separated."""
+        """Divide all steps after the first into chunks (ranges of steps).
+
+        No chunk has both steps with and steps without derivatives.
+        """
         boundaries = [1, *([self._constant_steps] if self._constant_steps > 1 else []), self._steps]
         return [
             range(chunk_start, min(chunk_start + max_chunk_steps, end))
@@ -164,13 +167,13 @@ class GradientOverTime:
     # --- forward --------------------------------------------------------------------------------
 
     def _run_first_forward(self, bound: BoundValues) -> State:
-        """Run the first evaluation and return the carried values."""
+        """Run the first evaluation forward, and return the carried values."""
         return self._session.state_of(self._session.first.run(self._session.step_inputs(bound, 0)))
 
     def _run_forward(
         self, bound: BoundValues, state: State, chunk: range, is_brief_run: bool
     ) -> State:
-        """Run the steps of a chunk and return the carried values."""
+        """Run the steps of a chunk forward, and return the carried values."""
         session, first_step, end_step = self._session, chunk.start, chunk.stop
         member_count = max(session.members(bound), 1)
         while first_step < end_step:
@@ -197,7 +200,10 @@ class GradientOverTime:
         sums: _GradientSums,
         wrt: tuple[str, ...],
     ) -> dict[str, Array]:
-        """Run one chunk backward, add its derivatives, and return the derivatives by its initial values."""
+        """Differentiate one chunk, and return the derivatives by its initial carried values.
+
+        Other derivatives are added to `sums`.
+        """
         session, steps = self._session, len(chunk)
         backward_program = self._load_backward_program(state, is_last=chunk.stop == self._steps)
         feeds: dict[str, Any] = session.step_inputs(bound, chunk.start, chunk.stop)
@@ -215,7 +221,7 @@ class GradientOverTime:
         }
 
     def _load_backward_program(self, state: State, *, is_last: bool) -> Runnable:
-        """Return the backward program of the later steps, for the last chunk or for the other chunks."""
+        """Return the loaded program that differentiates a chunk of steps."""
         session = self._session
         swept_states = {
             self._state_inputs.get(name)
@@ -244,7 +250,7 @@ class GradientOverTime:
     def _run_first_backward(
         self, bound: BoundValues, changes: Mapping[str, Array], sums: _GradientSums
     ) -> None:
-        """Run the first evaluation backward."""
+        """Differentiate the first evaluation, and add its derivatives to `sums`."""
         session = self._session
         input_arrays: dict[str, Any] = session.step_inputs(bound, 0) | self._data.rows(0, 1)
         for name, value in self._first_state_outputs.items():
@@ -263,7 +269,7 @@ class GradientOverTime:
 
     @cached_property
     def _first_state_outputs(self) -> dict[str, Output]:
-        """Float outputs of the first evaluation that are carried into later steps."""
+        """Float outputs of the first evaluation that later steps read as carried values."""
         output_by_name = {output.name: output for output in self._programs.first_program.outputs}
         output_names = self._programs.first_program.output_names(OutputRole.STATE)
         state_outputs = {name: output_by_name[output_names[name]] for name in self._state_inputs}
@@ -275,7 +281,7 @@ class GradientOverTime:
 
     @cached_property
     def _first_backward_program(self) -> Runnable:
-        """Loaded backward program of the first evaluation."""
+        """Loaded program that differentiates the first evaluation."""
         programs, swept_names = self._programs, self._session.swept
         first_program = first_evaluation_rows(
             programs.first_program, programs.later_program, programs.recorded_names
@@ -288,7 +294,10 @@ class GradientOverTime:
 
 
 class _GradientSums:
-    """Sums of the objective and its derivatives over chunks. A derivative by an input over time has rows."""
+    """Sums of the objective and of its derivatives over the chunks of a run.
+
+    A derivative by an input over time has rows.
+    """
 
     def __init__(self, steps: int, over_time: frozenset[str], leading_ndim: int) -> None:
         self._steps = steps
@@ -300,7 +309,7 @@ class _GradientSums:
     def add(
         self, chunk_derivatives: Mapping[str, Array], wrt: tuple[str, ...], chunk: range
     ) -> None:
-        """Add the objective and the derivatives of one chunk to the sums."""
+        """Add the objective and the derivatives of one chunk of steps to the sums."""
         self.value = self.value + chunk_derivatives[OBJECTIVE_OUTPUT]
         for name in wrt:
             derivative = chunk_derivatives.get(change_of(name))
@@ -314,7 +323,7 @@ class _GradientSums:
     def fill_with_zeros(
         self, parameters: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
     ) -> dict[str, Array]:
-        """Return all derivatives, with zeros for inputs on which the objective does not depend."""
+        """Return all derivatives, which are zeros for inputs without effect on the objective."""
         members_shape = np.shape(self.value)
         zero_derivatives = {
             name: np.zeros_like(parameters[name]) for name in wrt if name not in self.derivatives
@@ -338,7 +347,7 @@ class _GradientSums:
 
 
 def _reduce_to_value(derivative: Array, value: Value, front: int) -> Array:
-    """Sum and convert a derivative to the shape and dtype that its value has in the first evaluation."""
+    """Sum and cast a derivative to the shape and dtype of its value in the first evaluation."""
     shape = (*derivative.shape[:front], *(value.shape or ()))
     derivative = derivative.astype(value.dtype, copy=False)
     while derivative.ndim > len(shape):

@@ -1,4 +1,4 @@
-"""Derivatives of one program: one evaluation, or a whole run over time."""
+"""Gradient of a program that is computed in one call: one evaluation, or a run over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.run.gradient.terms import Data
 
 
 class GradientInOne:
-    """Differentiated program that computes all steps in one call.
+    """Differentiated program that computes all steps of a run in one call.
 
     The inputs `controls` determine the number of steps.
 
@@ -49,11 +49,11 @@ class GradientInOne:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
+        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
         return self._runnable.native
 
     def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:
-        """Compute the objective and its derivative by each requested input."""
+        """Compute the objective, and its derivative by each requested input."""
         feeds = {**bound.with_random_keys(self._program).arrays, **self._data_feeds}
         if not self._swept or self._runs_all_members:
             return self._run_program(self._runnable, feeds)

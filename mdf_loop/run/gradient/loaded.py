@@ -20,7 +20,7 @@ from mdf_loop.run.members import Members
 
 
 class Differentiation(Struct, frozen=True):
-    """Terms of an objective, and the program inputs by which it is differentiated.
+    """Terms of an objective, and the names of the inputs to differentiate the objective by.
 
     Attributes:
         terms: Terms of the sum over program outputs.
@@ -38,7 +38,7 @@ class Differentiation(Struct, frozen=True):
 
     @property
     def without_last_terms(self) -> Differentiation:
-        """Differentiation for chunks before the last one, without `last` terms."""
+        """Copy without terms of kind `last`, for chunks of steps before the last one."""
         return replace(self, terms=tuple(term for term in self.terms if term.term_kind != "last"))
 
     def program(
@@ -48,7 +48,9 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Program:
-        """Return the gradient program of the objective and of the outputs `of`.
+        """Return the program that computes the gradient of the objective.
+
+        Outputs `of` are part of the objective, through given cotangents.
 
         Derivatives are by the inputs of the objective and by the further inputs `wrt`.
         """
@@ -77,7 +79,10 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Runnable:
-        """Differentiate a program and load the result. Inputs in `swept` have a leading axis of members."""
+        """Differentiate a program, and load the gradient program into ONNX Runtime.
+
+        Inputs in `swept` have a leading axis of members.
+        """
         backend = PROGRAM_BACKENDS["onnxruntime"]
         prepared_program = None
         if (

@@ -1,4 +1,4 @@
-"""Terms of a differentiated objective, and their data."""
+"""Terms of a differentiated objective, and the data that outputs are compared with."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from mdf_loop.passes.gradient.objective import Term
 
 
 def make_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Return the objective terms of losses. The term of a mean has a factor."""
+    """Convert losses to terms of an objective, with a factor for each mean."""
     terms = make_unscaled_terms(losses, names)
     return tuple(replace(term, is_scaled=term.term_kind == "mean") for term in terms)
 
 
 def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Return the objective terms of losses, without factors, for one program that computes all rows."""
+    """Convert losses to terms of an objective without factors.
+
+    The terms are for one program that computes all rows.
+    """
     return tuple(
         Term(names[loss.output], loss.term_kind, term_index=k) for k, loss in enumerate(losses)
     )
 
 
 class Data(Struct, frozen=True):
-    """Data of objective terms: single numbers or arrays with one row per step, and the number of steps."""
+    """Data that the terms of an objective compare outputs with: numbers, or rows per step."""
 
     terms: tuple[Term, ...]
     arrays: Mapping[str, Array]
@@ -45,7 +48,7 @@ class Data(Struct, frozen=True):
         steps: int | None,
         trials: int = 1,
     ) -> Data:
-        """Return the data of losses for the outputs of a program.
+        """Return the data of losses, converted to the dtype and shape of the outputs.
 
         Raises:
             InputError: The shape of the data differs from the shape of the output.
@@ -61,17 +64,20 @@ class Data(Struct, frozen=True):
         return cls(terms, arrays, steps, trials)
 
     def whole(self) -> dict[str, Array]:
-        """Return the data and the mean factors for all steps."""
+        """Return the data for all steps, and the factors of mean terms, by input name."""
         return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
-        """Return the data rows and the mean factors for a range of steps."""
+        """Return the data for a range of steps, and the factors of mean terms, by input name."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Return the factors of mean terms, so that the sum over all chunks and trials is the mean."""
+        """Return the factors of mean terms, whose sum over chunks and trials is the mean.
+
+        `share` is the share of a chunk in all steps.
+        """
         mean_factor = np.array(share / self.trials)
         return {
             term.data: mean_factor
@@ -81,7 +87,7 @@ class Data(Struct, frozen=True):
 
 
 def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
-    """Convert the data of a loss to the dtype and shape of its output."""
+    """Convert the data of a loss to the dtype and shape of the output."""
     output_shape = tuple(value.shape or ())
     shape = output_shape if steps is None else (steps, *output_shape[1:])
     array = np.asarray(loss.data, numpy_dtype(value.dtype))

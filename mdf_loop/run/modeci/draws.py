@@ -1,4 +1,4 @@
-"""Random numbers of this library in modeci_mdf's engine, with one random stream per call site.
+"""Random numbers in modeci_mdf's engine that equal those of compiled models.
 
     x + numpy.random.normal(0.0, 0.3)     ->     x + numpy.random.mdf_loop_draw(2, 0.0, 0.3)
 
@@ -35,7 +35,7 @@ _INPUT_OPERATOR_SUFFIXES = ("Like", "Bernoulli")
 
 
 class EngineDraws:
-    """Document with numbered drawing calls, and the function that draws their numbers.
+    """Document whose random-number calls are numbered, and the function that answers the calls.
 
     Attributes:
         document: Document for the engine.
@@ -54,7 +54,10 @@ class EngineDraws:
 
     @contextmanager
     def enable_draws(self, turn: Callable[[], int]) -> Iterator[None]:
-        """Enable the drawing calls of the document within this context. `turn` returns the current turn."""
+        """Let modeci_mdf's engine draw this library's random numbers within this context.
+
+        `turn` returns the current turn.
+        """
 
         def draw(number: int, *arguments: Any, **named: Any) -> Any:
             function, site = self._calls[number]
@@ -115,7 +118,7 @@ class EngineDraws:
         return replace_fields(item, **new_fields)
 
     def _replace_operator(self, item: Any, site: str) -> Any:
-        """Replace an ONNX operator that draws by an expression with a numbered drawing call."""
+        """Replace a random ONNX operator by an expression with a numbered random-number call."""
         args = {
             name: self._number_expression(expression, f"{site}.{name}")
             for name, expression in (item.args or {}).items()
@@ -146,7 +149,7 @@ class EngineDraws:
         )
 
     def _number_expression(self, expression: Any, site: str) -> Any:
-        """Insert the numbers of the call sites into the drawing calls of an expression."""
+        """Insert the number of its call site into each random-number call of an expression."""
         if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
             elements = [
                 self._number_expression(element, f"{site}.{k}")
@@ -179,7 +182,7 @@ class EngineDraws:
 
 @contextmanager
 def _install_hook(draw: Callable[..., Any]) -> Iterator[None]:
-    """Install a drawing function for expressions, and restore the previous function at the end."""
+    """Make a random-number function callable from expressions within this context."""
     previous_hook = getattr(np.random, _HOOK_NAME, None)
     setattr(np.random, _HOOK_NAME, draw)
     try:

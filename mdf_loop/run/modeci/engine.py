@@ -1,4 +1,4 @@
-"""Run of a model in modeci_mdf's own engine, with the same inputs and outputs as a compiled model.
+"""Evaluation of a model by modeci_mdf's engine, with the inputs and outputs of compiled models.
 
     graph = EvaluableGraph(model)
     for step in range(steps):
@@ -37,14 +37,14 @@ NO_INPUTS = BoundInputs({})
 
 
 def select_inputs(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
-    """Select the inputs in `names`. Other ports have the engine's own defaults."""
+    """Select the inputs named in `names`, so that other ports keep the engine's defaults."""
     port_names = [port.name for port in open_ports(document) if port.name_among(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
     return BoundInputs(arrays, inputs.varying_names, inputs.dtypes)
 
 
 class EngineRun(Struct, frozen=True):
-    """Results of a model in modeci_mdf's engine.
+    """Results of a model that modeci_mdf's engine has evaluated.
 
     Attributes:
         arrays: Numbers by `node.item`. A model over time has a leading axis of time.
@@ -71,7 +71,7 @@ def run_evaluations(
     steps: int | None = None,
     reason_to_stop: Callable[[], StopReason | None] = lambda: None,
 ) -> EngineRun:
-    """Evaluate a model in modeci_mdf's engine, once or `steps` times.
+    """Evaluate a model with modeci_mdf's engine, once or `steps` times.
 
     Evaluations before a failure are kept.
 
@@ -131,7 +131,10 @@ def run_evaluations(
 def _numeric_columns(
     columns: Mapping[Item, list[Any]], executed_nodes: Collection[str]
 ) -> Iterable[tuple[Item, list[Any]]]:
-    """Yield the items whose values are all numbers, and that have a value if their node ran."""
+    """Yield the recorded items (ports, parameters) that have numbers as values.
+
+    An item of a node that ran must have a value.
+    """
     for item, column in columns.items():
         present_values = [value for value in column if value is not None]
         if all(_as_array(value) is not None for value in present_values) and (
@@ -141,7 +144,7 @@ def _numeric_columns(
 
 
 def _as_array(value: Any) -> Array | None:
-    """Convert a value to an array, or return None unless it is a number, text or rectangular list."""
+    """Convert a number, text or rectangular list to an array, or return None for other values."""
     if isinstance(value, tuple | dict):
         return None
     try:
@@ -154,7 +157,10 @@ def _as_array(value: Any) -> Array | None:
 
 
 def _wide_integers_to_float(array: Array) -> Array | None:
-    """Convert integers wider than 64 bits to floats if that is exact. Return None for other objects."""
+    """Convert an array of integers wider than 64 bits to float64, or return None.
+
+    None means that the conversion is not exact, or that the array has other objects.
+    """
     elements = list(array.flat)
     if all(isinstance(element, str) for element in elements):
         return array
@@ -171,7 +177,10 @@ def _wide_integers_to_float(array: Array) -> Array | None:
 
 
 def _convert_column(item: Item, column: list[Any], document: Document) -> list[Array | None]:
-    """Convert the values of an item to arrays, with None for absent values."""
+    """Convert the values of a port or parameter in all steps to arrays.
+
+    Absent values are None.
+    """
     rows = [None if value is None else _as_array(value) for value in column]
     if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
         raise RunError(
@@ -183,7 +192,9 @@ def _convert_column(item: Item, column: list[Any], document: Document) -> list[A
 
 
 def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
-    """Stack rows along a new first axis, with nan for absent rows, and return the lengths if they vary.
+    """Stack arrays of consecutive steps along a new first axis, with nan for absent ones.
+
+    Return the lengths of the rows, too, if the lengths vary.
 
     Among arrays of one shape, a scalar row fills all elements of its array.
     """
@@ -205,7 +216,7 @@ def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array |
 
 
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
-    """Return the common dtype of all rows, which can represent nan if rows are absent."""
+    """Return the common dtype of arrays, which can represent nan if some arrays are absent."""
     dtypes = {row.dtype for row in rows}
     if any(dtype.kind in "OUS" for dtype in dtypes):
         return object
@@ -214,7 +225,7 @@ def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
 
 
 def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
-    """Return reports of the loops that this library computes inside the engine."""
+    """Return reports of the loops that this library computes within modeci_mdf's engine."""
     return {
         name: LoopReport(
             int(call.loop_reports["iterations"]),

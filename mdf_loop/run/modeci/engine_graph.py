@@ -1,4 +1,4 @@
-"""modeci_mdf's own engine (`EvaluableGraph`), without printed output and in a deterministic order.
+"""Wrapper of modeci_mdf's engine (`EvaluableGraph`) without printed output, in a fixed order.
 
 The engine iterates over Python sets in four places, in an order that changes from run to run. These sets
 are nodes that may run together (twice), edges into one node, and nodes with conditions. Here, the
@@ -37,7 +37,7 @@ MAX_IDLE_PASSES = 10_000
 
 
 class EngineGraph:
-    """Graph of a document in modeci_mdf's engine.
+    """Graph of a document in modeci_mdf's engine (wrapper of `EvaluableGraph`).
 
     With the same seed, its random numbers are those of a compiled model.
 
@@ -65,14 +65,14 @@ class EngineGraph:
 
     @property
     def turn(self) -> int:
-        """Number of scheduler passes that all evaluations have run so far."""
+        """Number of scheduler passes since the graph was loaded."""
         from graph_scheduler import TimeScale
 
         clock = self._graph.scheduler.get_clock(None)
         return int(clock.get_total_times_relative(TimeScale.PASS, TimeScale.LIFE))
 
     def loop_calls(self) -> Iterator[tuple[str, Any]]:
-        """Yield the loops that this library computes inside the engine, as (`node.function`, call)."""
+        """Yield the name `node.function` and the call of each loop of this library."""
         for node_id, node in self.nodes.items():
             for evaluables in (node.evaluable_functions, node.evaluable_parameters):
                 for loop_id, loop in evaluables.items():
@@ -80,7 +80,7 @@ class EngineGraph:
                         yield f"{node_id}.{loop_id}", loop.call
 
     def evaluate(self, time_increment: float | None) -> tuple[tuple[str, ...], ...]:
-        """Run one evaluation, and return the sets of nodes that ran.
+        """Evaluate the graph once, and return the sets of nodes that ran.
 
         Raises:
             RunError: The engine failed. The message is the engine's own, with the place.
@@ -106,7 +106,7 @@ def _make_graph(document: Document) -> Any:
 
 @contextmanager
 def silence_engine() -> Iterator[None]:
-    """Suppress output and warnings of the engine within this context."""
+    """Suppress output and warnings of modeci_mdf's engine within this context."""
     with suppress_output(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -116,7 +116,7 @@ def silence_engine() -> Iterator[None]:
 
 
 def make_engine_error(error: Exception, where: str) -> RunError:
-    """Convert an exception of the engine to a RunError with a one-line message."""
+    """Convert an exception of modeci_mdf's engine to a RunError with a one-line message."""
     message = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
     has_plain_message = type(error) in (Exception, ValueError) and message
     full_message = (
@@ -136,7 +136,7 @@ def _one_line(text: str) -> str:
 
 
 def _expression_failure(error: Exception) -> str:
-    """Return the reason of a failed expression, which the engine prints only in verbose mode."""
+    """Return the reason why an expression failed, which modeci_mdf does not report."""
     from modelspec.utils import evaluate
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -153,7 +153,10 @@ def _expression_failure(error: Exception) -> str:
 
 
 def _refused_node(document: Document) -> str:
-    """Return the document path of the first node that the engine refuses, or of the graph."""
+    """Return the document path of the first node that modeci_mdf's engine refuses.
+
+    If the engine refuses no single node, return the path of the graph.
+    """
     from modeci_mdf.execution_engine import EvaluableNode
 
     for node in document.graph.nodes:
@@ -165,7 +168,10 @@ def _refused_node(document: Document) -> str:
 
 
 def _check_edges_reachable(document: Document) -> None:
-    """Check that all edges can be reached from nodes without incoming edges, as the engine requires."""
+    """Raise an error if edges cannot be reached from nodes without incoming edges.
+
+    modeci_mdf's engine would search forever.
+    """
     graph = document.graph
     receivers = {edge.receiver for edge in graph.edges}
     reachable_nodes = {node.id for node in graph.nodes if node.id not in receivers}
@@ -197,7 +203,7 @@ def _check_edges_reachable(document: Document) -> None:
 
 
 def _order_edges(graph: Any, document: Document) -> None:
-    """Transfer the values of edges into a node just before the node runs, in document order."""
+    """Make the engine transfer edge values just before a node runs, in document order."""
     position_by_edge = {id(edge): k for k, edge in enumerate(document.graph.edges)}
     evaluate_edge = graph.evaluate_edge
     pending_edges: list[tuple[Any, dict[str, Any]]] = []
@@ -233,7 +239,7 @@ def _convert_errors(where: str) -> Iterator[None]:
 
 
 def _order_nodes(graph: Any, document: Document, executed_sets: list[tuple[str, ...]]) -> None:
-    """Order simultaneous nodes by document order, and raise if an evaluation never ends."""
+    """Make the engine run simultaneous nodes in document order, and detect endless evaluations."""
     position_by_node = {id(node): k for k, node in enumerate(document.graph.nodes)}
     queue = graph.scheduler.consideration_queue
     queue[:] = [sorted(nodes, key=lambda node: position_by_node[id(node)]) for nodes in queue]
@@ -269,7 +275,7 @@ _FORMATTERS_LOCK = ForkSafeLock()
 
 @contextmanager
 def skip_debug_texts() -> Iterator[None]:
-    """Replace the engine's unused debug texts within this context. They take most of the engine's time.
+    """Replace modeci_mdf's slow, unused debug texts by empty texts within this context.
 
     modeci_mdf formats every value of every expression as text. The numbers do not depend on these texts.
     Within this context, the texts are empty in all graphs of the process. Contexts of other threads wait.
@@ -287,7 +293,7 @@ def skip_debug_texts() -> Iterator[None]:
 
 @functools.cache
 def _debug_formatters() -> tuple[tuple[Any, str, Any], ...]:
-    """Return the modules, names and functions that format the engine's debug texts.
+    """Return modeci_mdf's functions that format debug texts, with their modules and names.
 
     The functions are those at the first call. In a process that was forked within the context, the texts
     are empty.
@@ -308,7 +314,7 @@ def _return_no_text(*_: Any, **__: Any) -> str:
 
 
 def copy_port_values(engine: EngineGraph) -> list[str]:
-    """Copy the values that arrive at ports that add or multiply, and return the names of these ports.
+    """Make the engine copy values at ports that add or multiply; return the ports' names.
 
     The engine adds in place, to the array that the first sender still holds.
     """
@@ -324,7 +330,7 @@ def copy_port_values(engine: EngineGraph) -> list[str]:
 
 
 def keep_port_values(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
-    """Keep the values of input ports, given as (node, port), after their node has run.
+    """Make the engine keep the values of some input ports after their node has run.
 
     The engine clears the value of a port after its node has run.
     """

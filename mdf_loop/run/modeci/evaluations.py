@@ -1,4 +1,4 @@
-"""Back end that evaluates a document in modeci_mdf's engine: each run is the next evaluation."""
+"""Back end that evaluates a model document with modeci_mdf's engine."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _ITEM_TABLES = {
 
 
 class Evaluations:
-    """Consecutive evaluations of a document. The states of the model persist between evaluations.
+    """Consecutive evaluations of a document by modeci_mdf's engine, with persistent state.
 
     Attributes:
         engine: Graph of the document in the engine.
-        recorded_items: Items that each run returns. `by_name` is True if the caller named these items.
+        recorded_items: Ports and parameters that each run returns.
+        are_outputs_named: True if the caller named the recorded items.
         executed_sets: Sets of nodes that ran in each evaluation.
     """
 
@@ -40,7 +41,7 @@ class Evaluations:
         dt: float | None = None,
         seed: int = 0,
     ) -> None:
-        """Load a `document`, or its graph in the engine. `dt` is the time between two evaluations."""
+        """Load a document (or an `EngineGraph`), where `dt` is the time between evaluations."""
         self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
         self.recorded_items = (
@@ -52,7 +53,9 @@ class Evaluations:
         self._ports = {port.name: (port.node, port.port.id) for port in open_ports(model)}
 
     def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
-        """Run the next evaluation with values of open ports, and return the recorded items by name.
+        """Run the next evaluation, and return the recorded ports and parameters by name.
+
+        `arrays` has the values of open input ports.
 
         Items without a value are None. A port without a value in `arrays` has the engine's default.
 
@@ -69,7 +72,10 @@ class Evaluations:
         return {item.name: self._copy_value(item) for item in self.recorded_items}
 
     def _copy_value(self, item: Item) -> Any:
-        """Return a copy of the current value of an item, since the engine may change the array later."""
+        """Return a copy of the current value of a port or parameter.
+
+        The engine may change the array later.
+        """
         evaluable = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.node_field]).get(
             item.id
         )

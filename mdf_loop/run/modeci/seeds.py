@@ -1,4 +1,4 @@
-"""Seed of loops that draw random numbers inside modeci_mdf's own engine."""
+"""Random seed of loops within modeci_mdf's engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ current_seed = 0
 
 @public_call
 def seed(number: int | str) -> int:
-    """Set the seed of loops inside modeci_mdf's own engine and in `loop`.
+    """Set the random seed of loops within modeci_mdf's engine and in `loop`.
 
     Loops of existing graphs continue with random numbers of the new seed. Draws of a model outside of its
     loops use NumPy's own random state.
@@ -34,7 +34,10 @@ def seed(number: int | str) -> int:
 
 @contextmanager
 def use_seed(number: int) -> Iterator[None]:
-    """Set the seed of the engine's loops within this context, and restore the previous seed."""
+    """Set the random seed of loops in modeci_mdf's engine within this context.
+
+    At the end, restore the previous seed.
+    """
     previous_seed = current_seed
     seed(number)
     try:

@@ -1,1 +1,1 @@
-"""Execution of programs by ONNX Runtime: sessions, devices and errors."""
+"""Execution of programs by ONNX Runtime: sessions, devices, threads and errors."""

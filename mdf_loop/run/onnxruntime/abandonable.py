@@ -1,4 +1,4 @@
-"""Calls of ONNX Runtime that a command can abandon.
+"""Calls of ONNX Runtime that a command-line program can abandon after a stop.
 
 ONNX Runtime ends a run between two operations only. Within a command, another thread therefore makes the
 call, and the main thread waits. If one operation continues after a request to end the run, the main
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 def call_runtime(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
-    """Call ONNX Runtime by `compute`, in a thread that the main thread can abandon after a stop.
+    """Call ONNX Runtime in a thread, which is abandoned if the call does not stop on request.
 
     Raises:
         Stopped: The call did not return within `ANSWER_SECONDS` after the request, and was abandoned.
@@ -57,5 +57,8 @@ def _wait_for_result(future: Future[_Result], stopping: Stopping) -> _Result:
 
 @lru_cache(maxsize=1)
 def _get_executor(process: int) -> ThreadPoolExecutor:
-    """Return the single-thread executor of a process. A forked child has none of its parent's threads."""
+    """Return the single-thread executor for calls of ONNX Runtime in a process.
+
+    A forked child has none of its parent's threads.
+    """
     return ThreadPoolExecutor(1, thread_name_prefix="mdf_loop runtime")

@@ -1,4 +1,4 @@
-"""Conversion of arrays for ONNX Runtime's Python interface, which has no bfloat16."""
+"""Conversion of arrays for ONNX Runtime's Python interface, which does not support bfloat16."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _BFLOAT16_DTYPE = numpy_dtype(_BFLOAT16)
 
 
 def convert_inputs(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
-    """Convert the inputs of a run for ONNX Runtime, with the bfloat16 inputs in `narrow` as float32.
+    """Convert input arrays for ONNX Runtime: aligned memory, and float32 for bfloat16.
+
+    `narrow` has the names of bfloat16 inputs.
 
     The runtime reads the arrays' own memory, which must be aligned. Arrays that are mapped from a file
     may be unaligned.
@@ -41,7 +43,7 @@ def _convert_input(data: Data) -> Data:
 
 
 def bfloat16_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of a program's bfloat16 inputs and outputs, which are float32 in the session."""
+    """Return the names of a program's bfloat16 inputs, and of its bfloat16 outputs."""
     inputs = (entry.value for entry in program.inputs)
     return (
         tuple(value.name for value in inputs if value.dtype == _BFLOAT16),
@@ -50,19 +52,19 @@ def bfloat16_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def convert_outputs(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
-    """Convert the outputs named in `narrow` from float32 to bfloat16."""
+    """Convert the outputs named in `narrow` from float32 back to bfloat16."""
     for name in narrow:
         outputs[name] = outputs[name].astype(_BFLOAT16_DTYPE)
     return outputs
 
 
 def is_directly_writable(array: Array) -> bool:
-    """Return True if ONNX Runtime can write an output directly into an array's memory."""
+    """Return True if ONNX Runtime can write an output directly into the memory of an array."""
     return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.carray
 
 
 def make_ort_value(array: Array) -> Any:
-    """Return an `OrtValue` that shares the memory of an array."""
+    """Return an `onnxruntime.OrtValue` that shares the memory of an array."""
     import onnxruntime
 
     if array.dtype.isbuiltin == 1:

@@ -1,4 +1,4 @@
-"""Sessions on a device, with a check that the model really runs there.
+"""ONNX Runtime sessions on the CPU or CUDA, without silent fallback to the CPU.
 
 ONNX Runtime silently falls back to the CPU. This module raises an error with the reason instead.
 """
@@ -38,7 +38,7 @@ _CUDA_OPTIONS = {"use_tf32": "0"}
 
 
 class PlacedModel(Struct, frozen=True, eq=False):
-    """Model that the runtime has loaded on a device."""
+    """Model that ONNX Runtime has loaded on a device (CPU or CUDA)."""
 
     session: Any
     device: Device
@@ -50,7 +50,7 @@ class PlacedModel(Struct, frozen=True, eq=False):
         options: Any,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
-        """Compute the named outputs. Outputs with memory in `buffers` are written there."""
+        """Compute the named outputs, and write outputs that have a buffer into their buffer."""
         if not buffers:
             arrays: list[Any] = self.session.run(names, feeds, options)
             if feeds.keys().isdisjoint(names):
@@ -75,12 +75,12 @@ class PlacedModel(Struct, frozen=True, eq=False):
 
 
 def _copy_input(data: Any) -> Any:
-    """Copy an input that is also an output, unless it is no array."""
+    """Return a copy of an input that is also an output, or the input if it is no array."""
     return data.copy() if isinstance(data, np.ndarray) else data
 
 
 def runtime_package() -> str:
-    """Return the name of the package that provides onnxruntime: `onnxruntime` or `onnxruntime-gpu`."""
+    """Return the name of the installed package: `onnxruntime` or `onnxruntime-gpu`."""
     import onnxruntime
 
     package_name = getattr(onnxruntime, "package_name", None)
@@ -92,7 +92,7 @@ def runtime_package() -> str:
 
 
 def cuda_problem() -> str | None:
-    """Return the reason why CUDA is unavailable, or None."""
+    """Return the reason why ONNX Runtime cannot use CUDA, or None if it can."""
     import onnxruntime
 
     if _CUDA_PROVIDER in onnxruntime.get_available_providers():
@@ -101,7 +101,9 @@ def cuda_problem() -> str | None:
 
 
 def _cuda_type_problem(program: Program) -> str | None:
-    """Return the reason why CUDA does not support the types of loops and branches, or None.
+    """Return the reason why CUDA cannot run the loops and branches of a program, or None.
+
+    The reason is the dtype of a value.
 
     The runtime's CUDA provider accepts other loops, too, but may abort the process (onnxruntime 1.31).
     """
@@ -126,7 +128,10 @@ def _cuda_type_problem(program: Program) -> str | None:
 
 
 def load_on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
-    """Load a model into a CPU session. `reason` explains the choice of the CPU."""
+    """Load a model into an ONNX Runtime session on the CPU.
+
+    `reason` explains the choice of the CPU.
+    """
     session = inference_session(
         model.for_cpu.SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
     )
@@ -134,7 +139,9 @@ def load_on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
 
 
 def load_on_cuda(model: SessionModel, options: Any) -> PlacedModel:
-    """Load a model into a CUDA session. The device reason names the operators that remain on the CPU.
+    """Load a model into an ONNX Runtime session on CUDA.
+
+    The device reason names the operators that remain on the CPU.
 
     Raises:
         DeviceError: CUDA would not run the model. The message has the reason.
@@ -153,7 +160,7 @@ def load_on_cuda(model: SessionModel, options: Any) -> PlacedModel:
 
 @functools.cache
 def _load_libraries() -> None:
-    """Load CUDA and cuDNN from NVIDIA's Python packages if these packages are installed.
+    """Load the CUDA and cuDNN libraries of NVIDIA's Python packages, if they are installed.
 
     Messages of the runtime about missing packages are suppressed: the session later reports missing
     libraries.
@@ -166,7 +173,7 @@ def _load_libraries() -> None:
 
 
 def _open_cuda_session(model: SessionModel, options: Any) -> Any:
-    """Return a session with CUDA as first provider, without the runtime's silent fallback."""
+    """Open an ONNX Runtime session on CUDA, and raise an error instead of a fallback."""
     _load_libraries()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
@@ -185,7 +192,10 @@ def _open_cuda_session(model: SessionModel, options: Any) -> Any:
 
 
 def operators_by_provider(session: Any) -> dict[str, tuple[str, ...]]:
-    """Return the operator types that each execution provider runs, or {} if the runtime does not report them."""
+    """Return the operator types that each ONNX Runtime execution provider runs.
+
+    The result is empty if the runtime does not report them.
+    """
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
     operators: dict[str, dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""Choice of the device: the requested device, or the faster one.
+"""Choice of the device of a model: the requested device, or the faster one in timed runs.
 
 The speed of a model on a device cannot be predicted, so it is measured. If CUDA is available, both
 devices run the first call, and the faster device is used from then on.
@@ -39,7 +39,7 @@ _CHECK_SECONDS = 0.005
 
 
 class Runner(Protocol):
-    """Interface of a model that is loaded on a device."""
+    """Interface of a model that is loaded on a device (CPU or CUDA)."""
 
     @property
     def device(self) -> Device:
@@ -52,11 +52,14 @@ class Runner(Protocol):
         options: Any,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
-        """Compute the named outputs, in `buffers` where possible. `options.terminate` ends the run."""
+        """Compute the named outputs, and write outputs that have a buffer into their buffer.
+
+        Setting `options.terminate` ends the run.
+        """
 
 
 def open_session(model: SessionModel, device: str, options: Any) -> Runner:
-    """Load a model on the requested device, or on both devices for a race.
+    """Load a model on the requested device, or on CPU and CUDA to measure the faster one.
 
     Raises:
         DeviceError: CUDA was requested but would not be used. The message has the reason.
@@ -79,7 +82,7 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
 
 
 class Race:
-    """Model that is loaded on the CPU and CUDA until timed runs have shown the faster device.
+    """Model on both CPU and CUDA, of which timed runs select the faster device.
 
     The CPU runs first, and the CUDA run is terminated once it is clearly slower. A race therefore costs
     little more than a few runs on the CPU. Other threads wait for the end of the race.
@@ -96,7 +99,7 @@ class Race:
 
     @property
     def device(self) -> Device:
-        """Device of the model, with the reason. `UNDECIDED_DEVICE` before the race has a winner."""
+        """Device of the model, with the reason, or `UNDECIDED_DEVICE` until timed runs decide."""
         return UNDECIDED_DEVICE if self._winner is None else self._winner.device
 
     def run(
@@ -106,7 +109,7 @@ class Race:
         options: Any,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
-        """Compute the outputs on the device that won the race, or run the race first."""
+        """Compute the outputs on the faster device, or on both devices to find the faster one."""
         winner = self._winner
         if winner is None:
             with self._lock:
@@ -149,11 +152,11 @@ class Race:
 
 
 class _TimeExceeded(Exception):  # noqa: N818 - not an error: CUDA is slower
-    """Exception that a timed run exceeded its time limit, which the message states."""
+    """Exception that a timed run took longer than its time limit."""
 
 
 class _ModelCall(Struct, frozen=True):
-    """Arguments of a model call, which is repeated for timing."""
+    """Arguments of a call of a model, which may be repeated to measure its duration."""
 
     names: Sequence[str]
     feeds: Mapping[str, Any]
@@ -161,18 +164,18 @@ class _ModelCall(Struct, frozen=True):
 
     @property
     def is_ended(self) -> bool:
-        """True if the call was stopped from outside."""
+        """True if the call was stopped from outside, for example by a signal."""
         return bool(self.options.terminate)
 
     def time_runs(
         self, placed: PlacedModel, *, least: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
-        """Time repeated runs, and return the seconds of the fastest warm run with the outputs.
+        """Repeat the call, and return the seconds of the fastest run, and the outputs.
 
         Long calls run `least` times. A single run has no warm-up run before it.
 
         Raises:
-            _TooSlow: With a limit, a run took longer than `limit` or was stopped from outside.
+            _TimeExceeded: With a limit, a run took longer than `limit` or was stopped from outside.
         """
         run_seconds: list[float] = []
         outputs: list[Any] = []
@@ -197,7 +200,10 @@ class _ModelCall(Struct, frozen=True):
 
     @contextlib.contextmanager
     def _limit_time(self, limit: float) -> Iterator[Any]:
-        """Yield options for a run that ends with the call's own options, or after `limit` seconds."""
+        """Yield ONNX Runtime run options that terminate a run after `limit` seconds.
+
+        The run also ends if the call's own options say so.
+        """
         options, is_done, start_time = run_options(), threading.Event(), time.monotonic()
 
         def look() -> None:

@@ -1,4 +1,4 @@
-"""Translation of ONNX Runtime's exceptions to errors with a place in the model and a remedy.
+"""Conversion of ONNX Runtime's exceptions to errors with a model path and a remedy.
 
     [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Non-zero status code returned while running Gather
     node. Name:'$.graphs[0].nodes['A'].output_ports['y'] Gather#1' Status Message: indices element
@@ -27,7 +27,7 @@ from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
 
 @functools.cache
 def onnxruntime_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes that ONNX Runtime raises."""
+    """Return the classes of exceptions that ONNX Runtime raises."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     classes = (getattr(state, name, None) for name in dir(state))
@@ -46,7 +46,9 @@ _NODE_NAME = re.compile(r"(.*?) \w+#\d+$")
 
 
 def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
-    """Convert an exception of a run to an error with the failed guard or operator.
+    """Convert an exception of an ONNX Runtime run to an error that names the failed operator.
+
+    If a run-time assertion (guard) of the model failed, its message is used.
 
     `nodes` has the guards and failures of the model by node name.
 
@@ -78,7 +80,7 @@ def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
 
 
 def convert_load_error(error: Exception) -> LoopError:
-    """Convert an exception of ONNX Runtime about a model that it refuses to load."""
+    """Convert the exception of ONNX Runtime about a model that cannot be loaded."""
     match = _REFUSED_NODE.search(str(error))
     if _OUT_OF_MEMORY.search(str(error)):
         return _memory_error(match[1] if match else "")
@@ -122,7 +124,7 @@ _MESSAGE_PREFIX = re.compile(
 
 
 def _clean_message(error: Exception) -> str:
-    """Return the message of a runtime exception without error codes, source lines and signatures."""
+    """Return an ONNX Runtime message without error codes, source lines and signatures."""
     lines = str(error).rpartition("Status Message: ")[2].strip().splitlines()
     reason, previous_reason = lines[0] if lines else "", None
     while previous_reason != reason:
@@ -152,7 +154,7 @@ def _explain(op_type: str, reason: str) -> tuple[str, str]:
 
 
 def _format_shape(text: str) -> str:
-    """Format a shape in a runtime message such as `{2,3}` as `[2, 3]`."""
+    """Convert a shape in an ONNX Runtime message, such as `{2,3}`, to the form `[2, 3]`."""
     return f"[{', '.join(filter(None, text.strip('{}').split(',')))}]"
 
 

@@ -1,4 +1,4 @@
-"""Session of ONNX Runtime for one program."""
+"""Program that is loaded into ONNX Runtime: device, threads, memory limits and runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MIN_DIRECT_BYTES = 1 << 18
 
 
 class Session:
-    """Program that is loaded in ONNX Runtime.
+    """Program that is loaded into an ONNX Runtime session.
 
     Several threads may use a session at once. A session for a segment uses as many threads as a session for
     the `whole` program, since the last bits of Log and MatMul depend on the number of threads.
@@ -128,7 +128,10 @@ class Session:
 
     @property
     def device(self) -> Device:
-        """Device of the program, with the reason. `UNDECIDED_DEVICE` before the first run if that run chooses."""
+        """Device of the program, with the reason for its choice.
+
+        `UNDECIDED_DEVICE` before the first run if that run chooses the device.
+        """
         return self._session.device
 
     def run(
@@ -137,7 +140,9 @@ class Session:
         stopping: Stopping | None = None,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Compute the outputs by name from the inputs by name. Outputs with memory in `buffers` are written there.
+        """Compute the outputs by name from the inputs by name.
+
+        Outputs that have memory in `buffers` are written there.
 
         Raises:
             RunError: The model failed. The message names the place in the MDF document.
@@ -158,7 +163,7 @@ class Session:
         return outputs
 
     def _select_writable(self, buffers: OutputBuffers) -> OutputBuffers:
-        """Return the arrays of `buffers` that ONNX Runtime can write outputs to, if direct writing pays."""
+        """Return the buffers into which ONNX Runtime can and should write outputs directly."""
         if sum(array.nbytes for array in buffers.values()) < MIN_DIRECT_BYTES:
             return NO_BUFFERS
         return {
@@ -199,7 +204,9 @@ class Session:
 
 
 def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
-    """Return session options, with one thread unless loops share lanes or values are large.
+    """Return ONNX Runtime session options with a suitable number of threads.
+
+    The number is 1 unless loops share lanes or values are large.
 
     Args:
         shares: True if native loops share their lanes among threads.
@@ -217,26 +224,29 @@ def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
 
 
 def _max_threads(threads: int | None) -> int:
-    """Return the maximum number of threads of a session, or 0 if only the machine limits them."""
+    """Return the maximum number of threads of a session, or 0 for no limit but the machine's."""
     thread_limits = [thread_count for thread_count in (threads, MAX_THREADS) if thread_count]
     return min(*thread_limits, _count_cores()) if thread_limits else 0
 
 
 def set_max_threads(count: int) -> None:
-    """Set the maximum number of threads of new sessions."""
+    """Set the maximum number of threads of ONNX Runtime sessions that are opened later."""
     global MAX_THREADS
     MAX_THREADS = count
 
 
 def _count_cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class TerminationFlag:
-    """Termination flag of a run and of its native loops, which poll a number that is initially 0."""
+    """Flag that terminates an ONNX Runtime run and its native loops.
+
+    Native loops poll a number that is initially 0.
+    """
 
     def __init__(self, options: Any, number: Array) -> None:
         self._options = options
@@ -244,7 +254,7 @@ class TerminationFlag:
 
     @property
     def terminate(self) -> bool:
-        """True if the run was asked to end."""
+        """True if the run was told to terminate."""
         return bool(self._options.terminate)
 
     @terminate.setter

@@ -1,4 +1,4 @@
-"""Sizes of program values with known shapes, for memory limits and thread counts."""
+"""Sizes of the values of a program in bytes, for memory limits and thread counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.ops import row_of
 
 
 class Sizes(Struct, frozen=True):
-    """Largest sizes of the values of a program, and the work of its slowest operation.
+    """Size of the largest value of a program, and duration of its slowest operation.
 
     Attributes:
         max_elements: Largest number of elements of a value.
@@ -29,7 +29,7 @@ class Sizes(Struct, frozen=True):
     largest_bytes: int
 
     def check_limit(self) -> None:
-        """Raise MemoryLimitError if a value of the program exceeds the memory limit.
+        """Raise an error if a single value of the program exceeds the memory limit.
 
         Raises:
             MemoryLimitError: `largest_value` exceeds the memory limit.
@@ -44,7 +44,7 @@ class Sizes(Struct, frozen=True):
 
 
 def measure_sizes(program: Program) -> Sizes:
-    """Compute the largest value sizes and the largest operation work of a program."""
+    """Compute the size of a program's largest value, and its slowest operation's duration."""
     input_values = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))
     result_values = (value for operation in operations for value in results(operation))
@@ -65,7 +65,7 @@ def _known_extents(value: Value) -> Iterable[int]:
 
 
 def _count_elements(value: Value) -> int:
-    """Return the number of elements, with unknown extents counted as 1."""
+    """Return the number of elements of a value, where unknown extents count as 1."""
     return math.prod(_known_extents(value))
 
 

@@ -1,1 +1,1 @@
-"""Recording of runs: rows, reductions, and the search for nan."""
+"""Recording of model outputs during runs: in memory or on disk, reductions, checks for nan."""

@@ -1,4 +1,4 @@
-"""Zarr store interface of one array's folder, which checks chunks for damage when they are read."""
+"""Zarr store of one array, which raises an error if a damaged chunk is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.run.recording.metadata import METADATA, DamagedError, Entry, read_
 
 
 class CheckedStore(LocalStore):
-    """Zarr store of the array in the folder `root`, which raises an error for a damaged chunk.
+    """Zarr store of the array in folder `root`, which raises an error for a damaged chunk.
 
     `display_path` is the path of the store as the user gave it.
     """
@@ -31,7 +31,7 @@ class CheckedStore(LocalStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Read a file of the array, and check chunks for damage.
+        """Read a file of the array, and raise an error if it is a damaged chunk.
 
         Raises:
             InputError: The file is a damaged chunk.
@@ -47,13 +47,16 @@ class CheckedStore(LocalStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Read a file of the array, and check chunks for damage. zarr calls this method from version 3.2 on."""
+        """Read a file of the array synchronously, and raise an error if it is a damaged chunk.
+
+        zarr calls this method from version 3.2 on.
+        """
         content = super().get_sync(key, prototype=prototype, byte_range=byte_range)
         self.check(key, content)
         return content
 
     def document(self) -> Any:
-        """Return the metadata of the array.
+        """Read the Zarr metadata of the array.
 
         Raises:
             OSError: The metadata cannot be read.
@@ -61,11 +64,11 @@ class CheckedStore(LocalStore):
         return read_json(self.root)
 
     def may_be_missing(self, entry: Entry) -> bool:
-        """Return True if a chunk without a file has the fill value."""
+        """Return True if chunks without a file are allowed, which have the fill value."""
         return True
 
     def check(self, key: str, content: Buffer | None) -> None:
-        """Raise InputError if a file is a damaged chunk, or a chunk that is missing without a reason."""
+        """Raise InputError if a file is a damaged chunk, or a chunk is missing unexpectedly."""
         if key != "c" and not key.startswith("c/"):
             return
         entry = self._load_entry()
@@ -76,7 +79,7 @@ class CheckedStore(LocalStore):
             raise self._chunk_error(key, "damaged")
 
     def _load_entry(self) -> Entry:
-        """Return the dtype, chunk shape and codecs of the array, which never change."""
+        """Return the dtype, chunk shape and codecs of the array, which are read once."""
         if self._cached_entry is None:
             try:
                 self._cached_entry = Entry.of(self.root.name, self.document())

@@ -1,4 +1,4 @@
-"""Check of a chunk of a store before it is decoded.
+"""Integrity checks of Zarr chunks: headers, CRC-32C checksums, decompression.
 
     blosc head, 16 bytes | compressed numbers | CRC-32C, 4 bytes        an array of numbers
     zstd frame                                | CRC-32C, 4 bytes        an array of texts
@@ -27,19 +27,21 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def stored_checksum(chunk: bytes) -> int:
-    """Return the checksum at the end of a chunk."""
+    """Return the CRC-32C checksum that is stored at the end of a Zarr chunk."""
     return int.from_bytes(chunk[-CHECKSUM_BYTES:], "little")
 
 
 def read_checksum(file: Path) -> int:
-    """Read the checksum at the end of a chunk file."""
+    """Read the CRC-32C checksum at the end of a Zarr chunk file."""
     with file.open("rb") as stream:
         stream.seek(-CHECKSUM_BYTES, os.SEEK_END)
         return stored_checksum(stream.read())
 
 
 def is_intact(entry: Entry, chunk: bytes) -> bool:
-    """Return True if a chunk shows no damage: its head, and its checksum or decoding, are valid.
+    """Return True if a Zarr chunk has a valid header and a valid checksum.
+
+    A chunk without checksum is decompressed instead.
 
     Raises:
         MemoryLimitError: The chunk is decoded for the check and does not fit into memory.
@@ -51,14 +53,14 @@ def is_intact(entry: Entry, chunk: bytes) -> bool:
 
 
 def crc32c(content: bytes) -> int:
-    """Return the CRC-32C of bytes, which zarr appends to chunks."""
+    """Return the CRC-32C checksum of bytes."""
     import google_crc32c  # a dependency of zarr
 
     return int(google_crc32c.value(content))
 
 
 def _has_valid_head(entry: Entry, body: bytes) -> bool:
-    """Return True if the head of a chunk states the correct compressed and uncompressed sizes."""
+    """Return True if the header of a Zarr chunk states the correct sizes."""
     if entry.is_text:
         return body.startswith(_ZSTD_MAGIC)
     if len(body) < _BLOSC_HEADER.size:
@@ -68,7 +70,7 @@ def _has_valid_head(entry: Entry, body: bytes) -> bool:
 
 
 def _can_be_decoded(entry: Entry, body: bytes) -> bool:
-    """Return True if a chunk without checksum can be decompressed."""
+    """Return True if a Zarr chunk without checksum can be decompressed."""
     from numcodecs import blosc, zstd
 
     check(entry.chunk_bytes, f"a chunk of '{entry.name}'")

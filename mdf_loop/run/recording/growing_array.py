@@ -1,4 +1,4 @@
-"""One array of a Zarr store, to which rows are appended.
+"""Zarr array to which rows are appended along one dimension.
 
 Rows of an array with a companion array of lengths may have any length. Their padding is not written, and
 the array grows along the axes of a row if a row is longer than all earlier rows.
@@ -31,7 +31,7 @@ UNLIMITED_LENGTH = 1 << 62
 
 
 class GrowingArray:
-    """Zarr array in the folder `place`, which grows along the dimension `dim`.
+    """Zarr array in the folder `place`, to which rows are appended along the dimension `dim`.
 
     Writes go to a view of the array without a fixed length. The stored metadata keep the written length.
     """
@@ -51,7 +51,7 @@ class GrowingArray:
         self._queued_rows: list[Array] = []
 
     def _make_unlimited(self) -> zarr.Array[Any]:
-        """Return a view of the stored array with a practically unlimited length."""
+        """Return a view of the Zarr array with a practically unlimited length."""
         import zarr
 
         shape = (*self._leading_shape, UNLIMITED_LENGTH, *self.row_shape)
@@ -62,20 +62,20 @@ class GrowingArray:
         )
 
     def shape(self, length: int) -> list[int]:
-        """Return the shape of the array if it has `length` rows."""
+        """Return the shape that the array has with `length` rows."""
         return [*self._leading_shape, length, *self.row_shape]
 
     # --- rows in memory -----------------------------------------------------------------------
 
     def can_store(self, rows: Array) -> bool:
-        """Return True if the array can store rows of this shape."""
+        """Return True if rows of this shape can be appended to the array."""
         row_shape = rows.shape[self.axis + 1 :]
         return row_shape == self.row_shape or (
             self._has_varying_rows and len(row_shape) == len(self.row_shape)
         )
 
     def convert_rows(self, rows: Array, count: int) -> Array:
-        """Copy rows to the stored dtype, and enlarge the stored row shape for longer rows.
+        """Cast rows to the array's dtype, and enlarge the array's row shape for longer rows.
 
         Raises:
             InputError: The stored dtype or shape cannot represent the rows exactly.
@@ -108,17 +108,20 @@ class GrowingArray:
         )
 
     def enqueue(self, rows: Array) -> None:
-        """Append rows to the queue of unwritten rows."""
+        """Append rows to the queue of rows that are not written yet."""
         self._queued_rows.append(rows)
 
     def dequeue(self, count: int) -> int:
-        """Remove the first `count` rows, now written, from the queue. Return the bytes of the remaining rows."""
+        """Remove the first `count` rows from the queue after they are written.
+
+        Return the number of bytes of the remaining rows.
+        """
         rows = self._joined_queue()[self.row_index(count, None)]
         self._queued_rows = [rows] if rows.shape[self.axis] else []
         return rows.nbytes
 
     def clear(self) -> None:
-        """Remove all rows from the queue of unwritten rows."""
+        """Discard all rows that are not written yet."""
         self._queued_rows = []
 
     def _joined_queue(self) -> Array:
@@ -129,20 +132,20 @@ class GrowingArray:
         return self._queued_rows[0]
 
     def padded_bytes(self, rows: Array) -> int:
-        """Return the bytes that rows occupy after padding to the stored row shape."""
+        """Return the number of bytes of rows after padding to the array's row shape."""
         return math.prod(self._padded_shape(rows)) * rows.itemsize
 
     def _padded_shape(self, rows: Array) -> tuple[int, ...]:
         return (*rows.shape[: self.axis + 1], *self.row_shape)
 
     def row_index(self, start: int, stop: int | None) -> tuple[slice, ...]:
-        """Return the index of a range of rows in the array."""
+        """Return the array index (a tuple of slices) of rows `start` to `stop` - 1."""
         return (*(slice(None),) * self.axis, slice(start, stop))
 
     # --- the disk -----------------------------------------------------------------------------
 
     def write(self, start: int, count: int) -> None:
-        """Write the first `count` queued rows at row `start`, chunk by chunk."""
+        """Write the first `count` queued rows to the array, from row `start` on."""
         self._write(self._joined_queue(), start, start + count)
 
     def _write(self, rows: Array, start: int, end: int) -> None:
@@ -153,14 +156,17 @@ class GrowingArray:
             self._unlimited_array[self.row_index(chunk_start, chunk_end)] = chunk
 
     def tail(self, length: int) -> Array:
-        """Return the rows of the last, incomplete chunk among the first `length` rows."""
+        """Return the rows of the last, incomplete chunk of the first `length` rows."""
         rows = np.asarray(
             self._unlimited_array[self.row_index(length - length % self.chunk_rows, length)]
         )
         return rows.astype(object) if rows.dtype.kind == "T" else rows
 
     def rewrite_tail(self, length: int, tail: Array) -> None:
-        """Rewrite the last of `length` rows. Chunks that begin within these rows are written completely."""
+        """Write the last rows, `tail`, of an array with `length` rows again.
+
+        Chunks that begin within these rows are written completely.
+        """
         row_count = tail.shape[self.axis]
         if not row_count:
             return
@@ -176,7 +182,7 @@ class GrowingArray:
         self._write(rows, start, end)
 
     def delete_chunks_after(self, length: int) -> None:
-        """Delete the chunk files whose rows all lie at or after row `length`."""
+        """Delete the chunk files that only contain rows from row `length` on."""
         first_deleted_chunk = -(-length // self.chunk_rows)
         for file in (self.path / "c").rglob("*"):
             key_parts = file.relative_to(self.path / "c").parts
@@ -188,7 +194,7 @@ class GrowingArray:
                 file.unlink()
 
     def sync_rows(self, start: int, end: int) -> dict[str, int]:
-        """Flush rows `start` to `end - 1` to the disk.
+        """Flush the files with rows `start` to `end` - 1 to the disk (fsync).
 
         Returns:
             The checksum of each completed chunk, by its path in the store.
@@ -207,7 +213,7 @@ class GrowingArray:
         return checksums
 
     def _chunk_files(self, number: int) -> Iterator[Path]:
-        """Yield the files of the chunks with the chunk index `number` along the growing axis."""
+        """Yield the files of all chunks with index `number` along the growing dimension."""
         chunk_shape = self._unlimited_array.chunks
         chunk_counts = [
             -(-extent // size) for extent, size in zip(self.shape(1), chunk_shape, strict=True)

@@ -1,4 +1,4 @@
-"""Names and dimensions of result arrays, which are equal in all file formats.
+"""Names, dimensions and units of result arrays, equal in all file formats.
 
 A sweep of `FNpop.a` over time:
 
@@ -30,7 +30,7 @@ from mdf_loop.version import __version__
 
 
 class Labelled(Struct, frozen=True, eq=False):
-    """Array with its name, dimension names, and unit ("" without a unit).
+    """Array with its name, dimension names and unit ("" without a unit).
 
     Times (`Ticks`) are computed on access. `array[first:last]` computes a part of them.
     """
@@ -42,7 +42,7 @@ class Labelled(Struct, frozen=True, eq=False):
 
 
 def coordinates(results: Outputs) -> list[Labelled]:
-    """Return the coordinates along the leading axes of the outputs, with dimension names and units."""
+    """Return the coordinates of the results' leading axes, such as time, with their labels."""
     taken_names = set(results)  # full names, since `time in results` also matches an output A.time
     labels = []
     for axis in results.axes:
@@ -58,7 +58,9 @@ def coordinates(results: Outputs) -> list[Labelled]:
 
 
 def outputs(results: Outputs) -> list[Labelled]:
-    """Return the outputs with their dimension names. Trailing dimensions are `<name>_0`, `<name>_1`, ...
+    """Return the output arrays with dimension names and units.
+
+    Trailing dimensions are `<name>_0`, `<name>_1`, ...
 
     Raises:
         InputError: An output is not an array.
@@ -78,7 +80,7 @@ def outputs(results: Outputs) -> list[Labelled]:
 
 
 def lengths(results: Outputs) -> dict[str, Labelled]:
-    """Return the lengths of the rows of outputs, by the name of the output."""
+    """Return the lengths of rows that vary in length as labelled arrays, by output name."""
     names, taken_names = length_names(results.lengths, results), _reserved_names(results)
     return {
         name: _label_output(results, name, names[name], array, taken_names)
@@ -87,7 +89,7 @@ def lengths(results: Outputs) -> dict[str, Labelled]:
 
 
 def variables(results: Outputs) -> list[Labelled]:
-    """Return the outputs, each followed by its lengths if its rows may vary in length."""
+    """Return the output arrays with labels, each followed by its row lengths if they vary."""
     lengths_by_name = lengths(results)
     return [
         item
@@ -100,7 +102,7 @@ def variables(results: Outputs) -> list[Labelled]:
 
 
 def seed(results: Outputs) -> list[Labelled]:
-    """Return the seed under a free name, `seed` by default, or nothing if seeds are swept."""
+    """Return the random seed as a list with one labelled scalar, or [] if seeds are swept."""
     if results.seed is None or not results.draws:
         return []
     seed_array = np.array(results.seed, np.uint64)
@@ -108,25 +110,28 @@ def seed(results: Outputs) -> list[Labelled]:
 
 
 def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
-    """Return the name for the lengths of rows of each of these outputs: `<name>.length`."""
+    """Return the name of the array of row lengths, `<name>.length`, for each output."""
     taken_names = set(outputs)
     return {name: _unused_name(f"{name}.length", taken_names) for name in names}
 
 
 def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
-    """Yield the name of each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
+    """Yield the name of each element of an array, such as `FNpop.V[0]` and `FNpop.V[1,0]`.
+
+    A scalar has the name itself.
+    """
     for index in np.ndindex(*shape):
         yield name + (f"[{','.join(map(str, index))}]" if shape else "")
 
 
 def _reserved_names(results: Outputs) -> set[str]:
-    """Return the names of outputs, axes and coordinates, which trailing dimensions must not reuse."""
+    """Return the names that new dimensions must not have: outputs, axes and coordinates."""
     axis_names = (axis.name for axis in results.axes)
     return {*results, *axis_names, *(coordinate.name for coordinate in coordinates(results))}
 
 
 def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
-    """Return the trailing axis names that the model declares, by output name.
+    """Return the names of trailing dimensions that the model declares, by output name.
 
     A reduction has the axes of its output.
 
@@ -157,7 +162,7 @@ def _label_output(
     taken_names: set[str],
     stated: tuple[str, ...] | None = None,
 ) -> Labelled:
-    """Return an array as `Labelled`, with the leading axes of the output `name`."""
+    """Return an array with dimension names and unit, where `name` is its output."""
     leading_dims = tuple(axis.name for axis in results.axes_of(name))
     trailing_dims = _trailing_dims(output_name, array.ndim - len(leading_dims), taken_names)
     dims = (
@@ -180,7 +185,7 @@ def _unused_name(name: str, taken_names: set[str]) -> str:
 
 
 def convert_to_storable(array: Array) -> Array:
-    """Convert texts to NumPy strings and bfloat16 to float32, so that files can store an array."""
+    """Convert an array to a dtype that files can store: text to `str`, bfloat16 to float32."""
     if array.dtype == object:
         return np.asarray(array).astype(str)
     return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
@@ -190,7 +195,7 @@ _ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 
 
 def escape_name(name: str) -> str:
-    """Escape a name that HDF5 and Zarr would treat as a path of groups: `/` becomes `%2F`.
+    """Escape a name that HDF5 or Zarr would interpret as a path: `/` becomes `%2F`.
 
     `..` becomes `%2E%2E`, and `zarr.json`, the name of Zarr's metadata file, becomes `zarr%2Ejson`.
     """
@@ -200,7 +205,7 @@ def escape_name(name: str) -> str:
 
 
 def array_attributes(name: str, unit: str) -> dict[str, str]:
-    """Return the file attributes of an array: its unit, and its unescaped name if the name is escaped."""
+    """Return the file attributes of an array: its unit, and its name if the name is escaped."""
     return {
         **({"units": unit} if unit else {}),
         **({"long_name": name} if name != escape_name(name) else {}),
@@ -212,7 +217,7 @@ END_ATTRIBUTES = ("stopped_by", "reason")
 
 
 def run_attributes(results: Outputs) -> dict[str, str]:
-    """Return the device, precision, seed and version of a run, and its stop reason if it ended early."""
+    """Return the file attributes of a run: device, precision, seed, version, and early stop."""
     end_attributes = dict(
         zip(END_ATTRIBUTES, (results.stopped_by.word, results.reason), strict=True)
     )

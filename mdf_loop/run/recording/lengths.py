@@ -1,4 +1,4 @@
-"""Lengths and padding of recorded rows whose shape is known only at run time.
+"""Lengths and padding of recorded rows, whose shape only the run determines.
 
     path     [1.0], [1.0, 3.0, 6.0], [1.0]        rows of one step each
     ->
@@ -23,7 +23,7 @@ VaryingRanks: TypeAlias = "Mapping[str, int | None]"
 
 
 class RowShapes(Struct, frozen=True):
-    """Row shapes that are known before a run, in the first step and in later steps.
+    """Row shapes of outputs, as far as they are known before a run.
 
     Attributes:
         varying_ranks: Outputs whose row shape may vary between steps.
@@ -35,7 +35,7 @@ class RowShapes(Struct, frozen=True):
 
     @classmethod
     def of(cls, first: Mapping[str, Shape], later: Mapping[str, Shape]) -> RowShapes:
-        """Return the row shapes of outputs from a first and a later program."""
+        """Combine the row shapes of outputs in the first step with those in later steps."""
         varying_ranks: dict[str, int | None] = {}
         broadcast_shapes: dict[str, tuple[int, ...]] = {}
         for name, shape in later.items():
@@ -52,7 +52,7 @@ class RowShapes(Struct, frozen=True):
 
 
 def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
-    """Return the common shape of the first row and later rows, or None if it is unknown."""
+    """Return the common shape of the first row and later rows, or None if only the run knows."""
     if not (is_fixed(first) and is_fixed(later)):
         return None
     try:
@@ -63,13 +63,15 @@ def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
 
 
 def insert_axes(rows: Array, rank: int, front: int) -> Array:
-    """Insert axes of length 1 so that rows have `rank` axes after the `front` leading axes."""
+    """Insert axes of length 1 after the leading axes, so that rows have `rank` axes."""
     missing_axes = (1,) * (rank - (rows.ndim - front))
     return rows.reshape(*rows.shape[:front], *missing_axes, *rows.shape[front:])
 
 
 def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
-    """Return the length of each row, or the extents of each row along several axes.
+    """Return the length of each row, or its extents along several axes.
+
+    Rows of a node that has not run have length 0.
 
     Rows of a node that has not run, according to `flags`, have length 0.
     """
@@ -83,7 +85,7 @@ def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
 
 
 def remove_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
-    """Return the rows of an array `[time, ...]` without padding.
+    """Return the rows of an array `[time, ...]` as a list, without padding.
 
     With `front=2`, rows `[time, members, ...]` keep the length of the longest member.
     """
@@ -98,7 +100,7 @@ def remove_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
 
 
 def padding_mask(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
-    """Return a mask of the elements beyond the end of their row: bool[shape].
+    """Return a boolean mask that is True for padding elements, beyond the end of their row.
 
     Args:
         lengths: int64[...] for rows of at most one axis, int64[..., axes] for rows of several.
@@ -117,7 +119,7 @@ def padding_mask(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
 
 
 def replace_padding_by_nan(array: Array, lengths: Array | None, front: int) -> Array:
-    """Convert integers and booleans to float64 with nan as padding, if any row is padded."""
+    """Convert integers and booleans with padding to float64 with nan as padding."""
     if lengths is None or array.dtype.kind not in "biu":
         return array
     mask = padding_mask(np.asarray(lengths), array.shape, front)

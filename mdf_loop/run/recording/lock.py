@@ -1,4 +1,4 @@
-"""Lock of a store: a file beside the store that lists its owners while they write.
+"""Lock of a Zarr store: a file beside the store that lists the runs that write the store.
 
     x.zarr/         the store, which may be replaced while it has an owner
     x.zarr.lock     {"mdf_loop_lock": [{"run": "20261123-012011-9f3c2a71", "process": 4711, ...}]}
@@ -58,7 +58,7 @@ _UNSUPPORTED_ERRORS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Owner(Struct, frozen=True):
-    """Run that writes a store, or a region of rows of the store.
+    """Run that writes a Zarr store, or a range of rows of the store.
 
     `system` identifies the host and its process namespace. `began` is the start time of the process as the
     system reports it, since process numbers are reused. `heard` is the time of the last renewal. `since` is
@@ -78,7 +78,7 @@ class Owner(Struct, frozen=True):
         return f"run {self.run} (process {self.process} on {self.host}, since {self.since})"
 
     def is_alive(self, now: float) -> bool:
-        """Return True if the owner's process still runs, or has renewed its entry recently."""
+        """Return True if the run's process still exists, or renewed its lock recently."""
         if self.system != _system_id():
             return abs(now - self.heard) < SILENT_SECONDS
         start_time = _process_start_time(self.process)
@@ -87,14 +87,14 @@ class Owner(Struct, frozen=True):
         )
 
     def overlaps(self, region: Region | None) -> bool:
-        """Return True if the owner's region overlaps `region` (None means the whole store)."""
+        """Return True if the run writes rows of `region` (None means the whole store)."""
         if self.region is None or region is None:
             return True
         return max(self.region[0], region[0]) < min(self.region[1], region[1])
 
 
 def describe_this_process(run: str, region: Region | None = None) -> Owner:
-    """Return an owner for a run of this process."""
+    """Return the lock entry of a run in this process."""
     process_id = os.getpid()
     lock_time = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     start_time = _process_start_time(process_id) or ""
@@ -103,13 +103,13 @@ def describe_this_process(run: str, region: Region | None = None) -> Owner:
 
 @cache
 def _host_name() -> str:
-    """Return the name of this host without special characters, or an empty text if it is unknown."""
+    """Return the name of this host without special characters, or "" if it is unknown."""
     return re.sub(r"[^\w.-]", "_", platform.node())[:100]
 
 
 @cache
 def _system_id() -> str:
-    """Return the boot id of this host and the process namespace, which differs between containers."""
+    """Return an id of this boot of the host and of the container."""
     boot_id, process_namespace = "", ""
     with suppress(OSError):
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -118,7 +118,10 @@ def _system_id() -> str:
 
 
 def _process_start_time(process: int) -> str | None:
-    """Return the start time of a process, "" if it is unknown, or None if the process has ended."""
+    """Return the start time of a process as text, or None if the process has ended.
+
+    The text is empty if the time is unknown.
+    """
     try:
         status_line = Path(f"/proc/{process}/stat").read_text(errors="replace")
         process_state, *fields = status_line.rpartition(")")[2].split()
@@ -133,7 +136,7 @@ def _process_start_time(process: int) -> str | None:
 
 
 class Lock:
-    """Lock file of a store, used by one of the store's owners.
+    """Lock file of a Zarr store, as one of the runs that write the store uses it.
 
     All methods raise InputError if the file is not a list of owners, or cannot be read or written.
     """
@@ -146,7 +149,7 @@ class Lock:
         self._encoded_run_id = json.dumps(owner.run).encode()
 
     def acquire(self) -> None:
-        """Lock the store: add the owner to the list in the lock file.
+        """Lock the store: add this run to the runs in the lock file.
 
         Raises:
             InputError: Another owner already writes the same rows.
@@ -165,7 +168,7 @@ class Lock:
                 raise
 
     def check(self) -> None:
-        """Check that the lock file still lists the owner.
+        """Raise an error if the lock file does not list this run any more.
 
         Raises:
             InputError: Another run has replaced the owner, or this process is a fork of the owner's process.
@@ -184,7 +187,10 @@ class Lock:
             raise self._lost_error(owners)
 
     def renew(self) -> None:
-        """Update the renewal time of the owner in the lock file, unless another run has replaced the owner."""
+        """Update the time of this run's entry in the lock file.
+
+        Nothing is written if another run has replaced the entry.
+        """
         with self._open_locked() as file:
             if file is not None:
                 now = _file_system_time(file)
@@ -194,7 +200,10 @@ class Lock:
                     _write_owners(file, [*other_owners, replace(self.owner, heard=now)])
 
     def release(self) -> None:
-        """Unlock the store: remove the owner from the lock file, unless this process is a fork."""
+        """Unlock the store: remove this run from the runs in the lock file.
+
+        A fork of the process does not unlock the store.
+        """
         if os.getpid() != self.owner.process:
             return
         with self._open_locked() as file:
@@ -212,7 +221,10 @@ class Lock:
 
     @contextmanager
     def _open_locked(self, flags: int = 0) -> Iterator[int | None]:
-        """Yield the descriptor of the open, locked file, or None if the file does not exist."""
+        """Open the lock file under an exclusive file lock, and yield its descriptor.
+
+        Yield None if the file does not exist.
+        """
         try:
             file = self._wait_for_lock(flags)
             try:
@@ -247,14 +259,17 @@ class Lock:
             time.sleep(0.002)
 
     def _is_current_file(self, file: int) -> bool:
-        """Return True if the file was not removed before it was locked."""
+        """Return True if an open lock file was not deleted or replaced before it was locked."""
         try:
             return os.path.samestat(os.fstat(file), os.stat(self._path, follow_symlinks=False))
         except FileNotFoundError:
             return False
 
     def _read_owners(self, file: int) -> list[Owner]:
-        """Read the owners from the lock file. An empty new file has no owners."""
+        """Read the list of runs from the lock file.
+
+        An empty new file has none.
+        """
         os.lseek(file, 0, os.SEEK_SET)
         line = os.read(file, _MAX_FILE_BYTES).split(b"\n")[0].strip(b"\0 ")
         if not line:
@@ -291,7 +306,7 @@ class Lock:
 
 
 def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
-    """Parse the entry of an owner in the lock file, and raise for an invalid entry."""
+    """Convert the entry of a run in the lock file to an `Owner`, or raise if it is invalid."""
     first_row, end_row = (0, 0) if region is None else region
     owner = Owner(**entry, region=None if region is None else (first_row, end_row))
     texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
@@ -305,7 +320,10 @@ def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
 
 
 def _write_owners(file: int, owners: Sequence[Owner]) -> None:
-    """Replace the content of the lock file. Only the first line counts, so one write is enough."""
+    """Replace the list of runs in the lock file.
+
+    Only the first line counts, so one write is enough.
+    """
     content = json.dumps({_OWNERS_KEY: [asdict(owner) for owner in owners]}).encode() + b"\n"
     content_size = len(content)
     os.lseek(file, 0, os.SEEK_SET)
@@ -315,13 +333,13 @@ def _write_owners(file: int, owners: Sequence[Owner]) -> None:
 
 
 def _file_system_time(file: int) -> float:
-    """Touch the file and return its modification time, by the clock of the file system."""
+    """Return the current time by the clock of the file system, by touching the file."""
     os.utime(file)
     return os.fstat(file).st_mtime
 
 
 def _try_lock(file: int) -> bool:
-    """Try to lock the file. Return True on success, or if the file system has no locks."""
+    """Try to lock a file, and return True on success or if the file system has no locks."""
     if fcntl is None:
         return True
     try:
@@ -335,7 +353,10 @@ def _try_lock(file: int) -> bool:
 
 
 def _unlock_and_close(file: int) -> None:
-    """Unlock and close the file. A fork that has the file open does not hold the lock either."""
+    """Unlock a file, and close it.
+
+    A fork that has the file open does not hold the lock either.
+    """
     with suppress(OSError):
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_UN)

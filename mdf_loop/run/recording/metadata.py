@@ -1,4 +1,4 @@
-"""Strict parsing of the metadata of stores that this package has written.
+"""Strict validation of the metadata of Zarr stores that this package has written.
 
 All metadata are checked before any of them are used. After a power loss, the file may be empty. A store
 from another person may contain anything, such as an array called `../victim`.
@@ -45,11 +45,11 @@ _FIXED_METADATA: Mapping[str, Any] = {
 
 
 class DamagedError(ValueError):
-    """Error that store metadata or chunks differ from the format of this package."""
+    """Error that the metadata or chunks of a Zarr store are damaged."""
 
 
 def read_json(folder: Path) -> Any:
-    """Read the JSON metadata of a Zarr store, or of an array in the store.
+    """Read the metadata file of a Zarr store, or of an array in the store.
 
     Raises:
         DamagedError: The metadata are too long or not JSON.
@@ -60,7 +60,7 @@ def read_json(folder: Path) -> Any:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse a JSON text of limited length.
+    """Parse a JSON text, and raise DamagedError if it is invalid or very long.
 
     Raises:
         DamagedError: The text is too long or not JSON.
@@ -80,7 +80,7 @@ LENGTHS_ATTRIBUTE = "lengths"
 
 
 def has_varying_rows(document: Mapping[str, Any]) -> bool:
-    """Return True if rows of the array with this metadata may vary in length.
+    """Return True if the rows of an array may vary in length, according to its metadata.
 
     Stores of earlier versions lack the attribute. Their unwritten elements are nan.
     """
@@ -100,7 +100,7 @@ FLAG_ATTRIBUTES: Mapping[str, Any] = {
 
 
 class Entry(Struct, frozen=True):
-    """Validated metadata of one array: dtype, dimensions, shape and chunk shape.
+    """Validated metadata of one Zarr array: dtype, dimensions, shape and chunk shape.
 
     `has_varying_rows` is True if its rows may vary in length. `name` is the name of the output. `has_checksums` is
     True if each chunk ends with its CRC-32C.
@@ -116,7 +116,7 @@ class Entry(Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, document: Any) -> Entry:
-        """Return the description of the array in the folder `name` from its metadata.
+        """Validate the metadata of the array in the folder `name`.
 
         Raises:
             DamagedError: The metadata differ from the format of this package.
@@ -167,17 +167,17 @@ class Entry(Struct, frozen=True):
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of an uncompressed chunk."""
+        """Number of bytes of an uncompressed chunk."""
         return math.prod(self.chunks) * self.dtype.itemsize
 
     @property
     def is_text(self) -> bool:
-        """True if the elements are texts."""
+        """True if the elements of the array are texts."""
         return self.dtype.kind == "T"
 
 
 def is_plain_name(name: Any) -> bool:
-    """Return True if a name is a plain file name: no path, and not reserved."""
+    """Return True if a name is a safe file name: not a path, and not reserved."""
     if not isinstance(name, str) or name in ("", ".", "..", METADATA) or "\0" in name:
         return False
     return Path(name).name == name
@@ -195,7 +195,7 @@ def _parse_dtype(name: str, content: Any) -> np.dtype[Any]:
 
 
 def _parse_chunk_shape(grid: Any) -> Any:
-    """Return the chunk shape of a regular grid, or None for other grids."""
+    """Return the chunk shape in a Zarr chunk grid, or None if the grid is not regular."""
     if not isinstance(grid, dict) or grid.get("name") != "regular":
         return None
     configuration = grid.get("configuration")
@@ -218,7 +218,7 @@ def _are_texts(content: Any) -> bool:
 
 
 def _are_text_attributes(content: Any) -> bool:
-    """Return True if attributes are a mapping with texts as values."""
+    """Return True if Zarr attributes are a mapping with only texts as values."""
     return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
@@ -229,7 +229,10 @@ def _is_fill_value(content: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _are_expected_codecs(codecs: Any, dtype: np.dtype[Any]) -> bool:
-    """Return True if the codecs are those of this package, with or (in old stores) without a checksum."""
+    """Return True if an array has the Zarr codecs of this package.
+
+    In old stores, arrays have no checksum codec.
+    """
     expected_codecs = _expected_codecs(dtype)
     return _are_equal_json(codecs, expected_codecs) or _are_equal_json(
         codecs, [*expected_codecs, {"name": CHECKSUM_CODEC}]
@@ -237,7 +240,7 @@ def _are_expected_codecs(codecs: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _expected_codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return the metadata of the codecs of an array without checksums."""
+    """Return the Zarr codecs of arrays of a dtype, without the checksum codec."""
     if dtype.kind == "T":
         zstd_options = {"level": 0, "checksum": False}
         return [
@@ -256,7 +259,7 @@ def _expected_codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
 
 
 def _are_equal_json(first: Any, second: Any) -> bool:
-    """Return True if two JSON values are equal. True differs from 1, and False from 0."""
+    """Return True if two JSON values are equal, where True differs from 1, and False from 0."""
     return bool(first == second) and json.dumps(first, sort_keys=True) == json.dumps(
         second, sort_keys=True
     )
@@ -278,7 +281,7 @@ def _check(holds: bool, sentence: str) -> None:
 
 
 class Layout(Struct, frozen=True):
-    """Validated metadata of a growing store, with its arrays by folder name.
+    """Validated metadata of a Zarr store that grows during a run, with its arrays by name.
 
     `coordinate_name` is the name of the coordinate that grows with the rows. `dim` is the dimension of this coordinate, along which
     all growing arrays grow.
@@ -291,7 +294,7 @@ class Layout(Struct, frozen=True):
 
     @classmethod
     def of(cls, document: Any) -> Layout:
-        """Return the layout from the metadata of the whole store.
+        """Validate the metadata of a Zarr store that grows during a run.
 
         Raises:
             DamagedError: The metadata differ from the format of this package.
@@ -325,7 +328,7 @@ class Layout(Struct, frozen=True):
         return layout
 
     def _check_chunks(self, name: str) -> None:
-        """Check that a chunk has one row, or a limited number of bytes."""
+        """Check that a chunk of an array has one row, or a limited number of bytes."""
         entry = self.arrays[name]
         _check(
             entry.chunks[self.axis(name)] == 1 or entry.chunk_bytes <= MAX_CHUNK_BYTES,
@@ -334,16 +337,16 @@ class Layout(Struct, frozen=True):
 
     @property
     def growing(self) -> list[str]:
-        """Names of the growing arrays, the coordinate last."""
+        """Names of the arrays to which rows are appended, with the coordinate last."""
         growing_names = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
         return sorted(growing_names, key=lambda name: name == self.coordinate_name)
 
     def axis(self, name: str) -> int:
-        """Return the axis along which an array grows."""
+        """Return the axis along which rows are appended to an array."""
         return self.arrays[name].dims.index(self.dim)
 
 
 def get_attributes(document: Any) -> dict[str, Any]:
-    """Return the attributes in the metadata of a store, or {} if there are none."""
+    """Return the attributes in the metadata of a Zarr store, or {} if there are none."""
     attributes = document.get("attributes") if isinstance(document, dict) else None
     return attributes if isinstance(attributes, dict) else {}

@@ -1,4 +1,4 @@
-"""Fill values for steps in which a node has not run, and padding of rows that vary in length.
+"""Fill values for steps in which a node has not run, and padding of shorter rows.
 
 A row of a node that has not run is nan, like missing values in pandas. Integers and booleans become
 float64 for this. Rows that are shorter than others are padded: with nan, or with 0 and False for integers
@@ -21,7 +21,7 @@ from mdf_loop.ir.types import dtype_name, kind_of
 def fill_missing_rows(
     rows: Mapping[str, Data], has_run: Mapping[str, str], open_rows: Collection[str] = ()
 ) -> dict[str, Data]:
-    """Replace the rows of outputs whose node has not run by nan or another fill value.
+    """Fill the rows of steps in which an output's node has not run with nan (or 0, False).
 
     Args:
         rows: Outputs by name, including the flags of their nodes.
@@ -55,7 +55,7 @@ def _fill_unrun_rows(name: str, array: Data, flags: Array, keeps_dtype: bool) ->
 
 
 def cast_for_nan(name: str, array: Array) -> Array:
-    """Copy an array to a dtype that can represent nan: float64 for integers and booleans.
+    """Copy an array, with integers and booleans as float64, so that the copy can have nan.
 
     Raises:
         RunError: float64 cannot represent one of the integers exactly.
@@ -72,7 +72,7 @@ def cast_for_nan(name: str, array: Array) -> Array:
 
 
 def padding_element(dtype: np.dtype[Any]) -> Any:
-    """Return the padding element of a dtype: nan, or 0 or False if the dtype has no nan."""
+    """Return the element that pads arrays of a dtype: nan, or 0 or False without nan."""
     return np.nan if _has_nan(dtype) else dtype.type()
 
 
@@ -84,7 +84,7 @@ def _has_nan(dtype: np.dtype[Any]) -> bool:
 
 
 def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the smallest shape that contains arrays of both shapes.
+    """Return the smallest shape that can contain two shapes: the maximum along each axis.
 
     Raises:
         RecordShapeError: The shapes have different numbers of axes.
@@ -98,7 +98,7 @@ def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tup
 
 
 def pad_rows(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
-    """Pad rows at their end to a larger shape.
+    """Pad an array at its ends to a larger shape.
 
     Raises:
         RecordShapeError: The rows are texts, for which there is no padding.
@@ -116,7 +116,9 @@ def pad_rows(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
 
 
 def pad_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """Pad `[members, rows, ...]` after each member's last row, and return the array and the lengths.
+    """Pad the rows `[members, rows, ...]` after each member's last row.
+
+    Return the array, and the lengths of the members' rows.
 
     Args:
         name: Name of the output.

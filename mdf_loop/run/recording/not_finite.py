@@ -1,4 +1,4 @@
-"""Search for nan and infinite values at the end of a run, and for the first row with such a value.
+"""Search results for their first nan or infinite value.
 
 Only last rows, final states and whole evaluations are checked, which costs almost nothing. If a checked
 value is not finite, all rows are searched for the first such value. With `nan="stop"`, every step is
@@ -31,7 +31,7 @@ Word = Literal["nan", "infinite"]
 
 
 class NotFinite(Struct, frozen=True):
-    """First nan or infinite value in the recorded rows or final states of a run.
+    """First nan or infinite value in the outputs or final states of a run.
 
     Attributes:
         name: Name of the output or the state.
@@ -55,7 +55,7 @@ class NotFinite(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Sentence with output, row and remedy: `'cell.v' became nan in row 12 (time 6 ms): ...`."""
+        """Message with output, row and remedy: `'cell.v' became nan in row 12 (time 6 ms): ...`."""
         number_by_word = {"member": self.member, "trial": self.trial}
         member_texts = [
             f"{word} {number}" for word, number in number_by_word.items() if number is not None
@@ -70,7 +70,10 @@ class NotFinite(Struct, frozen=True):
 
 
 def earliest(candidates: Iterable[NotFinite | None]) -> NotFinite | None:
-    """Return the finding with the earliest row, then the first output and member, or None."""
+    """Return the earliest of several nan or infinite values, or None if there are none.
+
+    The order is row, then output, then member.
+    """
     findings = (finding for finding in candidates if finding is not None)
     return min(findings, key=_sort_key, default=None)
 
@@ -85,7 +88,10 @@ def _sort_key(finding: NotFinite) -> tuple[Any, ...]:
 
 
 def is_finite(data: Data) -> bool:
-    """Return True if all numbers are finite. Of a large array, only both ends are checked."""
+    """Return True if all numbers are finite.
+
+    Of a large array, only both ends are checked.
+    """
     if data is None or isinstance(data, list):
         return all(map(is_finite, data or ()))
     dtype_kind = data.dtype.kind
@@ -102,7 +108,10 @@ def is_finite(data: Data) -> bool:
 
 
 def _all_finite(array: Array) -> bool:
-    """Return True if all elements are finite. A search in bytes takes half the time of NumPy's `all`."""
+    """Return True if all elements of an array are finite.
+
+    A search in bytes takes half the time of NumPy's `all`.
+    """
     return b"\0" not in np.isfinite(array).tobytes()
 
 
@@ -113,7 +122,7 @@ def _is_inexact(array: Array) -> bool:
 
 
 class RowEnds:
-    """Check of the last recorded rows, and numbers of rows in which nodes had not run.
+    """Checker of the last recorded rows for nan, and counter of rows whose node had not run.
 
     Attributes:
         are_finite: True if all last rows are finite, or None without any rows.
@@ -126,7 +135,7 @@ class RowEnds:
         self.unrun_counts: dict[str, Array] = {}
 
     def check_rows(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
-        """Check the last of further rows for nan and infinity.
+        """Check the last of some newly recorded rows for nan and infinity.
 
         `flags` has arrays by output that are True in rows in which the node ran.
         """
@@ -143,7 +152,7 @@ class RowEnds:
         )
 
     def _is_unrun(self, row: Array, flags: Array | None, last_index: tuple[Any, ...]) -> bool:
-        """Return True if a row is only not finite for members whose node has not run."""
+        """Return True if a row has nan only for members whose node has not run."""
         if flags is None:
             return False
         has_run = flags[last_index]
@@ -154,7 +163,9 @@ class RowEnds:
 
 
 def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first value of all outputs that is not finite, padding excluded.
+    """Return the first nan or infinite value in all outputs, or None.
+
+    Padding does not count.
 
     Args:
         results: Outputs, in memory or read lazily.
@@ -175,7 +186,7 @@ def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite
 
 
 def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first state that is not finite, or None."""
+    """Return the first state that contains nan or infinity, or None."""
     for label, array in state.items():
         if not is_finite(array):
             word: Word = "nan" if np.isnan(array).any() else "infinite"
@@ -184,7 +195,7 @@ def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
 
 
 def _search_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
-    """Return the first value of one output without time axis that is not finite, or None."""
+    """Return the first nan or infinite value in an output without time axis, or None."""
     data, leading_axes = results[name], results.axes_of(name)
     for array in data if isinstance(data, list) else [data]:
         if array is None or not _is_inexact(array) or is_finite(array):
@@ -203,7 +214,10 @@ def _search_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
 def _search_rows(
     results: Outputs, name: str, order: int, missing: Array | None, end_row: int | None
 ) -> NotFinite | None:
-    """Return the first value of an output over time that is not finite, searched in rows before `end_row`."""
+    """Return the first nan or infinite value in an output over time, or None.
+
+    Only rows before `end_row` are searched.
+    """
     data: Any = results[name]
     if isinstance(data, list) or data is None or not _is_inexact(data):
         return None
@@ -240,7 +254,7 @@ def _search_rows(
 def _iterate_blocks(
     data: Any, lengths: Any, time_axis: int, end_row: int | None
 ) -> Iterator[tuple[int, Array, Array | None]]:
-    """Yield blocks of rows along the time axis: the number of the first row, the rows, and their lengths."""
+    """Yield an array in blocks of rows: the first row's number, the rows, and their lengths."""
     row_size = math.prod(data.shape) // max(data.shape[time_axis], 1)
     chunk_shape = getattr(data, "chunks", None)
     block_rows = (
@@ -262,7 +276,7 @@ def _iterate_blocks(
 
 
 def _not_finite_mask(rows: Array, lengths: Array | None, front: int) -> Array:
-    """Return a mask of the numbers that are not finite, padding of shorter rows excluded."""
+    """Return a mask of nan and infinite elements, without the padding of shorter rows."""
     mask: Array = ~np.isfinite(rows)
     return mask if lengths is None else mask & ~padding_mask(lengths, rows.shape, front)
 
@@ -275,7 +289,7 @@ def _make_finding(
 
 
 def _member_numbers(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
-    """Return the number of the member of a sweep, and of the trial, at an index."""
+    """Return the numbers of the sweep member and of the trial at an array index."""
     number_by_word: dict[str, int] = {}
     for axis, index in zip(front, place, strict=False):
         if axis.name == "trial":

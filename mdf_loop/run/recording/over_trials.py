@@ -1,4 +1,4 @@
-"""Statistics over trials, for each member of a sweep and each value of a grouping output."""
+"""Statistics over trials, separately for each member of a sweep and each group of trials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GroupKey = tuple[int, Any]
 
 
 class TrialStatistics:
-    """Accumulator of statistics over trials. The trials are added in batches.
+    """Accumulator of statistics over trials, which are added in batches.
 
     Args:
         over_trials: Requested statistics, and the grouping output.
@@ -55,7 +55,7 @@ class TrialStatistics:
         self.trial_count = 0
 
     def add(self, outputs: Mapping[str, Array], members: range | None = None) -> None:
-        """Add a batch of trials: outputs `[trial, ...]`, or `[member, trial, ...]` for a range of members."""
+        """Add a batch of trials: outputs `[trial, ...]`, or `[member, trial, ...]` in a sweep."""
         if members is not None:
             self._member_count = max(self._member_count or 0, members.stop)
         arrays = {
@@ -113,12 +113,12 @@ class TrialStatistics:
 
     @property
     def values(self) -> Array:
-        """Distinct values of the grouping output, in order."""
+        """Sorted distinct values of the output that groups the trials."""
         return np.array(sorted({group_value for _, group_value in self._groups}))
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Axis of the distinct values of the grouping output, or no axes without grouping."""
+        """Axis of the values that group the trials, or no axis without grouping."""
         return (
             ()
             if self._over_trials.by is None
@@ -126,7 +126,10 @@ class TrialStatistics:
         )
 
     def arrays(self) -> dict[str, Array]:
-        """Return the statistics by name: `[member, value, ...]`, without absent axes."""
+        """Return the statistics by name, as arrays `[member, group, ...]`.
+
+        Axes that do not apply are absent.
+        """
         group_values = (None,) if self._over_trials.by is None else self.values.tolist()
         return {name: self._stack_statistic(name, group_values) for name in self._accumulators}
 
@@ -157,7 +160,7 @@ class TrialStatistics:
 
 
 def _accumulator_factory(statistic: Statistic) -> Any:
-    """Return a function that creates the accumulator of a statistic.
+    """Return a function that creates accumulators of a statistic over trials.
 
     Raises:
         InputError: The statistic is unknown, or its parameters are invalid.

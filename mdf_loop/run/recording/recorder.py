@@ -1,4 +1,4 @@
-"""Recording of the rows of a run: traces, subsampled and selected, and reductions."""
+"""Recorder of a run over time: recorded rows, every k-th or selected step, and reductions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdf_loop.run.recording.ticks import Clock, Ticks
 
 
 class Recorder:
-    """Recorder that selects rows of consecutive blocks, and accumulates reductions.
+    """Recorder of selected rows and of reductions during a run over time.
 
     `axis` is the axis of time: 0, or 1 after the members of a sweep. `has_run` maps an output to the rows of
     flags that are True if its node has run.
@@ -51,7 +51,10 @@ class Recorder:
         self._row_count = 0
 
     def get_buffers(self, numbers: range) -> OutputBuffers:
-        """Return memory for the rows of these steps, if every step is recorded without a change of shape."""
+        """Return memory into which the next steps can be computed directly, if possible.
+
+        Every step must be recorded without a change of shape.
+        """
         selection = self.plan.selection
         if selection.when is not None or any(
             step_number % selection.every for step_number in numbers[:2]
@@ -62,7 +65,7 @@ class Recorder:
         return {name: buffers[name] for name in fixed_names if name in buffers}
 
     def add_block(self, block: Block) -> None:
-        """Record the selected rows and reductions of a block."""
+        """Record the selected rows of consecutive steps, and add all rows to the reductions."""
         rows = self._insert_missing_axes(
             fill_missing_rows(block.rows, self.flag_names, self.plan.varying_ranks)
         )
@@ -88,7 +91,7 @@ class Recorder:
         self.sink.add(Ticks(step_numbers, self.clock), selected_rows)
 
     def _select_flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
-        """Return flags of the selected rows that are True if the node of an output has run."""
+        """Return flags by output that are True in selected rows in which the output's node ran."""
         flag_names = self.flag_names.items()
         flag_names_of_traces = (
             (name, flags_name) for name, flags_name in flag_names if name in self.plan.traces
@@ -100,7 +103,7 @@ class Recorder:
         }
 
     def _insert_missing_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
-        """Insert axes of length 1 into rows, so that all steps have rows with equally many axes."""
+        """Insert axes of length 1, so that an output's rows have equally many axes in all steps."""
         leading_ndim = self.axis + 1
         known_ranks = {
             name: rank for name, rank in self.plan.varying_ranks.items() if rank is not None
@@ -116,7 +119,7 @@ class Recorder:
     def _row_lengths(
         self, rows: Mapping[str, Array], block_rows: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the length of each row of outputs with varying row length, by the name of the column."""
+        """Return the lengths of rows that vary in length, by the name of the array of lengths."""
         leading_ndim = self.axis + 1
         return {
             column: row_lengths(
@@ -128,7 +131,7 @@ class Recorder:
     def _select_steps(
         self, numbers: StepNumbers, rows: Mapping[str, Array]
     ) -> tuple[StepNumbers, slice | Array]:
-        """Return the step numbers of the selected rows, and their positions in the block."""
+        """Return the numbers of the steps to record, and their positions among the given rows."""
         stride, condition_name = self.plan.selection.every, self.plan.selection.when
         if condition_name is None and isinstance(numbers, range):
             first_position = -numbers.start % stride if numbers.step < stride else 0
@@ -151,7 +154,7 @@ class Recorder:
         self.sink.flush()
 
     def end(self) -> bool:
-        """Close the destination. Return True if it contains all recorded rows."""
+        """Close the destination of the rows, and return True if it has all recorded rows."""
         with suppress(DiskFullError):
             self.sink.close()
         return self.sink.length == self._row_count
@@ -159,14 +162,14 @@ class Recorder:
     # --- recorded values ------------------------------------------------------------------------
 
     def ticks(self) -> Ticks:
-        """Return the coordinates along the axis of time."""
+        """Return the times (or step numbers) of the recorded rows."""
         if self.plan.selection.when is not None:
             return Ticks(self._selected_numbers.rows.astype(np.int64), self.clock)
         first_step, stride = self._first_step or 0, self.plan.selection.every
         return Ticks(range(first_step, first_step + stride * self.sink.length, stride), self.clock)
 
     def reductions(self) -> dict[str, Array]:
-        """Return the reductions by name, for example `FNpop.V.mean`."""
+        """Return the reductions over time by name, for example `FNpop.V.mean`."""
         return self._reductions.arrays() if self.plan.selection.reduce else {}
 
     # --- checkpoints --------------------------------------------------------------------------
@@ -194,7 +197,7 @@ class Recorder:
         }
 
     def restore(self, snapshot: Snapshot, numbers: range, dtypes: Mapping[str, str]) -> None:
-        """Restore the recorder from a snapshot of the steps `numbers`.
+        """Restore the recorder from a checkpoint of the steps `numbers`.
 
         `dtypes` are the dtypes of the recorded values. The sink is restored last, since it may change files.
         """
@@ -223,7 +226,7 @@ class Recorder:
         )
 
     def _read_selected_numbers(self, snapshot: Snapshot, length: int, numbers: range) -> Array:
-        """Read the step numbers of the rows that `when` has selected from a snapshot."""
+        """Read the numbers of the steps that the condition `when` selected from a checkpoint."""
         if not length:
             return np.zeros(0, np.int64)
         selected_numbers = snapshot.array("chosen", "i", (length,)).astype(np.int64)
@@ -241,7 +244,7 @@ class Recorder:
 
 
 def _convert_to_booleans(name: str, rows: Array, length: int) -> Array:
-    """Convert the rows of the `when` output to one boolean per step."""
+    """Convert the output named by `when` to one boolean per step."""
     if rows.size != length or rows.dtype.kind not in "biuf":
         raise InputError(
             f"when: '{name}' is {rows.dtype}{list(rows.shape[1:])} in each step, "

@@ -1,4 +1,4 @@
-"""Plan of the outputs and steps that a run over time records."""
+"""Plan of which outputs and which steps a run over time records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.specification import Selection
 
 
 class RecordingPlan(Struct, frozen=True):
-    """Recorded values of each step: rows of the `traces`, and reductions of other outputs.
+    """Plan of which outputs a run records row by row (`traces`), and which as reductions.
 
     `selection` is the user's selection with full output names. `varying_ranks` has the outputs whose row shape may
     vary between steps.
@@ -28,7 +28,7 @@ class RecordingPlan(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all recorded values in results."""
+        """Names of all recorded arrays in the results."""
         reduction_names = (
             f"{name}.{statistic}"
             for name, statistics in self.selection.reduce.items()
@@ -38,23 +38,23 @@ class RecordingPlan(Struct, frozen=True):
 
     @property
     def last_only(self) -> bool:
-        """True if the plan only records last rows, and no rows of other steps."""
+        """True if the run only records the last values of outputs."""
         return not self.traces and {*self.selection.reduce.values()} == {("last",)}
 
     @property
     def lengths(self) -> dict[str, str]:
-        """Names of the arrays of lengths, by the name of the trace."""
+        """Names of the arrays of row lengths, by the name of the output."""
         return length_names(
             (name for name in self.traces if name in self.varying_ranks), self.names
         )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all arrays with an entry for each recorded row."""
+        """Names of all arrays that have one entry for each recorded step."""
         return (*self.traces, *self.lengths.values())
 
     def count_recorded_rows(self, first: int, steps: int) -> int | None:
-        """Return the number of recorded rows of `steps` steps from step `first` on, or None if unknown."""
+        """Return how many of `steps` steps from `first` on are recorded, or None if unknown."""
         if self.selection.when is not None:
             return None
         stride = self.selection.every
@@ -62,7 +62,7 @@ class RecordingPlan(Struct, frozen=True):
 
 
 def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
-    """Return the recording plan of a model for a selection.
+    """Return the plan of what a run of a model records, from the user's selection.
 
     Raises:
         UnknownNameError: The selection names an item that the model does not have.

@@ -1,4 +1,4 @@
-"""Reductions of rows, without storing the rows. To add one, write a class and add it to `REDUCTIONS`.
+"""Reductions over time (mean, sum, last, min, max) that are accumulated during a run.
 
     mean   mean(rows, axis=time), in float64, but results of float rows have their dtype
     sum    sum(rows, axis=time), likewise
@@ -39,7 +39,7 @@ _CACHED_ELEMENTS = 1 << 17
 
 
 class Reduction(ABC):
-    """Accumulator of rows `[time, ...]`, which are added in blocks.
+    """Base class of accumulators that reduce rows `[time, ...]` over time.
 
     The reduction has the shape of one row, and the common dtype of all rows.
     """
@@ -57,12 +57,12 @@ class Reduction(ABC):
         self._shape: tuple[int, ...] = ()
 
     def can_add(self, rows: Array) -> bool:
-        """Return True if the shape of rows fits the rows that were added before."""
+        """Return True if the accumulator accepts rows of this shape after earlier rows."""
         has_same_shape = rows.shape[1:] == self._shape
         return has_same_shape or not (self.requires_one_shape and self.row_count and len(rows))
 
     def add(self, rows: Array) -> None:
-        """Add rows to the reduction.
+        """Accumulate rows `[time, ...]`.
 
         Raises:
             OperandError: The rows have no common dtype with the earlier rows.
@@ -78,7 +78,7 @@ class Reduction(ABC):
             self.row_count += len(rows)
 
     def value(self) -> Array:
-        """Return the reduction of all rows so far."""
+        """Return the reduction of all rows that were added so far."""
         if not self.row_count:
             is_float = kind_of(str(self._dtype)) == "f"
             return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
@@ -95,7 +95,7 @@ class Reduction(ABC):
         }
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the accumulator from a snapshot."""
+        """Restore the accumulator from a checkpoint."""
         self.row_count = snapshot.number("rows")
         self._dtypes = snapshot.array("dtypes", "U", (None,)).tolist()
         try:
@@ -113,32 +113,35 @@ class Reduction(ABC):
 
     @property
     def has_value(self) -> bool:
-        """True if the reduction has a value, which is nan without rows. Text needs at least one row."""
+        """True if a value can be computed from the rows so far.
+
+        Without rows, the value of numbers is nan, and texts have no value.
+        """
         return self.row_count > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
     def _set_shape(self, shape: tuple[int, ...]) -> None:
-        """Set the shape of the rows that will be added."""
+        """Set the shape of each row that will be added."""
         self._shape = shape
 
     @abstractmethod
     def _add_rows(self, rows: Array) -> None:
-        """Add rows, at least one, to the state of the reduction."""
+        """Accumulate at least one row."""
 
     @abstractmethod
     def _compute_value(self) -> Array:
-        """Return the reduction of at least one row."""
+        """Return the reduction of the added rows, of which there is at least one."""
 
     @abstractmethod
     def _state_arrays(self) -> dict[str, Array]:
-        """Return the state of the reduction after at least one row, as arrays of a checkpoint."""
+        """Return the state of the accumulator as arrays of a checkpoint."""
 
     @abstractmethod
     def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
-        """Restore the state of the reduction for rows of this shape."""
+        """Restore the state of the accumulator from a checkpoint, for rows of shape `shape`."""
 
 
 def _common_dtype(dtypes: Sequence[str]) -> np.dtype[Any]:
-    """Return the common dtype of some dtypes, or `float64` without dtypes."""
+    """Return the dtype to which several dtypes are promoted, or float64 without dtypes."""
     if set(dtypes) == {"string"}:
         return numpy_dtype("string")
     return numpy_dtype(promoted_dtype(dtypes) if dtypes else "float64")
@@ -148,7 +151,7 @@ def _common_dtype(dtypes: Sequence[str]) -> np.dtype[Any]:
 
 
 class _SelectingReduction(Reduction):
-    """Reduction that selects one of the values of each element without arithmetic."""
+    """Base class of reductions that select existing values, such as the last or the minimum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +170,7 @@ class _SelectingReduction(Reduction):
 
 
 class Last(_SelectingReduction):
-    """Reduction to the last row."""
+    """Reduction over time to the last row."""
 
     supported_kinds = "biufcU"
     requires_one_shape = False
@@ -177,7 +180,7 @@ class Last(_SelectingReduction):
 
 
 class _ExtremeReduction(_SelectingReduction):
-    """Minimum or maximum of each element, by the ufunc `binary_ufunc`."""
+    """Base class of the reductions to the minimum and maximum over time."""
 
     binary_ufunc: ClassVar[np.ufunc]
 
@@ -196,13 +199,13 @@ class _ExtremeReduction(_SelectingReduction):
 
 
 class Minimum(_ExtremeReduction):
-    """Reduction to the minimum of each element."""
+    """Reduction to the minimum over time."""
 
     binary_ufunc = np.minimum
 
 
 class Maximum(_ExtremeReduction):
-    """Reduction to the maximum of each element."""
+    """Reduction to the maximum over time."""
 
     binary_ufunc = np.maximum
 
@@ -211,7 +214,7 @@ class Maximum(_ExtremeReduction):
 
 
 class Mean(Reduction):
-    """Reduction to the mean of each element, from sums of blocks of `BLOCK_ROWS` rows.
+    """Reduction to the mean over time, with compensated summation.
 
     `_sum + _rounding_error` is the sum of all complete blocks. `_partial_sums[level]` is a sum of `2**level` rows that has
     no neighbour yet in the binary tree of the current block.
@@ -231,7 +234,7 @@ class Mean(Reduction):
             )
 
     def _add_tree(self, sums: Array) -> None:
-        """Add the rows pairwise as a binary tree, level by level."""
+        """Add rows to the partial sums, pairwise as in a binary tree."""
         for level in range(_TREE_LEVELS):
             if level in self._partial_sums:
                 sums = np.concatenate([self._partial_sums.pop(level)[None], sums])
@@ -290,14 +293,16 @@ class Mean(Reduction):
 
 
 class Sum(Mean):
-    """Reduction to the sum of each element. For booleans, the sum is the number of True values."""
+    """Reduction to the sum over time, which for booleans is the number of True values."""
 
     def _value_of_sum(self, total: Array) -> Array:
         return total
 
 
 def _add_compensated(total: Array, error: Array, addend: Array) -> tuple[Array, Array]:
-    """Return `total + more`, and `error` plus the exact rounding error of this addition.
+    """Add two arrays with error compensation (TwoSum).
+
+    Return `total + addend`, and `error` plus the exact rounding error of this addition.
 
     D. E. Knuth, The Art of Computer Programming 2, 4.2.2, theorem B.
     """

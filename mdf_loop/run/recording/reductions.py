@@ -1,4 +1,4 @@
-"""Accumulators of all reductions that a run requests."""
+"""All reductions over time that a run requests, by output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Reduction
 
 
 class Reductions:
-    """Accumulators of the requested reductions. `words` has the reductions of each output.
+    """Accumulators of all reductions over time that a run requests.
+
+    `statistics` has the names of the reductions of each output.
 
     Raises:
         InputError: A reduction is unknown.
@@ -29,7 +31,9 @@ class Reductions:
         }
 
     def add(self, rows: Mapping[str, Array], axis: int) -> None:
-        """Add rows to all reductions. The axis of time is 0, or 1 in a sweep.
+        """Add rows of all outputs to their reductions.
+
+        The axis of time is 0, or 1 in a sweep.
 
         Raises:
             InputError: The rows are texts or vary in shape, and the reduction is not `last`.
@@ -46,7 +50,10 @@ class Reductions:
                 reduction.add(rows_by_name[name])
 
     def arrays(self) -> dict[str, Array]:
-        """Return the reduced values by name (`node.port.mean`), with a leading axis of members in a sweep."""
+        """Return the reduced arrays by name, such as `node.port.mean`.
+
+        In a sweep, the arrays have a leading axis of members.
+        """
         reduced_arrays = {
             name: accumulator.value()
             for name, accumulator in self._accumulators_by_name().items()
@@ -68,7 +75,7 @@ class Reductions:
         return {"axis": np.array(self._axis), **arrays}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the reductions from a snapshot.
+        """Restore all reductions from a checkpoint.
 
         Raises:
             InputError: The snapshot is of other reductions.
@@ -126,5 +133,5 @@ def _find_unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
 
 
 def _move_members_last(rows: Array) -> Array:
-    """Move the axis of members to the end: `[members, time, ...]` becomes `[time, ..., members]`."""
+    """Move the axis of members from the front to the end of an array of rows."""
     return np.moveaxis(rows, 0, -1)

@@ -1,4 +1,4 @@
-"""Check of the computed blocks and coordinates of a store, before a run continues the store.
+"""Check of the blocks of members that a Zarr store has, before a run continues with the store.
 
     x.zarr/computed/c/3             flags of the members of a chunk
     x.zarr/computed/checksums/120   checksums of the block that begins with member 120
@@ -29,7 +29,7 @@ from mdf_loop.run.recording.store_files import check_chunk, chunk_keys, is_chunk
 
 
 class BlockState(Enum):
-    """State of a block of members in a store."""
+    """State of a block of sweep members in a Zarr store: computed, missing or damaged."""
 
     COMPUTED = "computed"
     MISSING = "missing"
@@ -37,7 +37,10 @@ class BlockState(Enum):
 
 
 class RegionCheck:
-    """Checker of blocks and coordinates of the store at `place`, with the sizes of its files."""
+    """Checker of the blocks of members and of the coordinates in the Zarr store at `place`.
+
+    `files` has the size of each file.
+    """
 
     def __init__(self, place: Path, layout: RegionLayout, files: Mapping[str, int]) -> None:
         self._path, self._layout, self._files = place, layout, files
@@ -46,7 +49,7 @@ class RegionCheck:
         self._keys_by_members = self._group_chunks()
 
     def _group_chunks(self) -> dict[tuple[str, ...], list[str]]:
-        """Return the keys of existing chunks, by array name and chunk indices along the members' axes."""
+        """Return the keys of existing chunks, by array name and chunk of members."""
         axis_count = len(self._record.shape)
         keys_by_members: dict[tuple[str, ...], list[str]] = {}
         chunk_counts = {
@@ -64,7 +67,7 @@ class RegionCheck:
         return [*self._layout.outputs, self._record.flags]
 
     def _iterate_keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
-        """Yield, for each chunk of members, the required number of keys and the existing keys of an array."""
+        """Yield the required number and the existing keys of chunks, for each chunk of members."""
         entry, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
         for box in boxes:
@@ -95,7 +98,7 @@ class RegionCheck:
         return np.concatenate([np.asarray(flags_array[box]).reshape(-1) for box in boxes])
 
     def _read_checksums(self, boxes: Sequence[Box], flags: Array) -> Mapping[str, int] | None:
-        """Return the recorded checksums of a block, or None if the store was created without checksums."""
+        """Read the checksums of a block's chunks, or return None for a store without checksums."""
         if self._record.checksums is None:
             return None
         path = record_path(self._record.flags, self._record.shape, boxes)
@@ -110,7 +113,7 @@ class RegionCheck:
     def _check_chunks(
         self, name: str, boxes: Sequence[Box], checksums: Mapping[str, int] | None
     ) -> None:
-        """Raise DamagedError if a chunk is missing, damaged, or different from the recorded chunk."""
+        """Raise DamagedError if a chunk is missing, damaged, or not the one that was written."""
         is_recorded = checksums is not None and name != self._record.flags
         for chunk_count, block_keys in self._iterate_keys(name, boxes):
             if len(block_keys) != chunk_count:
@@ -126,7 +129,7 @@ class RegionCheck:
         check_chunk(self._path / name, key, file_size, self._layout.arrays[name], checksum)
 
     def files(self, boxes: Sequence[Box]) -> list[Path]:
-        """Return the files of a block, its flags first."""
+        """Return the paths of all files of a block, where the flags of members come first."""
         array_names = [self._record.flags, *self._layout.outputs]
         files = [
             self._path / name / key
@@ -141,7 +144,7 @@ class RegionCheck:
     # --- coordinates --------------------------------------------------------------------------
 
     def damaged_coordinates(self) -> list[str]:
-        """Return the names of the coordinates with chunks that are missing or damaged."""
+        """Return the names of the coordinates that have missing or damaged chunks."""
         return [name for name in self._layout.coordinates if not self._is_intact(name)]
 
     def _is_intact(self, name: str) -> bool:
@@ -161,5 +164,5 @@ class RegionCheck:
 
 
 def _chunk_counts(entry: Entry) -> list[int]:
-    """Return the number of chunks along each axis of an array."""
+    """Return the number of chunks of a Zarr array along each axis."""
     return [-(-extent // size) for extent, size in zip(entry.shape, entry.chunks, strict=True)]

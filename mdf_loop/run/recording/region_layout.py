@@ -1,4 +1,4 @@
-"""Metadata of a store that was written by regions, validated before a run continues the store.
+"""Validated metadata of a Zarr store that several processes write, block by block.
 
     x.zarr/zarr.json     attribute `sweep`: a `SweepRecord`
                          consolidated metadata: an `Entry` for each array
@@ -49,7 +49,7 @@ _Extent = Annotated[int, Meta(ge=1)]
 
 
 class SweepRecord(Struct, frozen=True, kw_only=True):
-    """Run of a store, the division of its members into chunks, and its progress.
+    """Record in a Zarr store about its sweep: run, division of members into chunks, progress.
 
     Attributes:
         run: Identity of the run.
@@ -94,12 +94,12 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """Members of a chunk along each axis."""
+        """Number of members in a chunk along each axis."""
         return (*(1,) * self.axis, self.chunk, *self.shape[self.axis + 1 :])
 
 
 class RegionLayout(Struct, frozen=True):
-    """Validated metadata of a store that is written by regions, with those of each array in `documents`."""
+    """Validated metadata of a Zarr store that several processes write, and of its arrays."""
 
     record: SweepRecord
     arrays: Mapping[str, Entry]
@@ -107,7 +107,7 @@ class RegionLayout(Struct, frozen=True):
 
     @classmethod
     def of(cls, root: Any) -> RegionLayout:
-        """Return the layout that the metadata of a store describe.
+        """Validate the metadata of a Zarr store that several processes write.
 
         Raises:
             DamagedError: The metadata differ from those that were written.
@@ -139,12 +139,12 @@ class RegionLayout(Struct, frozen=True):
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the folders of the outputs."""
+        """Names of the folders of all outputs."""
         return [escape_name(name) for name in self.record.outputs]
 
     @property
     def coordinates(self) -> list[str]:
-        """Names of the arrays that are neither outputs nor flags."""
+        """Names of the arrays that are coordinates, not outputs or flags of members."""
         other_names = {*self.outputs, self.record.flags}
         return [name for name in self.arrays if name not in other_names]
 
@@ -182,7 +182,7 @@ class RegionLayout(Struct, frozen=True):
             )
 
     def _check_extents(self) -> None:
-        """Check that axes with one name have one extent."""
+        """Check that dimensions of the same name have the same length in all arrays."""
         extent_by_dim: dict[str, int] = {}
         for name, entry in self.arrays.items():
             for dim, extent in zip(entry.dims, entry.shape, strict=True):
@@ -192,7 +192,7 @@ class RegionLayout(Struct, frozen=True):
                 )
 
     def mend(self, place: Path) -> None:
-        """Rewrite the metadata of each array that differ from the metadata of the whole store."""
+        """Rewrite metadata files of arrays that differ from the metadata of the whole store."""
         for name, document in self.documents.items():
             try:
                 is_unchanged = folder.read_json(place / name) == document
@@ -204,7 +204,7 @@ class RegionLayout(Struct, frozen=True):
 
 
 def read_layout(place: Path) -> RegionLayout:
-    """Read and validate the layout of the store at `place`.
+    """Read and validate the metadata of the Zarr store at `place`.
 
     Raises:
         DamagedError: The metadata cannot be read, or differ from those that were written.
@@ -216,7 +216,7 @@ def read_layout(place: Path) -> RegionLayout:
 
 
 def metadata_digest(root: Any) -> int:
-    """Return the checksum of all metadata of a store that this package has written.
+    """Return a checksum of all metadata of a Zarr store that this package writes.
 
     Attributes from other programs do not count.
     """

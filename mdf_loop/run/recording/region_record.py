@@ -1,4 +1,4 @@
-"""Checksums of the chunks of a block, in a file that is written before the flags of the block.
+"""Files with the checksums of the chunks of a block of members in a Zarr store.
 
     x.zarr/computed/checksums/120   {"flags": 12345, "chunks": {"FNpop.V/c/3/0": 67890, ...}}
 
@@ -23,13 +23,19 @@ CHECKSUM_FOLDER = "checksums"
 
 
 def record_path(flags: str, shape: Sequence[int], boxes: Sequence[tuple[slice, ...]]) -> str:
-    """Return the path of the checksum file of a block within its store. `boxes` has the block's members."""
+    """Return the path, within a Zarr store, of the checksum file of a block of members.
+
+    `boxes` has the members of the block.
+    """
     first_member = np.ravel_multi_index([axis_slice.start for axis_slice in boxes[0]], tuple(shape))
     return f"{flags}/{CHECKSUM_FOLDER}/{int(first_member)}"
 
 
 def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) -> None:
-    """Write the checksums of chunks that are stored on disk, and flush them to the disk."""
+    """Write the checksum file of a block of members, and flush the file to the disk.
+
+    `chunks` has the paths of the chunks.
+    """
     checksums = {chunk: read_checksum(store / chunk) for chunk in chunks}
     record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
     target = store / path
@@ -49,7 +55,7 @@ def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) ->
 
 
 def sync_chunks(store: Path, chunks: Iterable[str]) -> None:
-    """Flush chunks of a store, and the directories above them, to the disk."""
+    """Flush chunks of a Zarr store, and their folders, to the disk (fsync)."""
     folders: set[Path] = set()
     for chunk in chunks:
         sync(store / chunk)

@@ -1,4 +1,4 @@
-"""Store that several processes write region by region, for the members of a sweep or for trials.
+"""Zarr store into which several processes write the members of a sweep (or trials).
 
     x.zarr/zarr.json     attribute `sweep`: identity of the run, division into chunks, number of blocks done
     x.zarr/computed      int8 for each member: 0 missing, 1 computed, 2 failed
@@ -48,7 +48,7 @@ CoordinateFunction: TypeAlias = Callable[[int, int], Array]
 
 
 class Regions(Struct, frozen=True):
-    """Regions of a Zarr store that different processes write, for the members of one run.
+    """Zarr store into which several processes write different members of a sweep.
 
     The store is at `path`, `run_id` is the id of the run, and `shape` has the lengths of the axes of members.
     `flags` is the name of the array of member states. `has_checksums` is True if the checksums of each
@@ -63,7 +63,7 @@ class Regions(Struct, frozen=True):
     has_checksums: bool
 
     def write(self, boxes: list[Box], arrays: Mapping[str, Array], flags: Array) -> None:
-        """Write the outputs `[member, ...]` and the state flags of the members in `boxes`.
+        """Write the outputs `[member, ...]` of the members in `boxes`, then the members' states.
 
         Raises:
             RunError: The dtype or shape of an output differs from that of the first computed members.
@@ -84,7 +84,7 @@ class Regions(Struct, frozen=True):
             sync_chunks(self.path, self._write(self.flags, boxes, flags))
 
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
-        """Write the rows of an array, and return the paths of the chunks within the store."""
+        """Write the rows of an output, and return the paths of the written chunks."""
         self._refuse_links(escape_name(name))
         array = folder.open_array(self.path / escape_name(name), "r+")
         leading_ndim, first_member = len(self.shape), 0
@@ -103,7 +103,7 @@ class Regions(Struct, frozen=True):
         return [f"{escape_name(name)}/{key}" for key in written_keys]
 
     def _refuse_links(self, name: str) -> None:
-        """Raise InputError if the folder of an array or of its chunks is a link."""
+        """Raise InputError if the folder of an array, or of its chunks, is a symbolic link."""
         for path in (self.path / name, self.path / name / "c"):
             if path.is_symlink():
                 raise InputError(
@@ -113,23 +113,29 @@ class Regions(Struct, frozen=True):
                 )
 
     def computed(self) -> Array:
-        """Read the state flags of all members as a one-dimensional array."""
+        """Read the state of each member (missing, computed or failed) as a 1-D array."""
         return np.asarray(folder.open_array(self.path / self.flags)[...]).reshape(-1)
 
     def arrays(self, display_path: Path) -> dict[str, Any]:
-        """Return the outputs of the store, read on access. Errors call the store `display_path`."""
+        """Return the outputs as Zarr arrays, which are read on access.
+
+        Errors call the store `display_path`.
+        """
         from mdf_loop.run.recording.rows_of_run import open_rows
 
         return {name: open_rows(self.path / escape_name(name), display_path) for name in self.names}
 
     def manifest(self) -> dict[str, Any]:
-        """Read the description of the run from the attributes of the store."""
+        """Read the record about the sweep from the attributes of the store."""
         return dict(self._read_root()["attributes"][SWEEP_ATTRIBUTE])
 
     def note(
         self, lease: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
     ) -> None:
-        """Update the description of the run in the store. None removes an attribute of `more`."""
+        """Update the record about the sweep in the attributes of the store.
+
+        None removes an attribute of `more`.
+        """
         lease.check()
         with folder.convert_os_errors(self.path):
             root = self._read_root()
@@ -165,7 +171,7 @@ class Regions(Struct, frozen=True):
             ) from None
 
     def write_coordinate(self, item: Labelled, along: CoordinateFunction | None) -> dict[str, int]:
-        """Rewrite a coordinate, and return the checksums of its chunks by their paths in the store."""
+        """Write a coordinate again, and return the checksums of its chunks by path."""
         folder_name = escape_name(item.name)
         with folder.convert_os_errors(self.path):
             array = folder.open_array(self.path / folder_name, "r+")
@@ -176,7 +182,7 @@ class Regions(Struct, frozen=True):
 
 
 def _write_root(place: Path, root: dict[str, Any]) -> None:
-    """Replace the metadata of a store, with their digest, and flush them to the disk."""
+    """Write the metadata of the whole store with a checksum, and flush them to the disk."""
     root["attributes"][SWEEP_ATTRIBUTE]["digest"] = metadata_digest(root)
     content = json.dumps(root).encode()
     write_atomically(place / METADATA, lambda stream: stream.write(content))
@@ -198,7 +204,7 @@ def create_regions(
     along: Mapping[str, CoordinateFunction],
     attributes: Mapping[str, Any],
 ) -> Regions:
-    """Create a store for members of this shape, without computed members.
+    """Create a Zarr store for a sweep, without computed members.
 
     Args:
         lease: Lease for writing the store.
@@ -261,7 +267,7 @@ def _create_output(
     chunk: tuple[int, ...],
     more: Mapping[str, Any],
 ) -> None:
-    """Create an output without computed members. Long rows of large members are divided into chunks, too."""
+    """Create the array of an output for all members, without values."""
     row_shape, dtype = tuple(item.array.shape[front:]), item.array.dtype
     if dtype.kind not in "biufc":
         raise InputError(
@@ -284,7 +290,7 @@ def _create_output(
 def _write_coordinate(
     store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, CoordinateFunction]
 ) -> list[str]:
-    """Write a new coordinate, and return the paths of its chunks within the store."""
+    """Create a coordinate array, write its values, and return the paths of its chunks."""
     coordinate_function = along.get(item.name)
     if coordinate_function is None:
         shape = tuple(item.array.shape)
@@ -302,7 +308,7 @@ def _write_coordinate(
 
 
 def _write_values(array: Any, values: Any, along: CoordinateFunction | None) -> None:
-    """Write the values of a coordinate at once, or block by block if `along` computes them."""
+    """Write the values of a coordinate, in parts if the function `along` computes the values."""
     if along is None:
         array[...] = np.asarray(values)
         return

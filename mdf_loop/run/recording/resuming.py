@@ -1,4 +1,4 @@
-"""Check of a Zarr store before a run resumes with it.
+"""Check of a Zarr store before an interrupted run continues to write the store.
 
 A checkpoint has the metadata of the store, and the rows of incomplete chunks. Complete chunks were
 flushed to the disk before the checkpoint. After a kill or a power loss, only data from after the
@@ -45,7 +45,7 @@ _CHECKSUMS_KEY = "checksums"
 
 
 class StoreCheckpoint(Struct, frozen=True):
-    """Checkpoint of a Zarr store: its metadata, incomplete chunks and checksums.
+    """Checkpoint of a Zarr store: its metadata, rows of incomplete chunks, and checksums.
 
     Attributes:
         document: Metadata of the store.
@@ -68,7 +68,7 @@ class StoreCheckpoint(Struct, frozen=True):
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> StoreCheckpoint:
-        """Decode the checkpoint of a store from the arrays that `arrays` returned."""
+        """Decode the checkpoint of a Zarr store from arrays that the method `arrays` returned."""
         try:
             document = parse_json(arrays[""].tobytes())
             checksums = (
@@ -89,7 +89,7 @@ def _encode_json(content: Mapping[str, Any]) -> Array:
 def check_and_resume_metadata(
     place: Path, recorded: StoreCheckpoint, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
-    """Check a store, and return its metadata for a run that continues after `length` rows.
+    """Check a Zarr store, and return its metadata with `length` rows for a resumed run.
 
     Args:
         place: Path of the store.
@@ -148,7 +148,7 @@ def _memory_dtype(entry: Entry) -> np.dtype[Any]:
 
 
 def _read_layout(place: Path, checkpoint_layout: Layout) -> Layout:
-    """Read the layout of the store. Damaged metadata are rebuilt from the arrays and the checkpoint.
+    """Read the metadata of a Zarr store, or rebuild damaged metadata from the checkpoint.
 
     Raises:
         DamagedError: The folder is not a store to which a run was streamed.
@@ -185,7 +185,10 @@ def _replace_array_metadata(
 def _check_same_array(
     stored_layout: Layout, checkpoint_layout: Layout, name: str, length: int
 ) -> None:
-    """Check that an array on the disk equals the array of the checkpoint, possibly with more rows."""
+    """Raise DamagedError if an array on disk is not the array of the checkpoint.
+
+    The array may have more rows.
+    """
     stored_entry, checkpoint_entry = stored_layout.arrays.get(name), checkpoint_layout.arrays[name]
     mismatch = "it is not the one that was written together with the checkpoint"
     if stored_entry is None or stored_layout.coordinate_name != checkpoint_layout.coordinate_name:
@@ -225,7 +228,7 @@ def _check_same_array(
 def _metadata_with_length(
     stored_layout: Layout, checkpoint_layout: Layout, length: int
 ) -> dict[str, Any]:
-    """Return the metadata of the store with `length` rows in each growing array."""
+    """Return the metadata of a Zarr store with `length` rows in each growing array."""
     documents = {}
     for name, entry in checkpoint_layout.arrays.items():
         shape = list(entry.shape)
@@ -253,7 +256,7 @@ def _check_chunks(
     recorded: StoreCheckpoint,
     length: int,
 ) -> None:
-    """Raise DamagedError if a chunk whose rows are not in the checkpoint is missing or damaged."""
+    """Raise DamagedError if a chunk that was complete at the checkpoint is missing or damaged."""
     for path in recorded.checksums:
         if path not in files:
             raise DamagedError(f"the chunk '{path}' is missing")

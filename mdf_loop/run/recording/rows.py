@@ -1,4 +1,4 @@
-"""Rows in memory: arrays that grow along the axis of time, block by block.
+"""Recorded rows in memory: arrays that grow along the axis of time.
 
 Rows are never stored twice. If the number of rows is known in advance, memory for all rows is allocated
 at once. The operating system provides each page on its first write.
@@ -31,7 +31,7 @@ MAX_GROWTH_BYTES = 1 << 26
 
 
 class Rows:
-    """Rows of several outputs, `[time, ...]`, or `[members, time, ...]` with `axis=1`.
+    """Recorded rows of several outputs in memory: `[time, ...]`, or `[members, time, ...]`.
 
     A column has the common dtype of its rows, and the smallest shape that contains all of them.
     """
@@ -43,7 +43,9 @@ class Rows:
         self._columns: dict[str, Column] = {}
 
     def add(self, coordinate: Sized, rows: Mapping[str, Array]) -> None:
-        """Append rows to the columns. Coordinates are not stored.
+        """Append rows to the array of each output.
+
+        Coordinates are not stored.
 
         Raises:
             MemoryLimitError: All expected rows would exceed the memory limit.
@@ -56,7 +58,7 @@ class Rows:
         self.length += len(coordinate)
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return memory for the next `count` rows of each column."""
+        """Return the memory of the next `count` rows of each output, where allocated."""
         buffer_by_column = {
             name: column.next_buffer(count) for name, column in self._columns.items()
         }
@@ -67,7 +69,7 @@ class Rows:
         }
 
     def _check_memory(self, rows: Mapping[str, Array]) -> None:
-        """Raise at the first rows of a column if all expected rows would exceed the memory limit."""
+        """Raise an error if all expected rows of new outputs would exceed the memory limit."""
         new_arrays = [array for name, array in rows.items() if name not in self._columns]
         row_count = self._expected_rows or 0
         expected_bytes = sum(
@@ -80,22 +82,22 @@ class Rows:
         """Do nothing, since rows are never buffered."""
 
     def close(self) -> None:
-        """Free the memory beyond the last row."""
+        """Free the memory beyond the last recorded row."""
         for column in self._columns.values():
             column.trim()
 
     def arrays(self) -> dict[str, Array]:
-        """Return all rows by name."""
+        """Return the recorded rows of all outputs by name."""
         return {
             name: _move_axis(column.rows, 0, self.axis) for name, column in self._columns.items()
         }
 
     def snapshot(self) -> dict[str, Array]:
-        """Return all rows by name, with time as first axis."""
+        """Return the recorded rows by name for a checkpoint, with time as first axis."""
         return {name: column.rows for name, column in self._columns.items()}
 
     def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Restore the rows from a snapshot."""
+        """Restore the recorded rows from a checkpoint."""
         for name, dtype in columns.items():
             rows = snapshot.rows(name, length, 0, dtype)
             if rows.ndim <= self.axis:
@@ -108,7 +110,7 @@ class Rows:
 
 
 class Column:
-    """Array that grows along its first axis, to `expected` rows if the number is known.
+    """Array of one output's rows, which grows along its first axis.
 
     The other axes grow if a longer row is added.
     """
@@ -122,11 +124,14 @@ class Column:
 
     @property
     def rows(self) -> Array:
-        """All added rows."""
+        """All rows that were added."""
         return self._buffer[(slice(self._length), *map(slice, self._row_shape or ()))]
 
     def add(self, rows: Array) -> None:
-        """Append rows. An empty array only affects the dtype if the column has rows."""
+        """Append rows to the array.
+
+        An empty array only affects the dtype if the array has rows.
+        """
         if not self._has_stored_type(rows):
             rows = self._widen_and_pad(rows)
         if len(rows):
@@ -137,12 +142,12 @@ class Column:
             self._length += len(rows)
 
     def _has_stored_type(self, rows: Array) -> bool:
-        """Return True if rows have the dtype and shape of the stored rows."""
+        """Return True if new rows have the dtype and shape of the stored rows."""
         has_shape = self._row_shape == rows.shape[1:] == self._buffer.shape[1:]
         return has_shape and self._length > 0 and self._buffer.dtype == rows.dtype
 
     def _widen_and_pad(self, rows: Array) -> Array:
-        """Widen the stored dtype and shape for new rows, and return the rows padded to the stored shape."""
+        """Promote the array's dtype and shape for new rows, and return the rows padded to fit."""
         dtype = (
             rows.dtype
             if self._row_shape is None
@@ -159,7 +164,7 @@ class Column:
         return rows
 
     def next_buffer(self, count: int) -> Array | None:
-        """Return memory for the next `count` rows, or None if it is not allocated."""
+        """Return the memory of the next `count` rows, or None if it is not allocated."""
         end_row = self._length + count
         if (
             not self._length
@@ -170,14 +175,17 @@ class Column:
         return self._buffer[self._length : end_row]
 
     def trim(self) -> None:
-        """Free the memory beyond the last row."""
+        """Free the memory beyond the last row of the array."""
         if self._buffer.shape[1:] != (self._row_shape or ()):
             self._buffer = self.rows.copy()
         elif len(self._buffer) > self._length:
             self._resize(self._length)
 
     def _pad_to_stored(self, rows: Array) -> Array:
-        """Pad rows to the stored row shape, which grows by at least an eighth for longer rows."""
+        """Pad new rows to the array's row shape, which grows if a row is longer.
+
+        The row shape grows by at least an eighth.
+        """
         row_shape = common_shape(self.name, self._row_shape or (), rows.shape[1:])
         stored_shape: tuple[int, ...] = self._buffer.shape[1:]
         extent_pairs = zip(stored_shape, row_shape, strict=True)
@@ -207,7 +215,9 @@ class Column:
             raise self._too_large_error(length, math.prod(shape) * dtype.itemsize) from None
 
     def _enlarge(self, length: int) -> None:
-        """Enlarge the memory to at least `length` rows, and by an eighth to reduce the cost of copies.
+        """Enlarge the array's memory to at least `length` rows.
+
+        It grows by an eighth or more, to reduce the cost of copies.
 
         The growth is limited to `MAX_GROWTH_BYTES`, since new memory is zeroed without a check for stops.
         """
@@ -221,7 +231,7 @@ class Column:
             raise self._too_large_error(new_length, self._buffer[:1].nbytes) from None
 
     def _resize(self, length: int) -> None:
-        """Change the number of allocated rows, in place if possible."""
+        """Reallocate the array's memory for `length` rows, in place if possible."""
         shape = (length, *self._buffer.shape[1:])
         if self._buffer.flags.owndata:
             self._buffer.resize(shape, refcheck=False)
@@ -242,5 +252,5 @@ def _describe_names(rows: Mapping[str, Array]) -> str:
 
 
 def _move_axis(rows: Array, source: int, target: int) -> Array:
-    """Move an axis of rows like `numpy.moveaxis`, without its cost if no axis moves."""
+    """Move an axis of an array like `numpy.moveaxis`, but faster if source equals target."""
     return rows if source == target else np.moveaxis(rows, source, target)

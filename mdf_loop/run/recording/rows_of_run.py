@@ -1,4 +1,4 @@
-"""Lazily read arrays of a store, with a check that the store still belongs to the same run.
+"""Lazily read Zarr arrays that raise an error if another run has replaced their store.
 
 Meanwhile, another run may have replaced the store, or the same run may have resumed from an earlier step.
 """
@@ -19,12 +19,15 @@ from mdf_loop.run.run_id import describe_run
 
 
 def open_rows(place: Path, display_path: Path) -> zarr.Array[Any]:
-    """Open an array of a store with its current rows. Errors call the store `display_path`."""
+    """Open an array of a Zarr store for lazy reading, with its current rows.
+
+    Errors call the store `display_path`.
+    """
     return zarr.open_array(_RunCheckedStore(place, display_path), mode="r")
 
 
 class _RunCheckedStore(CheckedStore):
-    """Folder of an array. Each read checks that the store still belongs to the same run.
+    """Zarr store of an array that raises an error if another run has replaced the store.
 
     `display_path` is the path of the store as the user gave it.
     """
@@ -35,20 +38,20 @@ class _RunCheckedStore(CheckedStore):
         self._run_id, self._entry = _read_current(root, display_path)
 
     def document(self) -> Any:
-        """Return the metadata of the array within the metadata of the whole store."""
+        """Return the array's metadata, as they are within the metadata of the whole store."""
         return self._entry
 
     def may_be_missing(self, entry: Entry) -> bool:
-        """Return True if rows vary in length, so that long rows may not exist."""
+        """Return True if rows vary in length, so that chunks of long rows may not exist."""
         return entry.has_varying_rows
 
     def check(self, key: str, content: Buffer | None) -> None:
-        """Raise InputError if the store has changed since it was opened, or a chunk is damaged."""
+        """Raise InputError if another run has replaced the store, or if a chunk is damaged."""
         self._check()
         super().check(key, content)
 
     def _check(self) -> None:
-        """Check the run of the store if its metadata file has changed."""
+        """Raise InputError if another run has replaced the store since it was opened."""
         version = _metadata_file_version(self.root)
         if version is not None and version == self._last_version:
             return
@@ -69,7 +72,7 @@ class _RunCheckedStore(CheckedStore):
 
 
 def _metadata_file_version(place: Path) -> tuple[int, int, int] | None:
-    """Return inode, time and size of the store's metadata file, which change if the file is replaced."""
+    """Return inode, time and size of the store's metadata file, to detect a replacement."""
     try:
         file_status = (place.parent / METADATA).stat()
     except OSError:
@@ -78,7 +81,7 @@ def _metadata_file_version(place: Path) -> tuple[int, int, int] | None:
 
 
 def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
-    """Read the id of the run that wrote a store, and the current metadata of one of its arrays."""
+    """Read the id of the run that wrote a Zarr store, and the metadata of an array."""
     try:
         root = folder.read_json(place.parent)
         entry = root["consolidated_metadata"]["metadata"][place.name]
@@ -94,7 +97,7 @@ def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]
 
 
 def _is_continuation(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Return True if new array metadata equal the old metadata, except for a larger shape."""
+    """Return True if an array's new metadata only differ from the old ones by more rows."""
     extent_pairs = [*zip(old["shape"], new["shape"], strict=False)]
     is_equal = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
     return is_equal and all(old_extent <= new_extent for old_extent, new_extent in extent_pairs)

@@ -1,4 +1,4 @@
-"""Statistics over trials, which are accumulated batch by batch.
+"""Statistics over trials: count, variance, standard deviation, quantiles, histogram.
 
     mean, min, max     as over time
     var, std           population variance mean((x - mean(x)) ** 2), and its square root
@@ -22,16 +22,16 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Mean, Reduction
 
 
 class Count(Reduction):
-    """Statistic that counts the rows."""
+    """Statistic that counts the trials."""
 
     requires_one_shape = False
 
     def value(self) -> Array:
-        """Return the number of rows as an integer, also if it is 0."""
+        """Return the number of trials as an integer, also if it is 0."""
         return np.array(self.row_count)
 
     def _add_rows(self, rows: Array) -> None:
-        """Do nothing, since the base class counts the rows."""
+        """Do nothing, since the base class counts the trials."""
 
     def _compute_value(self) -> Array:
         return np.array(self.row_count)
@@ -44,7 +44,7 @@ class Count(Reduction):
 
 
 class Variance(Reduction):
-    """Statistic of the population variance, computed from differences to the first row.
+    """Population variance over trials, computed from differences to the first trial.
 
     The first row is close to the mean, so little precision is lost if the mean is far from 0.
     """
@@ -84,14 +84,17 @@ class Variance(Reduction):
 
 
 class Deviation(Variance):
-    """Statistic of the population standard deviation."""
+    """Population standard deviation over trials."""
 
     def _compute_value(self) -> Array:
         return np.sqrt(super()._compute_value())
 
 
 class Quantiles(Reduction):
-    """Statistic of quantiles, along a new last axis. All rows are stored."""
+    """Quantiles over trials, along a new last axis.
+
+    All trials are stored.
+    """
 
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         super().__init__()
@@ -99,7 +102,7 @@ class Quantiles(Reduction):
         self._stored_rows: list[Array] = []
 
     def value(self) -> Array:
-        """Return the quantiles, or nan for each probability if there are no rows."""
+        """Return the quantiles, or nan for each probability without trials."""
         quantiles = super().value()
         shape = (*self._shape, len(self._probabilities))
         return quantiles if self.row_count else np.full(shape, np.nan)
@@ -123,7 +126,7 @@ class Quantiles(Reduction):
 
 
 class Histogram(Reduction):
-    """Statistic that counts the values between edges, along a new last axis."""
+    """Histogram over trials: number of values between edges, along a new last axis."""
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         super().__init__()
@@ -131,7 +134,7 @@ class Histogram(Reduction):
         self._counts: Array = np.zeros(len(edges) - 1, np.int64)
 
     def value(self) -> Array:
-        """Return the number of values in each bin, which is 0 without rows."""
+        """Return the number of values in each bin of the histogram, which is 0 without trials."""
         return self._counts.copy()
 
     def _set_shape(self, shape: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Listing of the files of a Zarr store, chunk keys, and checks of chunk files."""
+"""Listing of the files of a Zarr store, and checks of its chunk files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.recording.metadata import DamagedError, Entry
 
 
 def list_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the path within the store and the size in bytes of each file of a store.
+    """Yield the relative path and the size in bytes of each file of a Zarr store.
 
     Raises:
         DamagedError: The store contains a link or another special file, or a folder is unreadable.
@@ -37,7 +37,7 @@ def list_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
 def chunk_keys(
     shape: Sequence[int], chunks: Sequence[int], box: Sequence[slice] = ()
 ) -> Iterator[str]:
-    """Yield the keys of all chunks with elements in a box, such as `c/0/3`.
+    """Yield the keys, such as `c/0/3`, of all chunks that overlap a box of a Zarr array.
 
     Args:
         shape: Shape of the array.
@@ -54,7 +54,7 @@ def chunk_keys(
 
 
 def group_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
-    """Group the paths of files by the top-level folder of the store, which is an array."""
+    """Group the file paths of a Zarr store by array (the first folder of the path)."""
     keys_by_array: dict[str, list[str]] = {}
     for file in files:
         name, _, key = file.partition("/")
@@ -63,7 +63,7 @@ def group_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def is_chunk_key(path: str, counts: Sequence[int]) -> bool:
-    """Return True if a path is the key of one of `counts` chunks along each axis."""
+    """Return True if a path is a valid chunk key of a Zarr array with `counts` chunks per axis."""
     prefix, *index_texts = path.split("/")
     return (
         prefix == "c"
@@ -76,7 +76,7 @@ def is_chunk_key(path: str, counts: Sequence[int]) -> bool:
 def check_chunk(
     array: Path, key: str, size: int, entry: Entry, checksum: int | None = None
 ) -> None:
-    """Raise DamagedError if a chunk of `size` bytes is not intact, or has another checksum."""
+    """Raise DamagedError if a chunk file is damaged, or has another checksum than expected."""
     check(size, f"a chunk of '{entry.name}'")
     chunk = (array / key).read_bytes()
     if not is_intact(entry, chunk):

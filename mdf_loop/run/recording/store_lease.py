@@ -1,4 +1,4 @@
-"""Exclusive right of a run to write a store, from before the first write until after the last one."""
+"""Exclusive right of a run to write a Zarr store, guarded by a lock file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RENEWAL_SECONDS = 10.0
 
 
 class StoreLease:
-    """Exclusive right of a run to write the store at `path`.
+    """Exclusive right of a run to write the Zarr store at `path`.
 
     Attributes:
         path: Path of the store as the user gave it.
@@ -34,7 +34,7 @@ class StoreLease:
         self._overwrite = overwrite
 
     def check(self) -> None:
-        """Check before a write that this run still holds the lock.
+        """Raise an error if this run does not hold the lock of the store any more.
 
         Raises:
             InputError: Another run has locked the store.
@@ -42,7 +42,7 @@ class StoreLease:
         self._lock.check()
 
     def check_place(self) -> None:
-        """Check before the creation of a store that its path still refers to the same place.
+        """Raise an error if the path of the store refers to another place than at the start.
 
         Raises:
             InputError: The path now refers to another place.
@@ -54,7 +54,7 @@ class StoreLease:
             )
 
     def check_new(self) -> None:
-        """Check before the creation of the store that its path is free.
+        """Raise an error if the store cannot be created, as its path has other content.
 
         Raises:
             InputError: The path has other content, or the complete rows of another run that must not be
@@ -74,7 +74,7 @@ class StoreLease:
             )
 
     def check_old(self) -> None:
-        """Check before a resume that the store has the rows of the resumed run.
+        """Raise an error if the store does not have the rows of the run to resume.
 
         Raises:
             InputError: The rows belong to another run.
@@ -90,7 +90,7 @@ class StoreLease:
 
 @contextmanager
 def lease_store(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease]:
-    """Yield the lease of a store, which the run holds within this context.
+    """Yield the exclusive right to write a Zarr store, and release it at exit.
 
     Raises:
         InputError: Another run writes the store.

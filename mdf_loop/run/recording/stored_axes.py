@@ -1,4 +1,4 @@
-"""Axes of results that are read from a store that was written by regions."""
+"""Axes of results that are read from the Zarr store of a sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from mdf_loop.run.recording.regions import Regions
 
 
 def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], list[str]]:
-    """Read the leading axes of outputs, the store's attributes, and the outputs without time axis."""
+    """Read the leading axes of results from the Zarr store of a sweep.
+
+    Return the axes, the attributes of the store, and the names of outputs without time axis.
+    """
     root = folder.read_json(store.path)
     documents = root["consolidated_metadata"]["metadata"]
     dims_by_array = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}

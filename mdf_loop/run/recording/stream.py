@@ -1,4 +1,4 @@
-"""Zarr store on disk that grows row by row during a run.
+"""Zarr store to which a run appends rows, readable at any time.
 
 Readers see complete rows at any time, even after a crash. New rows are first written beyond the current
 length of the arrays. Then the shapes of the outputs are updated, then those of the coordinates, and then
@@ -43,7 +43,7 @@ ARRAY_RESERVE_BYTES = 1 << 15
 
 
 class Column(Struct, frozen=True):
-    """Output of a store: name, common dtype and shape of its rows, and unit or "".
+    """Description of one output of a Zarr store: name, dtype and shape of a row, unit.
 
     If the column has the lengths of rows, `length_of` is their output, whose rows may become longer.
     """
@@ -56,7 +56,7 @@ class Column(Struct, frozen=True):
 
 
 class Stream:
-    """Zarr store to which rows are appended.
+    """Zarr store to which a run appends rows.
 
     Attributes:
         length: Number of rows.
@@ -106,7 +106,7 @@ class Stream:
         seed: int | None = None,
         dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Stream:
-        """Create a store without rows, which replaces an earlier store of this package.
+        """Create a Zarr store without rows, which replaces an earlier store at the path.
 
         Args:
             path: Path of the store, such as `x.zarr`.
@@ -158,7 +158,7 @@ class Stream:
     def resume(
         cls, path: str | Path, length: int, recorded: StoreCheckpoint, outputs: Collection[str]
     ) -> Stream:
-        """Open the store of an earlier run to append after its first `length` rows.
+        """Open the Zarr store of an interrupted run, to append rows after the first `length` rows.
 
         Args:
             path: Path of the store.
@@ -189,7 +189,7 @@ class Stream:
     # --- rows ---------------------------------------------------------------------------------
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
-        """Append rows, with the time or the step number of each row.
+        """Append rows to the store, with the time or step number of each row.
 
         Raises:
             DiskFullError: The disk is full. Earlier rows are written, and these rows if they fit.
@@ -215,11 +215,11 @@ class Stream:
             self._write_what_is_due()
 
     def can_store(self, rows: Mapping[str, Array]) -> bool:
-        """Return True if the store can append rows of these shapes."""
+        """Return True if rows of these shapes can be appended to the store."""
         return all(array.can_store(rows[array.name]) for array in self._growing_arrays[:-1])
 
     def flush(self) -> None:
-        """Write the buffered rows to the store.
+        """Write all buffered rows to the store.
 
         Raises:
             DiskFullError: The disk is full. The buffered rows are written in the reserved space.
@@ -229,7 +229,7 @@ class Stream:
                 raise self._disk_full_error()
 
     def secure(self) -> None:
-        """Flush the files with written rows from the operating system to the disk."""
+        """Flush the store's written files from the operating system to the disk (fsync)."""
         if self._synced_count == self._stored_count:
             return
         with folder.convert_os_errors(self._path):
@@ -240,12 +240,12 @@ class Stream:
         self._synced_count = self._stored_count
 
     def checkpoint(self) -> StoreCheckpoint:
-        """Return the checkpoint content for a resume after the written rows."""
+        """Return the checkpoint from which a run can resume after the written rows."""
         tails = {array.name: array.tail(self._stored_count) for array in self._growing_arrays}
         return StoreCheckpoint(self._metadata[-1][1], tails, self.checksums)
 
     def close(self) -> None:
-        """Write the buffered rows, and release the reserved disk space."""
+        """Write all buffered rows, and release the reserved disk space."""
         try:
             self.flush()
             self.secure()
@@ -253,7 +253,7 @@ class Stream:
             self._reserve.release()
 
     def arrays(self) -> dict[str, zarr.Array[Any]]:
-        """Return the stored outputs, read from the disk on access."""
+        """Return the stored outputs as Zarr arrays, which are read on access."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
         return {
@@ -261,7 +261,7 @@ class Stream:
         }
 
     def iterate_chunks(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
-        """Yield the stored rows in blocks, with their coordinates."""
+        """Yield the coordinates and rows of the store, one chunk of rows at a time."""
         *row_arrays, coordinate_array = self._growing_arrays
         open_arrays = {array: folder.open_array(array.path) for array in self._growing_arrays}
         for start in range(0, self._stored_count, self._rows_per_chunk):
@@ -275,11 +275,11 @@ class Stream:
     # --- the disk -----------------------------------------------------------------------------
 
     def _can_buffer(self, size: int = 0) -> bool:
-        """Return True if the buffered rows and `size` further bytes can be written even to a full disk."""
+        """Return True if `size` more bytes can be buffered, with reserved disk space for them."""
         return self._reserve.try_reserve(self._buffered_bytes + size + self._extra_bytes)
 
     def _write_what_is_due(self) -> None:
-        """Write complete chunks of the buffered rows, or all rows if the buffer is full or old."""
+        """Write complete chunks of buffered rows, or all rows if the buffer is full or old."""
         last_chunk_end = self.length - self.length % self._rows_per_chunk
         is_late = time.monotonic() > self._write_time + BUFFER_SECONDS
         if is_late or self._buffered_bytes >= BUFFER_BYTES or not self._can_buffer():
@@ -294,7 +294,7 @@ class Stream:
         self._buffered_bytes += size
 
     def _try_write(self, end: int | None = None) -> bool:
-        """Write buffered rows up to row `end`. Return False if the disk is full.
+        """Write buffered rows up to row `end`, and return False if the disk is full.
 
         On a full disk, all buffered rows are written in the reserved space.
         """
@@ -311,7 +311,7 @@ class Stream:
         return True
 
     def _write_what_fits(self) -> None:
-        """Write all buffered rows, or as many rows as fit on the disk."""
+        """Write as many buffered rows as fit on the disk."""
         row_count = self.length - self._stored_count
         while row_count:
             try:
@@ -335,7 +335,10 @@ class Stream:
         self._write_time = time.monotonic()
 
     def _publish(self, length: int) -> None:
-        """Update the length of all arrays. Coordinates follow after outputs, so they are never longer."""
+        """Write the new length of all arrays to the metadata of the store.
+
+        Coordinates follow after outputs, so they are never longer.
+        """
         for (_, document), array in zip(self._metadata, self._growing_arrays, strict=False):
             document["shape"] = array.shape(length)
         for path, document in self._metadata:
@@ -349,7 +352,10 @@ class Stream:
 
 
 def _chunk_rows(results: Outputs) -> int:
-    """Return the number of rows of one chunk of every array, at most half of the buffer in total."""
+    """Choose the number of rows in a chunk, which is the same for all arrays.
+
+    A chunk of every array takes at most half of the buffer in total.
+    """
     labelled_arrays = [*variables(results), *coordinates(results)[-1:]]
     shapes = [
         (labelled.array.dtype.itemsize, *folder.enlarge_shape(labelled, results))
@@ -363,7 +369,7 @@ def _chunk_rows(results: Outputs) -> int:
 def _read_static_checksums(
     place: Path, metadata: Mapping[str, Any], growing: Collection[str]
 ) -> dict[str, int]:
-    """Return the checksums of the chunks of arrays that do not grow, by their paths in the store."""
+    """Read the checksums of all chunks of arrays to which no rows are appended, by path."""
     checksums = {}
     for name in metadata.keys() - set(growing):
         entry = Entry.of(name, metadata[name])

@@ -1,4 +1,4 @@
-"""Row sink on disk, which creates its store when the dtypes of the rows are known.
+"""Recorded rows on disk, in a Zarr store that is created when the dtypes are known.
 
 The first evaluation can return rows of a narrower dtype than later evaluations. The store is therefore
 created with the second block of rows, or at the end. A checkpoint before that contains the rows of the
@@ -35,7 +35,7 @@ _COORDINATES_KEY = "along"
 
 
 class StreamedRows:
-    """Rows in a Zarr store at `path`, along `axes`, with time as the last axis.
+    """Recorded rows in a Zarr store at `path`, with time as the last of the leading axes.
 
     `about` returns device and precision after the start of the run. `columns` are the names of the outputs.
     `lengths` has the names of the arrays of lengths by output. `seed` is the single seed of the random
@@ -68,16 +68,19 @@ class StreamedRows:
 
     @property
     def length(self) -> int:
-        """Number of added rows."""
+        """Number of recorded rows."""
         buffered_count = 0 if self._first_block is None else len(self._first_block[0])
         return buffered_count if self._stream is None else self._stream.length
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return no memory, since rows are written to the disk."""
+        """Return no preallocated memory, since rows are written to the disk."""
         return NO_BUFFERS
 
     def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
-        """Append rows. The first block stays in memory until the next block arrives."""
+        """Append rows to the store.
+
+        The first block of rows stays in memory until the next block arrives.
+        """
         self._lease.check()
         coordinate, rows = np.asarray(coordinate), split_first_axis(rows, self._axes[:-1])
         if self._stream is not None:
@@ -96,11 +99,11 @@ class StreamedRows:
             self._first_block = (self._first_block[0], first_rows)
 
     def _convert_to_common_dtype(self, rows: Array, other: Array) -> Array:
-        """Convert rows to the common dtype of both arrays."""
+        """Convert an array to the common dtype of two arrays."""
         return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
     def _open_stream(self, first_block: _FirstBlock, rows: Mapping[str, Array]) -> Stream:
-        """Return the stream, created if necessary with types that fit the first and the new rows."""
+        """Return the Zarr store, which is created if necessary with dtypes that fit all rows."""
         if self._stream is None:
             coordinate, first_rows = first_block
             self._stream = self._create_stream(self._path, first_rows, rows)
@@ -109,7 +112,10 @@ class StreamedRows:
         return self._stream
 
     def _recreate(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
-        """Replace the store by a new one with the old rows, and with types that also fit the new rows."""
+        """Replace the Zarr store by one whose dtypes and shapes also fit new rows.
+
+        The old rows are copied.
+        """
         old.close()
         real_path = folder.check_target(self._path)
         with folder.convert_os_errors(real_path), temporary_path(real_path) as temporary_folder:
@@ -125,7 +131,7 @@ class StreamedRows:
         return new_stream
 
     def _create_stream(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
-        """Create a store with types that fit all of the given rows."""
+        """Create a Zarr store whose dtypes and row shapes fit all of the given rows."""
         self._lease.check_place()
         columns = [
             self._make_column(name, *(array_by_name[name] for array_by_name in rows))
@@ -145,7 +151,7 @@ class StreamedRows:
         )
 
     def _make_column(self, name: str, *arrays: Any) -> Column:
-        """Return the column with a dtype and row shape that fit all of the given rows."""
+        """Describe an output with the dtype and row shape that fit all of its given rows."""
         leading_ndim = len(self._axes)
         nonempty_arrays = [array for array in arrays if array.shape[leading_ndim - 1]] or arrays
         row_shape = reduce(
@@ -157,14 +163,14 @@ class StreamedRows:
         )
 
     def flush(self) -> None:
-        """Write buffered rows and flush them to the disk, if the store exists."""
+        """Write buffered rows, and flush them to the disk, if the store exists."""
         self._lease.check()
         if self._stream is not None:
             self._stream.flush()
             self._stream.secure()
 
     def close(self) -> None:
-        """Write buffered rows and close the store."""
+        """Write buffered rows, and close the store."""
         self._lease.check()
         if self._first_block is not None:
             self._open_stream(self._first_block, self._first_block[1])
@@ -172,11 +178,11 @@ class StreamedRows:
             self._stream.close()
 
     def arrays(self) -> Mapping[str, Data]:
-        """Return the arrays of the store, which are read on access."""
+        """Return the outputs as Zarr arrays, which are read on access."""
         return {} if self._stream is None else self._stream.arrays()
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return the rows that are not in a store yet, or the state of the store."""
+        """Return the rows that are not stored yet, or the state of the store, for a checkpoint."""
         if self._stream is not None:
             return self._stream.checkpoint().arrays()
         if self._first_block is None:
@@ -185,7 +191,7 @@ class StreamedRows:
         return {_COORDINATES_KEY: coordinate, **rows}
 
     def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Resume after `length` rows of the store, or with buffered rows of a snapshot."""
+        """Resume after `length` rows, from the store or from rows in a checkpoint."""
         self._lease.check()
         if _COORDINATES_KEY in snapshot:
             self._lease.check_new()

@@ -1,4 +1,4 @@
-"""Time coordinates of recorded rows, which are computed on access to save memory."""
+"""Times of recorded rows, which are computed on access to save memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.run.control.stepper import StepNumbers
 
 
 class Clock(Struct, frozen=True):
-    """Time of each step: `number * dt` if dt has been constant since step 0.
+    """Time of each step of a run: `number * dt` if dt has been constant since step 0.
 
     `step` is a step whose time is known. `dt` is None for a model without time.
     """
@@ -23,7 +23,7 @@ class Clock(Struct, frozen=True):
     dt: float | None
 
     def at(self, numbers: Any) -> Any:
-        """Return the times of steps by step number, in the unit of `dt`."""
+        """Return the times of steps from their numbers, in the unit of `dt`."""
         if self.dt is None:
             return self.time + 0.0 * numbers
         if self.time == self.step * self.dt:
@@ -35,12 +35,12 @@ class Clock(Struct, frozen=True):
         return {"step": np.array(self.step), "time": np.array(self.time)}
 
     def restored(self, parts: Mapping[str, Array]) -> Clock:
-        """Return the clock of a resumed run from the arrays of a checkpoint."""
+        """Return the clock of a resumed run, from the arrays of a checkpoint."""
         return Clock(int(parts["step"]), float(parts["time"]), self.dt)
 
 
 class Ticks:
-    """One-dimensional array-like of the times of steps, or of step numbers for a model without time."""
+    """Array-like of the times of recorded steps (or step numbers), computed on access."""
 
     ndim = 1
 

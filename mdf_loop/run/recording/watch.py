@@ -1,4 +1,4 @@
-"""Search for the first nan or infinite value of a run."""
+"""Search for the first nan or infinite value while a run computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CACHED_ELEMENTS = 1 << 16
 
 
 class NotFiniteValue(Struct, frozen=True):
-    """First nan or infinite value of a run: row in its block, step number, and output name.
+    """First nan or infinite value of a run: its output, step number and sweep member.
 
     In a sweep, `member` is the first member with such a value, counted from 0.
     """
@@ -28,14 +28,19 @@ class NotFiniteValue(Struct, frozen=True):
     member: int | None = None
 
     def sentence(self, time: str | None) -> str:
-        """Return a sentence such as "'FNpop.V' was nan at step 1234 (time 0.0617 s)". `time` has its unit."""
+        """Return a message such as "'FNpop.V' was nan at step 1234 (time 0.0617 s)".
+
+        `time` has its unit.
+        """
         time_text = "" if time is None else f" (time {time})"
         member_text = "" if self.member is None else f" of member {self.member} of the sweep"
         return f"'{self.name}'{member_text} was {self.word} at step {self.step}{time_text}"
 
 
 def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
-    """Search a block for its first nan or infinite value, in the first row and then the first output.
+    """Return the first nan or infinite value in a block of rows, or None.
+
+    The order is row, then output.
 
     Args:
         block: Rows, of which the arrays `watched_rows` are searched.
@@ -56,7 +61,7 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
 
 
 def _first_not_finite_row(rows: Array) -> int | None:
-    """Return the index of the first row (or member) that is not finite, or None."""
+    """Return the index of the first row of an array that has nan or infinity, or None."""
     block_rows = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
     for start in range(0, len(rows), block_rows):
         is_finite = np.isfinite(rows[start : start + block_rows])

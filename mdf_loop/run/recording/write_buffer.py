@@ -1,4 +1,4 @@
-"""Reserve of disk space, which is released to write buffered rows when the disk is full."""
+"""Reserved disk space that is used to write buffered rows when the disk is full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class WriteBuffer:
-    """Reserved disk space for buffered rows: `usual` bytes, or more for more rows.
+    """Reserved disk space for buffered rows, of at least `usual` bytes if available.
 
     Initially, at most an eighth of the free space is reserved. The file has no name in its directory, so the
     operating system frees the space when the process ends, even if it is killed.
@@ -27,13 +27,13 @@ class WriteBuffer:
         self._default_size = min(usual, shutil.disk_usage(folder).free // 8)
 
     def try_reserve(self, size: int) -> bool:
-        """Return True if the reserve has `size` bytes, or can be enlarged to `size` bytes."""
+        """Enlarge the reserved disk space to `size` bytes, and return True on success."""
         if size <= self._size:
             return True
         return self._try_grow(max(size, self._default_size)) or self._try_grow(size)
 
     def release(self) -> None:
-        """Release the reserved space."""
+        """Release the reserved disk space."""
         if self._file is not None:
             self._file.close()
         self._file, self._size = None, 0

@@ -1,4 +1,4 @@
-"""Results in a folder `x.zarr`: an array for each output and coordinate, in Zarr format 3.
+"""Storage of results in Zarr format 3: a folder with an array for each output and coordinate.
 
     x.zarr/zarr.json                origin of the numbers, and the metadata of all arrays below
     x.zarr/time/zarr.json           shape, dtype, dimensions, unit
@@ -82,7 +82,7 @@ def create_store(
     rows: int | None = None,
     run: str | None = None,
 ) -> None:
-    """Write results as a new store, which replaces an earlier store of this package.
+    """Write results to a new Zarr store, which replaces an earlier store at the path.
 
     Args:
         path: Path of the store, whose parent folder exists.
@@ -122,7 +122,7 @@ def create_store(
 
 
 def install_store(new_store: Path, place: Path) -> None:
-    """Move a new store to `place`, and an existing store to the folder of the new store."""
+    """Move a new Zarr store to `place`, and an existing store there out of the way."""
     sync_all(new_store)
     if not place.exists():
         new_store.rename(place)
@@ -133,14 +133,14 @@ def install_store(new_store: Path, place: Path) -> None:
 
 
 def _try_exchange(first: Path, second: Path) -> bool:
-    """Swap two folders atomically. Return False if the operating system cannot do that."""
+    """Swap two folders atomically, and return False if the operating system cannot."""
     exchange_paths = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
     path_arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
     return exchange_paths is not None and exchange_paths(*path_arguments, _RENAME_EXCHANGE) == 0
 
 
 def complete_store(path: Path, results: Outputs) -> None:
-    """Add reductions and the reason for the end of the run to a streamed store.
+    """Add reductions and the stop reason to a Zarr store whose rows were appended by a run.
 
     Raises:
         InputError: The store cannot be written. Its rows are unchanged.
@@ -166,7 +166,7 @@ def complete_store(path: Path, results: Outputs) -> None:
 
 
 def check_target(path: Path) -> Path:
-    """Resolve a path, and check that a store can be written or replaced there.
+    """Check that a Zarr store can be written or replaced at a path, and resolve the path.
 
     Raises:
         InputError: The path has other content.
@@ -182,7 +182,7 @@ def check_target(path: Path) -> Path:
 
 
 def _describe_content(place: Path) -> str:
-    """Describe the content of a path that is no store of this package, for messages."""
+    """Describe the content of a path that is not a store of this package, for messages."""
     try:
         read_json(place)
     except DamagedError as error:
@@ -193,7 +193,7 @@ def _describe_content(place: Path) -> str:
 
 
 def read_own_attributes(path: Path) -> Mapping[str, Any]:
-    """Return the attributes of a store that this package has written, or no attributes."""
+    """Read the attributes of a Zarr store that this package wrote, or return {} for others."""
     try:
         attributes = get_attributes(read_json(path))
     except (OSError, DamagedError):
@@ -202,7 +202,10 @@ def read_own_attributes(path: Path) -> Mapping[str, Any]:
 
 
 def store_attributes(results: Outputs) -> dict[str, str]:
-    """Return the store attributes: origin of the numbers, and coordinate names in xarray's convention."""
+    """Return the attributes of a Zarr store: origin of the results, and coordinate names.
+
+    The names follow xarray's convention.
+    """
     coordinate_names = [escape_name(coordinate.name) for coordinate in coordinates(results)]
     name_list = " ".join(name for name in coordinate_names if len(name.split()) == 1)
     return run_attributes(results) | ({"coordinates": name_list} if name_list else {})
@@ -232,7 +235,7 @@ def _write_array(
     enlarged_shape: tuple[int, ...] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Write an array with the attributes `more`.
+    """Write an array to a Zarr store, with further attributes `more`.
 
     In a float array with an `enlarged_shape` for longer rows, unwritten elements are nan.
     """
@@ -258,7 +261,10 @@ def create_array(
     with_nan: bool,
     more: Mapping[str, Any] | None = None,
 ) -> zarr.Array[Any]:
-    """Create a Zarr array without content. With `with_nan`, unwritten floats are nan."""
+    """Create a Zarr array without content.
+
+    With `with_nan`, unwritten floats are nan.
+    """
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
@@ -282,12 +288,15 @@ def create_array(
 
 
 def convert_texts(array: Array) -> Array:
-    """Convert texts to NumPy's variable-length string dtype. Return other arrays unchanged."""
+    """Convert a text array to NumPy's variable-length string dtype.
+
+    Other arrays are returned unchanged.
+    """
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
 def enlarge_shape(item: Labelled, results: Outputs) -> tuple[int, ...]:
-    """Return the shape of an array, enlarged for longer rows if its row length may vary."""
+    """Return the shape of an array, enlarged in advance if its rows may become longer."""
     leading_ndim, shape = len(results.axes_of(item.name)), item.array.shape
     if item.name not in results.lengths or len(shape) == leading_ndim:
         return tuple(shape)
@@ -298,7 +307,10 @@ def enlarge_shape(item: Labelled, results: Outputs) -> tuple[int, ...]:
 def _choose_chunk_shape(
     shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None
 ) -> tuple[int, ...]:
-    """Return the chunk shape: rows of about `CHUNK_BYTES` bytes in total, or a multiple of `rows` that may grow."""
+    """Choose the chunk shape of a Zarr array, for chunks of about `CHUNK_BYTES` bytes.
+
+    If rows will be appended, the number of rows is a multiple of `rows`.
+    """
     if not shape:
         return ()
     chunk_shape = [max(1, extent) for extent in shape]
@@ -313,7 +325,7 @@ def _choose_chunk_shape(
 def _iterate_chunks(
     shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
 ) -> Iterator[tuple[slice, ...]]:
-    """Yield the indices of parts of an array along its axis of rows, each one chunk long."""
+    """Yield array indices that divide an array along `axis` into parts of one chunk."""
     if not shape:
         yield ()
     elif 0 not in shape:
@@ -322,7 +334,7 @@ def _iterate_chunks(
 
 
 def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
-    """Open an array of a store, whose chunks are read and checked on access."""
+    """Open an array of a Zarr store, whose chunks are checked for damage when read."""
     import zarr
 
     from mdf_loop.run.recording.checked_store import CheckedStore
@@ -337,7 +349,7 @@ def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
 def make_root_metadata(
     documents: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the metadata of the whole store, which include the metadata of all arrays."""
+    """Return the metadata of a whole Zarr store, which include the metadata of all arrays."""
     return {
         "zarr_format": 3,
         "node_type": "group",
@@ -351,7 +363,7 @@ def make_root_metadata(
 
 
 def write_json(folder: Path, document: Mapping[str, Any]) -> None:
-    """Replace the metadata of an array, or of the whole store."""
+    """Replace the metadata file of a Zarr array, or of the whole store."""
     partial_path = folder / f"{METADATA}.partial"
     try:
         partial_path.write_text(json.dumps(document), encoding="utf-8")
