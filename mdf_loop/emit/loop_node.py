@@ -360,5 +360,5 @@ class _ExtraCarried:
 
 
 def _recorded_stacks(loop: Loop) -> tuple[Value, ...]:
-    """Return the recorded stacks of a loop."""
+    """Return the values in which a loop stacks the rows of its recorded outputs."""
     return tuple(recording.stack for recording in loop.recorded)

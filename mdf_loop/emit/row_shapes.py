@@ -1,4 +1,4 @@
-"""Check that all rows of a recorded output have the same shape, of which ONNX Runtime checks only the size.
+"""Check that all rows of a recorded output have one shape; ONNX Runtime checks only their size.
 
     raw = Loop(... row)                 raw, shapes = Loop(... row, Shape(row))
     stack = raw                   ->    other = the first of `shapes` that differs from the first

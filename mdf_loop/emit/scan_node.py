@@ -1,4 +1,4 @@
-"""Counted loops with recorded values as `Scan`, which ONNX Runtime's CPU provider executes faster than `Loop`.
+"""Conversion of counted loops with recorded values to ONNX `Scan`, which runs faster than `Loop`.
 
     loop %i < trip                          if 0 < trip <= MAX_SCAN_ITERATIONS, and there are as many rows:
       carry %x ...                            finals, stacks = Scan(initials, Range(0, trip), rows)

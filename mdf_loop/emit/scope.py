@@ -257,7 +257,7 @@ class OnnxScope:
         return self.append_like("Identity", [value], value)
 
     def as_graph_output(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
-        """Return an ONNX value as a graph output, copied if it is an outer or forbidden value.
+        """Return an ONNX value as a graph output, copied if it is in `forbidden` or from another graph.
 
         A value of an outer graph, and a value in `forbidden`, is copied.
         """

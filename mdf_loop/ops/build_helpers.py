@@ -116,7 +116,7 @@ def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Val
 
 
 def _are_adjacent(axes: Sequence[int] | None) -> bool:
-    """Return True if axis numbers are adjacent in an array of any rank, or are None (all axes)."""
+    """Return True if axis numbers are adjacent in an array of any rank, or if they are None (all)."""
     return axes is None or (
         len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
     )

@@ -118,7 +118,7 @@ def cast_float_to_integer(b: Builder, op: Op, known: KnownArrays) -> Value | Non
 
 
 def sign(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Build Sign of floats, with nan for nan."""
+    """Build ONNX's Sign of floats for CUDA, with a result of nan for nan."""
     x = operand(op)
     if kind_of(x.dtype) != "f":
         return None
@@ -148,17 +148,17 @@ def gelu(b: Builder, op: Op, known: KnownArrays) -> Value | None:
 
 
 def reduce_sum(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Build a sum whose operand is padded by a 0 where its axis may be empty."""
+    """Build a sum whose operand is padded with a 0 where a summed axis may be empty."""
     return _with_neutral_element(b, op, known, 0)
 
 
 def product(b: Builder, op: Op, known: KnownArrays) -> Value | None:
-    """Build a product whose operand is padded by a 1 where its axis may be empty."""
+    """Build a product whose operand is padded with a 1 where a multiplied axis may be empty."""
     return _with_neutral_element(b, op, known, 1)
 
 
 def _with_neutral_element(b: Builder, op: Op, known: KnownArrays, neutral: float) -> Value | None:
-    """Build a reduction whose operand is padded by the neutral element where an axis may be empty."""
+    """Build a reduction whose operand is padded with the neutral element where an axis may be empty."""
     x, axes = operand(op), _reduced_axes(op, known)
     if x.shape is None and axes == _ALL_AXES and not attribute(op, "keepdims"):
         x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
@@ -179,7 +179,7 @@ _ALL_AXES: tuple[int, ...] = ()
 
 
 def _reduced_axes(op: Op, known: KnownArrays) -> tuple[int, ...] | None:
-    """Return the axes that an operation reduces, or None if they are unknown or there are none."""
+    """Return the axes that a reduction reduces, or None if they are unknown or there are none."""
     axes_operand = optional_operand(op, 1)
     axes = op.attributes.get("axes", ()) if axes_operand is None else known(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):

@@ -67,7 +67,7 @@ def has_empty_axis(op: Op, known: KnownArrays) -> bool:
 
 
 def unless_values_known(*positions: int) -> FailureRule:
-    """Return a rule that an operation may fail unless operands at these positions are constants."""
+    """Return a rule that an operation may fail unless the operands at `positions` are constants."""
 
     def may_fail(op: Op, known: KnownArrays) -> bool:
         operands = [
@@ -81,7 +81,10 @@ def unless_values_known(*positions: int) -> FailureRule:
 
 
 def unless_shape_and_values_known(*positions: int) -> FailureRule:
-    """Return a rule that an operation may fail unless its first shape and an operand are known."""
+    """Return a rule that an operation may fail unless a shape and some operands are known.
+
+    The shape is that of the first operand. The operands are at `positions`.
+    """
     has_unknown_values = unless_values_known(*positions)
 
     def may_fail(op: Op, known: KnownArrays) -> bool:

@@ -27,7 +27,10 @@ def are_exact_in_float32(op_type: str, attributes: Mapping[str, Any]) -> bool:
 
 
 def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the float attributes of an operation in full precision; a serialized node rounds them to float32."""
+    """Return the float attributes of an operation in full precision, not rounded to float32.
+
+    A serialized node rounds float attributes to float32.
+    """
     float_types = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
     return tuple(
         (attribute_name, attribute_value)

@@ -74,6 +74,6 @@ _GENERAL_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 def general_mode_names(op: Op) -> Encoding:
-    """Encode the mode of a GridSample by the names of opset 20, which suit any number of axes."""
+    """Encode the mode of a GridSample by its name in opset 20, which suits any number of axes."""
     mode = op.attributes.get("mode", "bilinear")
     return [], {**op.attributes, "mode": _GENERAL_MODES.get(mode, mode)}

@@ -28,7 +28,7 @@ def _infer_types(
     attributes: Mapping[str, Any],
     known: Mapping[int, Array],
 ) -> list[tuple[str, Shape]]:
-    """Return the type of random numbers that a counter and a key, broadcast together, give."""
+    """Return the type of the random numbers for a counter and a key, which are broadcast together."""
     ((_, shape),) = infer("Add", inputs, {}, {}, 1)
     return [(dtype, shape)]
 

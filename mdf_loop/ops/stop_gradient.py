@@ -1,4 +1,4 @@
-"""Registry row of `StopGradient`, whose result derivatives treat as a constant."""
+"""Registry row of `StopGradient`, whose result is a constant in derivatives."""
 
 from __future__ import annotations
 

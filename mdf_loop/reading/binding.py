@@ -96,7 +96,7 @@ class BoundValues(Struct, frozen=True):
 
     @property
     def arrays(self) -> Mapping[str, Data]:
-        """Arrays of all program inputs by name. A swept input has one row per member."""
+        """Arrays of all program inputs by name. A swept input has one row per member of the sweep."""
         if not (self.swept_inputs or self.settings.arrays or self.keys):
             return self.inputs.arrays
         return {**self.inputs.arrays, **self.settings.inputs, **self.swept_inputs, **self.keys}
@@ -113,7 +113,7 @@ class BoundValues(Struct, frozen=True):
         return bool(self.swept_inputs) or self.streams.has_members
 
     def inputs_with_members(self, program: Program) -> tuple[str, ...]:
-        """Return the names of the program inputs that have one row per member.
+        """Return the names of the program inputs that have one row per member of a sweep.
 
         Raises:
             InputError: If the program draws no random numbers, so that all trials would be equal.

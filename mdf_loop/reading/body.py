@@ -1,4 +1,4 @@
-"""Reading of a loop body: one evaluation of its graph, with its inputs bound by the signature."""
+"""Conversion of a loop body to operations, specialized for the types of its inputs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def read_body(
     scopes: BodyScopes,
     document: Document,
 ) -> ReadBody:
-    """Read the body graph of a loop, specialized for the types of its inputs and carried values."""
+    """Convert the body graph of a loop to operations, specialized for the types of its inputs."""
     return _BodyReader(
         _create_body_builder(b, entering.unrolled_iteration),
         form,
@@ -165,7 +165,7 @@ def _create_body_builder(
 
 
 class _BodyReader:
-    """Reader of one loop body."""
+    """Converter of one loop body to operations."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _BodyReader:
         self.scanned_inputs: list[Scanned] = []
 
     def read(self, entering: BodyInputs) -> ReadBody:
-        """Read the body graph, specialized for the types of its inputs."""
+        """Convert the body graph to operations, specialized for the types of its inputs."""
         b, signature, where = self.b, self.signature, self.loop_form.body_where
         with b.at(where):
             iteration, condition_in = self._define_control(entering.unrolled_iteration)

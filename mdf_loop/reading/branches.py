@@ -47,7 +47,7 @@ from mdf_loop.reading.readers import Reading, reads
 def read_if(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Read an `onnx::If`, and return the results of the branch that its condition selects."""
+    """Append the operations of an `onnx::If`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.lower_condition()
     then_branch = choice.create_graph_branch("then_branch")
@@ -66,7 +66,7 @@ def read_if(
 def read_case(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Read a `case_of`, and return the results of the branch that its index selects."""
+    """Append the operations of a `case_of`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.lower_index()
     branch_count = sum(argument.startswith("branches[") for argument in choice.written)
@@ -149,7 +149,7 @@ class _PassedDefault(Struct, frozen=True):
 
 
 class _Choice:
-    """Reader of an `onnx::If` or a `case_of`, which selects one of several graphs."""
+    """Converter of an `onnx::If` or a `case_of`, which selects one of several graphs, to operations."""
 
     def __init__(
         self,
@@ -271,11 +271,11 @@ class _Choice:
     # --- branches -------------------------------------------------------------------------------
 
     def create_graph_branch(self, argument: str) -> _GraphBranch:
-        """Return the branch for an argument that is a graph."""
+        """Return the branch for an argument of the choice that contains or names a graph."""
         return _GraphBranch(self, describe_branch(self.name, argument))
 
     def create_default(self) -> _Branch | None:
-        """Return the default branch of a case_of: a graph, values that are passed through, or None."""
+        """Return the default branch of a case_of: a graph, node values returned unchanged, or None."""
         if "default" in self.written:
             if self.written["default"].graph_or_id is None:
                 return None
@@ -314,13 +314,13 @@ class _Choice:
             self.join_rule = any_shape
 
     def build_reading(self, values: Sequence[Value]) -> Reading:
-        """Return the outputs of the selected branch as results of the function."""
+        """Return the outputs of the selected branch as the results of the choice."""
         if not values:
             raise ArityError(f"the branches of '{self.name}' give nothing")
         return Reading(values[0] if len(values) == 1 else tuple(values))
 
     def _name_result(self, k: int) -> str:
-        """Return the name of the function's result number k."""
+        """Return the name of the k-th result of the choice, such as `choice[1]`."""
         return self.name if self.output_count == 1 else f"{self.name}[{k}]"
 
     # --- selection of a branch ------------------------------------------------------------------

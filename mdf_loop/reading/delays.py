@@ -179,7 +179,9 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return max(delay.iterations_back for delay in self.delays)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
-        """Build the history for these delays. `row` is the type of the delayed value, or None if unknown.
+        """Build the delay history that holds the values of all these delays.
+
+        `row` is the type of the delayed value, or None if unknown.
 
         `outside` has the extents that are known outside the loop.
 

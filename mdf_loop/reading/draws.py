@@ -146,7 +146,10 @@ def _iterate_draws(ops: Iterable[Operation]) -> Iterator[Op]:
 
 
 def _find_sites(program: Program) -> tuple[str, ...]:
-    """Return the sites of the `Draw` operations of a program, without duplicates."""
+    """Return the random sites (calls that draw) of the `Draw` operations of a program.
+
+    The result has no duplicates.
+    """
     return tuple(dict.fromkeys(draw.attributes["site"] for draw in _iterate_draws(program.ops)))
 
 

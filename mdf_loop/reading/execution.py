@@ -15,7 +15,7 @@ from mdf_loop.reading.ports import Ports
 
 
 class Executor:
-    """Appends the operations of a graph's nodes to a program, one execution at a time.
+    """Converter of a graph's nodes to operations, one execution of a node at a time.
 
     `dt` is the time that passes in each execution, or None.
     """
@@ -74,7 +74,7 @@ class Executor:
         return _raise_poisoned
 
     def learn_types(self, memory: Memory, order: Iterable[str]) -> None:
-        """Record the types of all results of the nodes, by executing each node into a temporary builder.
+        """Record the types of all node results by converting each node with a temporary builder.
 
         The program does not contain the operations of the temporary builder.
         """

@@ -1,4 +1,4 @@
-"""One evaluation of a graph: its nodes are executed in the order of the schedule, edges pass values.
+"""Conversion of one evaluation of a graph to operations, in the order of the schedule.
 
 Without conditions, nodes are ordered by layers. A node is in the first layer in which all its senders have
 run. Within a layer, nodes have the order of the graph (modeci_mdf's order is random). A node does not wait
@@ -32,7 +32,7 @@ _MAX_PLANNED_EXECUTIONS = 64
 
 
 class GraphReader:
-    """Reader of one evaluation of a graph, which stores the results in a memory.
+    """Converter of one evaluation of a graph to operations, which stores the results in a memory.
 
     An output whose computation has an error is missing, and the error is among the findings.
 
@@ -65,7 +65,7 @@ class GraphReader:
         self.is_complete = False
 
     def read(self) -> GraphReader:
-        """Read all nodes. Errors are added to the builder's findings."""
+        """Convert all nodes of the graph to operations, and add errors to the builder's findings."""
         edges = self._find_usable_edges()
         edges_by_port: dict[tuple[str, str], list[Any]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
@@ -84,7 +84,7 @@ class GraphReader:
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
-        """Execute the nodes in the planned order, or as a loop over passes if the run decides the order."""
+        """Append the nodes' operations in the planned order, or as a loop if the run decides the order."""
         start_counts = self._read_start_counts(schedule)
         known_counts: dict[CountKey, Number | Truth | None] = {
             key: None if isinstance(count, Value) else count for key, count in start_counts.items()
@@ -116,14 +116,14 @@ class GraphReader:
             self.memory.put(create_count_state(key), to_value(self.b, final_count))
 
     def _execute(self, sets: NodeSets) -> None:
-        """Execute sets of nodes in order."""
+        """Append the operations of all nodes in sets of nodes, in order."""
         for node_set in sets:
             for node in node_set:
                 with self.b.findings.catch():
                     self.executor.execute(node, self.memory)
 
     def _note_kept_inputs(self, repeated_nodes: Collection[str]) -> None:
-        """Add a note for each input of a node that may run several times, since the input keeps its value."""
+        """Add a note for each input that keeps its value while its node runs several times."""
         if not repeated_nodes or self.where != self.context.document.where:
             return
         for port in open_ports(self.context.document):
@@ -181,7 +181,7 @@ class GraphReader:
     # --- edges ----------------------------------------------------------------------------------
 
     def _find_usable_edges(self) -> list[Any]:
-        """Return the edges whose ends exist. The other edges are added to the findings."""
+        """Return the edges whose ends exist, and add a finding for each other edge."""
         usable_edges = []
         for edge in self.graph.edges:
             with self.b.findings.catch():
@@ -230,7 +230,7 @@ def find_required_senders(graph: Any, edges: Iterable[Any]) -> dict[str, list[st
 def sort_into_layers(
     graph: Any, required_senders: Mapping[str, Sequence[str]], where: str
 ) -> NodeSets:
-    """Return the nodes in layers. Each node is in a layer after all nodes that it waits for.
+    """Sort nodes into layers, each of which waits only for nodes of earlier layers.
 
     Raises:
         CycleError: If nodes wait for each other and no port between them has a default_value.

@@ -1,4 +1,4 @@
-"""One evaluation of a graph that a function owns: a loop's body, or a branch.
+"""Conversion of one evaluation of a loop body or a branch (a graph that a function owns).
 
 A free input port of the graph reads the first of these that exists: an input of the graph, a value of the
 enclosing scope (a capture), its own default_value. A port with none of them is an error.
@@ -24,7 +24,9 @@ from mdf_loop.reading.port_values import lower_default
 
 
 class InnerGraph:
-    """Reader of one evaluation of an owned graph. Errors in the graph are added to the builder's findings.
+    """Converter of one evaluation of a loop body or a branch to operations.
+
+    Errors in the graph are added to the builder's findings.
 
     Attributes:
         scope: Inputs of the graph, and the outer values that it may capture.

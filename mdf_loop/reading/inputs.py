@@ -1,4 +1,4 @@
-"""Values of the open input ports in a run: constant, or one row per step.
+"""Values of the inputs of a model in a run, which are constant or have one row per step.
 
 An open port is a port that no edge feeds. Its value has the port's own shape or, in a run over time, one
 more axis in front with a row for each step. A single number may stand for all elements of a port.
@@ -131,7 +131,7 @@ def is_imported(graph: Any) -> bool:
 
 
 class BoundInputs(Struct, frozen=True):
-    """Values of all inputs by name.
+    """Values of all inputs of a model by name.
 
     Attributes:
         arrays: Values by input name. None for an open type.
@@ -171,7 +171,7 @@ def bind(
     steps: int | None = None,
     ports: tuple[OpenPort, ...] | None = None,
 ) -> BoundInputs:
-    """Bind values to all inputs of a model. Inputs without a value in `inputs` get their default.
+    """Bind values to all inputs of a model, with defaults for inputs without a value.
 
     Args:
         document: the model.
@@ -291,7 +291,7 @@ def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: i
 
 
 def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
-    """Bind the inputs of a model that is read but not run. Open extents become names.
+    """Bind the inputs of a model that is read but not run, with names for unknown extents.
 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
@@ -325,13 +325,13 @@ def create_placeholders(document: Document, precision: str) -> dict[str, Data]:
 
 
 def _create_placeholder(port: OpenPort, precision: str) -> Data:
-    """Return zeros of a port's type. Open extents are 1."""
+    """Return an array of zeros of a port's type, with an extent of 1 for unknown extents."""
     shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
     return create_default(port.port, stated_dtype(port.port, precision), shape, port.where)
 
 
 def _name_open_extents(port: Any, options: Options) -> tuple[str, Shape]:
-    """Return the dtype of a port, and its shape with names for open extents."""
+    """Return the dtype and the shape of a port, with names for unknown extents."""
     axis_names = (port.metadata or {}).get("dims")
     if not isinstance(axis_names, list | tuple) or len(axis_names) != len(port.shape):
         axis_names = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
@@ -368,7 +368,7 @@ def _find_value_shape(port: Any) -> tuple[int, ...]:
 
 
 def _suggest_input(name: str, document: Document, known_names: Iterable[str]) -> str:
-    """Return the hint about an unknown input name."""
+    """Return a hint about an unknown input name, such as a similar name."""
     for edge in document.graph.edges:
         if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
             return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"

@@ -1,4 +1,4 @@
-"""Reading of a loop node: trip count, condition, initial values, slices and delays.
+"""Conversion of a loop node to operations: trip count, condition, initial values, slices, delays.
 
 Source: ONNX Loop-13 and the MDF forms of `loop_forms`.
 """

@@ -41,7 +41,7 @@ from mdf_loop.reading.mid_exit import (
     drop_incomplete_row,
     split_at_test,
 )
-from mdf_loop.reading.optional_carried import unwrap_final, wrap_optional_leaves
+from mdf_loop.reading.optional_carried import unwrap_final, wrap_optional_outputs
 from mdf_loop.reading.readers import Reading
 from mdf_loop.reading.recordings import arrange_rows, no_row_error, select_last_row
 from mdf_loop.reading.signature import Signature
@@ -233,7 +233,7 @@ class LoopWriter:
 
     def _append_loop(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
         """Append the loop and the operations on its results, and return the results."""
-        b, body = self.b, wrap_optional_leaves(self.b, body_with_exit.body)
+        b, body = self.b, wrap_optional_outputs(self.b, body_with_exit.body)
         with b.at(self.loop_form.where, self.name):
             carried_values = [
                 Carried(

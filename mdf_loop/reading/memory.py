@@ -199,18 +199,18 @@ class LoopMemory(Memory):
             self._has_run[node] = self.carry(("ran", node, ""))
         return self._has_run[node]
 
-    def find_leaving_values(self, where: str) -> bool:
+    def find_body_outputs(self, where: str) -> bool:
         """Find the value of each carried state at the end of the loop body.
 
         Return True if a carried type was widened.
 
-        The computation of a leaving value may carry further states.
+        The computation of a body output may carry further states.
         """
         while pending_states := [
             state for state in self.carried_inputs if state not in self.carried_outputs
         ]:
             for state in pending_states:
-                self.carried_outputs[state] = carried_output = self._find_leaving_value(state)
+                self.carried_outputs[state] = carried_output = self._find_body_output(state)
                 if NODE_FIELDS.get(state[0]) is None:
                     continue
                 with self.b.at(
@@ -224,7 +224,7 @@ class LoopMemory(Memory):
             self.types.type(state) != entered_type for state, entered_type in entered_types.items()
         )
 
-    def _find_leaving_value(self, state: State) -> Value:
+    def _find_body_output(self, state: State) -> Value:
         """Return the value of a carried state at the end of the loop body."""
         if state[0] == "ran":
             return to_value(self.b, self._has_run[state[1]])

@@ -17,7 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.body import ReadBody
 
 
-def wrap_optional_leaves(b: ModelBuilder, body: ReadBody) -> ReadBody:
+def wrap_optional_outputs(b: ModelBuilder, body: ReadBody) -> ReadBody:
     """Wrap a loop body's outputs as optional values if their carried inputs are optional."""
     body_builder = b.body()
     carried_outputs = tuple(

@@ -211,7 +211,10 @@ class _LaterReader(ProgramReader):
         return self.declare_input(name, dtype, (), role=InputRole.CONTROL, owner_name=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
-        """Return the value of an input port without an edge: an input, or this step's row of an input."""
+        """Return the value that an input port without an edge has in this step.
+
+        An input over time has one row for each step.
+        """
         port_name = self.ports[node.id, port.id].name
         if port_name not in self.varying_names:
             return super().supply(node, port, where)
@@ -238,7 +241,7 @@ class _LaterReader(ProgramReader):
             )
             self.rows[executed_output.name] = executed_output
         self.raise_findings()
-        return self.state_memory.find_leaving_values(self.document.where)
+        return self.state_memory.find_body_outputs(self.document.where)
 
     def finish(self) -> Program:
         """Build the program of the loop over the later evaluations."""

@@ -1,4 +1,4 @@
-"""Conversion of an evaluation whose schedule is decided during the run to a loop over passes.
+"""Conversion of the scheduler passes of an evaluation to a loop, if the run decides the schedule.
 
     while not terminated:                    # one pass
         for layer in layers:
@@ -58,7 +58,7 @@ def create_count_state(key: CountKey) -> State:
 
 
 class _PassResults(Struct, frozen=True):
-    """Results of converting one pass: its number, the condition for another pass, and the nodes that ran."""
+    """Results of converting one scheduler pass: number, condition for another pass, nodes that ran."""
 
     iteration: Value
     has_next_pass: Value
@@ -66,7 +66,7 @@ class _PassResults(Struct, frozen=True):
 
 
 class PassesLoop:
-    """Converter of the passes of one evaluation to a loop, which stores the results in a memory."""
+    """Converter of the scheduler passes of an evaluation to a loop, which stores results in a memory."""
 
     def __init__(
         self, executor: Executor, schedule: Schedule, memory: Memory, recorded: Iterable[State]
@@ -86,7 +86,7 @@ class PassesLoop:
     # --- the loop -------------------------------------------------------------------------------
 
     def read(self, initial: dict[CountKey, Number | Truth]) -> None:
-        """Append the loop over passes to the program.
+        """Append the loop over the scheduler passes of an evaluation to the program.
 
         `initial` are the schedule's counts before the evaluation.
         """
@@ -101,14 +101,14 @@ class PassesLoop:
                 self.b, self.schedule.evaluate_termination(schedule_counters)
             )
             inner_memory, pass_results = self._read_body(schedule_counters)
-            if not inner_memory.find_leaving_values(self.executor.where):
+            if not inner_memory.find_body_outputs(self.executor.where):
                 break
         loop = self._build_loop(inner_memory, has_first_pass, pass_results)
         self.b.append(loop)
         self._store_results(inner_memory, loop)
 
     def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
-        """Convert one pass to a loop body whose carried values start from the values in the memory."""
+        """Convert one scheduler pass to a loop body, with carried values that start from the memory."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
         inner_memory = LoopMemory(
             self.b.loop_body(),
@@ -119,7 +119,10 @@ class PassesLoop:
         return inner_memory, self._read_pass(inner_memory)
 
     def _build_loop(self, inner: LoopMemory, is_started: Truth, results: _PassResults) -> Loop:
-        """Build the `Loop` operation over passes. `is_started` is the condition for the first pass."""
+        """Build the `Loop` operation over scheduler passes.
+
+        `is_started` is the condition for the first pass.
+        """
         b, body_builder, executed_row = self.b, inner.b, results.executed_row
         return Loop(
             name=f"{self.executor.where} passes",
@@ -184,7 +187,7 @@ class PassesLoop:
     # --- one pass -------------------------------------------------------------------------------
 
     def _read_pass(self, memory: LoopMemory) -> _PassResults:
-        """Convert one pass: visit the layers in order and execute the nodes whose conditions hold."""
+        """Convert one scheduler pass: visit layers in order and execute nodes whose conditions hold."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
         counts: dict[CountKey, Number | Truth | None] = {
@@ -235,7 +238,7 @@ class PassesLoop:
     def _guard_condition(
         self, b: ModelBuilder, has_next_pass: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
-        """Return the condition for another pass, which fails the run if it is true and `is_allowed` false."""
+        """Return the condition for another pass, which fails the run if it is true but not allowed."""
         is_valid = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
         return guard_value(b, to_value(b, has_next_pass), is_valid, error.findings[0].what)
 

@@ -34,14 +34,14 @@ _REDUCE_FUNCTIONS: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] =
 
 
 class Ports(Struct, frozen=True):
-    """Input ports of a graph. `edges_by_port` are the edges that lead to each port."""
+    """Input ports of a graph, with the edges that lead to each port."""
 
     edges_by_port: Mapping[tuple[str, str], Sequence[Any]]
     where: str
     supply: PortSupplier
 
     def read_port(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
-        """Return the current value of a port."""
+        """Return the current value of an input port from its edges, its default or the caller."""
         edges = self.edges_by_port.get((node.id, port.id))
         if edges is None:
             return self.supply(node, port, where)
@@ -83,7 +83,7 @@ class Ports(Struct, frozen=True):
         return convert_port_value(b, port, term) if isinstance(term, Value) else term
 
     def _read_edge(self, memory: Memory, edge: Any) -> Term:
-        """Return the value from an edge: the sender's last output times the edge's weight."""
+        """Return the value that an edge passes: the sender's last output times the edge's weight."""
         term = memory.get(("output", edge.sender, edge.sender_port))
         weight = (edge.parameters or {}).get("weight", 1)
         if isinstance(weight, int | float) and weight == 1:

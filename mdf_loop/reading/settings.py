@@ -1,4 +1,4 @@
-"""Parameters that a run sets: values in the document are replaced by inputs of the program.
+"""Parameters that a run sets, whose values in the document become inputs of the program.
 
     parameter a: {value: 0.7}, set to 0.8   ->   parameter a: {value: 'set N.a'}, an input 'set N.a'
 
@@ -33,7 +33,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Values of the parameters that a run sets, by the name of their program input."""
+        """Values of the parameters that a run sets, by the names of program inputs."""
         return {input_name(name): array for name, array in self.arrays.items()}
 
     def is_plain(self, name: str) -> bool:
@@ -95,7 +95,7 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
 
 
 def is_state(document: Document, name: str) -> bool:
-    """Return True for a parameter with a state. A run sets its initial value."""
+    """Return True for a parameter with a state, of which a run sets the initial value."""
     return is_stateful(_find_parameter(document, name)[0])
 
 

@@ -95,7 +95,7 @@ def _format_count(number: int, noun: str) -> str:
 
 
 def find_free_ports(graph: Any) -> tuple[str, ...]:
-    """Return the ids of input ports that no edge feeds, in document order."""
+    """Return the ids of a graph's input ports that no edge feeds, in document order."""
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     free_ids = (
         port.id
@@ -107,7 +107,7 @@ def find_free_ports(graph: Any) -> tuple[str, ...]:
 
 
 def find_end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
-    """Return the output ports that feed no edge, with their nodes, in document order."""
+    """Return the output ports of a graph that feed no edge, with their nodes, in document order."""
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
     return tuple(
         (node, port)

@@ -142,7 +142,7 @@ class Slice(Struct, frozen=True, eq=False):
     part_count: Value
 
     def find_rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """Return the slice as rows that a `Loop` operation scans, or None if it has a `part_size`.
+        """Return the slice as rows that a `Loop` operation scans, or None if it states a `part_size`.
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
@@ -241,7 +241,7 @@ def _to_int64(b: ModelBuilder, number: int | Value) -> Value:
 
 
 def _find_position(b: ModelBuilder, number: int, extent: Value) -> Value:
-    """Return the start or end of a slice as a position counted from 0."""
+    """Return the start or end of a slice as an index counted from 0."""
     if number >= 0:
         return _to_int64(b, number)
     return b.op("Add", extent, _to_int64(b, number + 1))

@@ -33,7 +33,7 @@ class Streams(Struct, frozen=True):
 
     @property
     def has_members(self) -> bool:
-        """True if the run has several members (trials or seeds) with different random numbers."""
+        """True if the run consists of several trials or seeds with different random numbers."""
         return self.trials is not None or isinstance(self.seed, tuple)
 
     @property
@@ -42,7 +42,7 @@ class Streams(Struct, frozen=True):
         return None if self.trials is None else np.array(self.trials, np.int64)
 
     def repeat_for_trials(self, rows: Array) -> Array:
-        """Repeat each row of a sweep for all trials.
+        """Repeat each row of a sweep once for every trial.
 
         Raises:
             MemoryLimitError: If the rows would need more memory than the limit.
@@ -58,7 +58,7 @@ class Streams(Struct, frozen=True):
         return np.repeat(rows, trial_count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
-        """Return the random keys of sites, in the order of the sites: [sites] or [members, sites].
+        """Return the random keys of random sites, as an array [sites] or [members, sites].
 
         The members are all trials of all members of a sweep.
 
@@ -85,13 +85,13 @@ class Streams(Struct, frozen=True):
         return np.tile(key_rows, (members, 1)) if isinstance(self.seed, int) else key_rows
 
     def keys_of_one_run(self, sites: tuple[str, ...]) -> Array:
-        """Return the random keys of sites for the first seed and no trials."""
+        """Return the random keys of random sites for the first seed and no trials."""
         return _compute_keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
 
 
 @functools.lru_cache(maxsize=64)
 def _compute_keys(seed: int, sites: tuple[str, ...]) -> Array:
-    """Return the random keys of sites for one seed."""
+    """Return the random keys of random sites for one seed."""
     return streams.keys(seed, streams.sites(sites))
 
 

@@ -53,7 +53,7 @@ def test_values_read_before_assignment_are_carried() -> None:
     entered = memory.get(V)
     assert memory.get(V) is entered
     memory.put(V, _constant(memory.b, 2))
-    assert not memory.find_leaving_values("$")
+    assert not memory.find_body_outputs("$")
     (carried,) = memory.carried(b, lambda state: state[2])
     assert carried.body_input is entered
     assert memory.ran("B") is True
@@ -69,11 +69,11 @@ def test_a_type_that_became_wider_is_too_narrow() -> None:
     constant = _constant(memory.b, 0.5)
     types.widen(V, constant)
     memory.put(V, constant)
-    assert memory.find_leaving_values("$")
+    assert memory.find_body_outputs("$")
     again = _loop(b, types)
     again.get(V)
     again.put(V, _constant(again.b, 0.5))
-    assert not again.find_leaving_values("$")
+    assert not again.find_body_outputs("$")
     (carried,) = again.carried(b, lambda state: state[2])
     assert carried.body_input.dtype == carried.final.dtype == "float64"
 

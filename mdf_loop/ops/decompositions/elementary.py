@@ -69,7 +69,7 @@ def expm1(b: Builder, x: Value) -> Value:
 
 
 def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
-    """Build `exp(a)` as two finite factors, and return `min(a, 700)` before the factors.
+    """Build `exp(a)` as a product of two finite factors, and return `min(a, 700)` and the factors.
 
     With `cut = min(a, 700)`, the factors are `exp(cut)` and `exp(a - cut)`.
     """
@@ -278,9 +278,10 @@ def asin(b: Builder, op: Op) -> Value:
 
 
 def acos(b: Builder, op: Op) -> Value:
-    """Build operations that compute the arccosine as `pi/2` minus the arcsine.
+    """Build operations that compute the arccosine from the arcsine.
 
-    For |x| > 1/2, the arccosine is computed from the arcsine of `sqrt((1 - |x|) / 2)`.
+    For |x| <= 1/2, the arccosine is `pi/2` minus the arcsine. For |x| > 1/2, the arccosine is computed from the
+    arcsine of `sqrt((1 - |x|) / 2)`.
 
     For x > 1/2 the result is twice that arcsine. For x < -1/2 twice that arcsine is subtracted from pi. The result is
     nan for |x| > 1.

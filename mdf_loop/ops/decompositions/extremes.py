@@ -1,4 +1,4 @@
-"""Decompositions of extremes that propagate nan into ONNX operations whose kernels may ignore nan.
+"""Decompositions of maxima and minima that propagate nan into ONNX's operations, which may not.
 
 ONNX Runtime's `ReduceMax` of [1, nan, 2] may be 2, depending on the position of nan. Its `ArgMax` compares
 with nan, which is False.

@@ -74,7 +74,7 @@ def _known_size(shape: Sequence[int | str]) -> int | None:
 
 
 def _is_not_single_element(shape: Sequence[int | str]) -> bool:
-    """Return True if an array of a shape is known to have more or fewer elements than one."""
+    """Return True if an array of this shape is known not to have exactly one element."""
     return any(isinstance(extent, int) and extent != 1 for extent in shape)
 
 
@@ -112,7 +112,7 @@ def _build_neutral_element(b: Builder, x: Value, count: Value) -> Value:
 
 
 def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
-    """Build the sum along axes `begin` to `end`, which precede the last axis, by adding rows."""
+    """Build the sum along axes in front of the last axis by adding rows of several elements."""
     shape = extents(x)
     other_axes = [*range(begin), *range(end, len(shape))]
     # All extents are known. The runtime would remove a Reshape that changes nothing.
@@ -286,7 +286,7 @@ def _concatenate_extents(b: Builder, *extents: Value) -> Value:
 
 
 def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Reshape an array to some of its axes, in which None is an axis of other extent.
+    """Reshape an array to a list of its axes, with at most one axis of another extent (None).
 
     None stands for an axis of `count` elements, or of all remaining elements.
     """

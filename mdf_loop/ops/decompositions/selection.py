@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def split(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build one Slice for each output of Split."""
+    """Build Split as one Slice for each output."""
     x, axis = operand(op), attribute(op, "axis")
     sizes = optional_operand(op, 1)
     extent = extents(x, "onnx::Split")[axis]
@@ -48,7 +48,7 @@ def nonzero(b: Builder, op: Op) -> Value:
 
 
 def eye_like(b: Builder, op: Op) -> Value:
-    """Build EyeLike in float32, then cast the result."""
+    """Build EyeLike as float32 EyeLike and a cast of the result."""
     identity_matrix = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
     return cast(b, identity_matrix, op.outputs[0].dtype)
 

@@ -99,7 +99,7 @@ def pad_axes(
     first: int = 2,
     fill_value: float = 0,
 ) -> Value:
-    """Pad the axes from `first` on with `fill_value`; negative pads crop."""
+    """Pad all axes from `first` on with `fill_value`, or crop them for negative pads."""
     if not any((*before, *after)):
         return x
     n_trailing_axes = rank(x, "padding") - first - len(before)

@@ -58,7 +58,7 @@ def _divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build the derivative of `mod(x, y) = x - n * y` by the divisor y, which is -n, times `g`.
+    """Build `-n * g`, the derivative of `mod(x, y) = x - n * y` by the divisor y times `g`.
 
     The integer n is locally constant.
     """
@@ -67,7 +67,7 @@ def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _power_base_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build the derivative of `x ** p` by the base, `p * x ** (p - 1)`, times `g`.
+    """Build `g * p * x ** (p - 1)`, the derivative of `x ** p` by the base times `g`.
 
     The derivative is 0 if p is 0, even at x = 0.
     """
@@ -90,7 +90,7 @@ def _constant_power_derivative(b: Builder, op: Op, g: Value, power: Array) -> Va
 
 
 def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build the derivative of `x ** p` by the exponent, `x ** p * log(x)`, times `g`.
+    """Build `g * x ** p * log(x)`, the derivative of `x ** p` by the exponent times `g`.
 
     The derivative is 0 at x = 0.
     """
@@ -104,7 +104,7 @@ def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _extreme_derivative(k: int) -> ElementDerivative:
-    """Return the derivative of `Max` or `Min` by operand k, shared equally by equal operands."""
+    """Return the derivative of `Max` or `Min` by operand k, which equal operands share equally."""
 
     def derivative(b: Builder, op: Op, g: Value) -> Value:
         y = op.outputs[0]
@@ -179,7 +179,7 @@ CLIP = DecomposedDerivative(_decompose_clip)
 
 
 def _multiply_by_slope(slope: ElementDerivative) -> Pointwise:
-    """Return the derivative of a unary function from a function `slope` that builds its slope."""
+    """Return the derivative of a unary function whose slope `slope` builds."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 

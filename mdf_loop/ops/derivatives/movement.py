@@ -133,7 +133,7 @@ def _sliced_axes(b: Builder, op: Op) -> list[int]:
 
 
 def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
-    """Pad the cotangent of a Slice with steps of 1 by zeros to the shape of the operand."""
+    """Pad the cotangent of a Slice (with steps of 1) with zeros to the shape of the operand."""
     axes_constant = b.constant(np.array(axes, np.int64))
     x_extents, g_extents = (
         b.op("Gather", shape_of(b, array), axes_constant, axis=0) for array in (x, g)
@@ -153,7 +153,7 @@ def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -
 def _build_all_axis_pads(
     b: Builder, start_and_end_pads: tuple[Value, Value], axes: list[int], rank: int
 ) -> Value:
-    """Build the `pads` operand of ONNX's Pad from the pads of some axes."""
+    """Build the `pads` operand of ONNX's Pad for all axes from the pads of some axes."""
     listed_pads = b.op("Concat", *start_and_end_pads, ints(b, 0), axis=0)
     position_by_axis = {axis: k for k, axis in enumerate(axes)}
     pad_positions = [

@@ -81,7 +81,7 @@ def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
 
 
 def _weighted_sum_derivative(weight: Weight) -> ExplicitDerivative:
-    """Return the derivative of a reduction whose tangent is the sum of `weight` times the tangent of x."""
+    """Return the derivative of a reduction whose tangent is the sum of `weight` times x's tangent."""
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         change = changes[0]

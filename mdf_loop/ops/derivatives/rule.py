@@ -145,7 +145,7 @@ def bilinear(
 
 
 def first_operand_cotangent(cotangent: ElementDerivative) -> CotangentFunction:
-    """Return a cotangent function for all operands from one for the first operand.
+    """Return a cotangent function of an operation of which only the first operand has a cotangent.
 
     The operation has one result.
     """

@@ -66,7 +66,7 @@ class Sweep:
         self._chosen = chosen
 
     def add(self, value: Value | None, change: Value | None) -> None:
-        """Add the contribution of one reader of a value to the cotangent of the value."""
+        """Add a contribution from one reader of a value to the cotangent of the value."""
         if value is None or change is None or not self.needs_cotangent(value):
             return
         change = with_type_of(self.b, change, value)
@@ -78,7 +78,7 @@ class Sweep:
         )
 
     def needs_cotangent(self, value: Value | None) -> bool:
-        """Return True if a value is a float target, whose cotangent is computed."""
+        """Return True if a value is a float among the targets, whose cotangents are computed."""
         return value is not None and is_float(value) and value in self._targets
 
     def has_result_cotangent(self, operation: Operation) -> bool:

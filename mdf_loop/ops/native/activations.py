@@ -24,7 +24,7 @@ def _attribute(op: Op, name: str) -> Any:
 
 
 def _clamp(code: Code, dtype: str, x: str, low: str, high: str) -> str:
-    """Write LLVM code of `min(max(x, low), high)`, which leaves an x of nan unchanged.
+    """Write LLVM code of `min(max(x, low), high)`, with a result of nan if x is nan.
 
     A bound of nan has no effect.
     """

@@ -152,7 +152,7 @@ def bitcast(code: Code, op: Op, x: str) -> str:
 
 
 def is_nan(code: Code, op: Op, x: str) -> str:
-    """Write LLVM code of `x != x`, which is True for nan."""
+    """Write LLVM code of `x != x`, which is true only for nan."""
     return code.compare("uno", first_dtype(op), x, x)
 
 

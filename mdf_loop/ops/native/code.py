@@ -45,7 +45,9 @@ ITEM_BYTES = {dtype: np.dtype(dtype).itemsize for dtype in REGISTER_TYPES}
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """Exception for a loop that has no machine code. The text completes "the loop is standard, since ...".
+    """Exception for a loop that cannot become machine code.
+
+    The text completes "the loop is standard, since ...".
 
     Attributes:
         op: The operation without machine code, if any.
@@ -122,10 +124,10 @@ class Arrays(Protocol):
         """Return True if an integer is known to be an extent of an array, and so not negative."""
 
     def set_extents(self, value: Value, extents: Extents) -> None:
-        """Set the extents of a computed value."""
+        """Set the shape of a computed value, as integers or registers."""
 
     def small_integers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-        """Return the elements of a small array of integers, or None for other arrays."""
+        """Return the elements of a small array of integers, or None for any other array."""
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
         """Store the elements of a small array of integers as registers, and return their cell."""

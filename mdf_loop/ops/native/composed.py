@@ -57,7 +57,7 @@ def write_decomposition(code: Code, op: Op, *registers: str) -> str:
 
 
 class _OperationWriter(Struct, frozen=True):
-    """Builder that decompositions append operations to, which writes each operation as LLVM code.
+    """Builder that writes each operation of a decomposition as LLVM code.
 
     Attributes:
         code: Writer of instructions.
@@ -90,4 +90,4 @@ class _OperationWriter(Struct, frozen=True):
         return self.value(write(self.code, op, *registers), dtype)
 
     def constant_of(self, value: Value) -> None:
-        """Return None, since no value is a constant that the decomposition could fold."""
+        """Return None, because decompositions must not fold any value as a constant."""

@@ -51,14 +51,14 @@ def add_extents(code: Code, *terms: Extent) -> Extent:
 
 
 def subtract_extents(code: Code, a: Extent, b: Extent) -> Extent:
-    """Write LLVM code of `a - b`."""
+    """Write LLVM code of the difference `a - b` of two array extents."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     return a if b == 0 else code.emit(f"sub i64 {a}, {b}")
 
 
 def quotient(code: Code, a: Extent, b: Extent) -> Extent:
-    """Write LLVM code of `a / b`, rounded towards zero, for a positive `b`."""
+    """Write LLVM code of the quotient `a / b` of extents, rounded towards zero, for a positive `b`."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // b * (-1 if a < 0 else 1)
     return a if b == 1 else code.emit(f"sdiv i64 {a}, {b}")

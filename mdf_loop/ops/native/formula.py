@@ -110,7 +110,7 @@ class Register(Struct, frozen=True, eq=False):
         return self._compare("ogt", "sgt", other)
 
     def equals(self, other: Register | float) -> Register:
-        """Return a bool register that is true if two numbers are equal, which nan never is."""
+        """Return a bool register that is true if two numbers are equal and not nan."""
         return self._compare("oeq", "eq", other)
 
     def is_nan(self) -> Register:

@@ -22,7 +22,7 @@ Formula = Callable[..., Register]
 
 
 def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) -> str:
-    """Write LLVM code of a mathematical function by its vectorized formula, in float64."""
+    """Write LLVM code of a mathematical function of floats by its formula, in float64."""
     float64_registers = (
         Register(code, convert(code, dtype, register, "float64")) for register in registers
     )

@@ -171,7 +171,7 @@ def _fourth(x: Register) -> Register:
 
 
 def _add_correction(rounded: Register, correction: Register) -> Register:
-    """Return `rounded + correction`, or `rounded` if it is 0, infinite or nan."""
+    """Return `rounded + correction`, or `rounded` if `rounded` is 0, infinite or nan."""
     corrected_power = rounded + correction
     return select(rounded.equals(0.0) | corrected_power.is_nan(), rounded, corrected_power)
 

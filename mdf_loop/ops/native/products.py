@@ -220,7 +220,7 @@ def _multiply_columns(
     shape: tuple[int, int, int],
     part: tuple[int, int],
 ) -> None:
-    """Write LLVM code of the product of some rows and some columns of two matrices.
+    """Write LLVM code of the product of some rows of one matrix and some columns of another.
 
     Args:
         writer: Writer of the code.

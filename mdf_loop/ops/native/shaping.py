@@ -39,7 +39,7 @@ Cells = Mapping[Value, Cell]
 
 
 def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
-    """Return a writer that uses `write_move` for known shapes and `rule` for run-time shapes."""
+    """Return a function that writes LLVM code by `write_move`, or by `rule` for run-time shapes."""
 
     def write(writer: Arrays, op: Op, cells: Cells) -> Cell:
         operands = [operand for operand in op.inputs if operand is not None]

@@ -118,7 +118,7 @@ def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
 
 
 def _reduce_angle(x: Register) -> ReducedAngle:
-    """Return the argument reduction of a nonnegative angle to a multiple of pi/2 and a remainder."""
+    """Return the argument reduction of a nonnegative angle: multiple of pi/2, and remainder."""
     shifted_n = fma(x, INVERSE_HALF_PI, ROUNDING_CONSTANT)
     n = shifted_n - ROUNDING_CONSTANT
     x_minus_n_half_pi = fma(n, -HALF_PI_PARTS[0], x)

@@ -85,7 +85,7 @@ class Counters(Struct):
     # --- updates --------------------------------------------------------------------------------
 
     def begin_unit(self, scale: TimeScale) -> None:
-        """Reset the run counters of the beginning unit of time and of shorter units."""
+        """Reset the counters of runs within a unit of time that begins, and within shorter units."""
         for key in self.counts:
             is_restarted = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
                 key, RunsSinceReader

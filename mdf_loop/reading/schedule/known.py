@@ -42,7 +42,7 @@ def to_value(b: ModelBuilder, number: int | float | bool | Value) -> Value:
 
 
 def compare(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
-    """Return the truth value of `left <sign> right`."""
+    """Return the truth value of a comparison such as `left >= right`."""
     if not isinstance(left, Value):
         return PYTHON_COMPARISONS[sign](left, right)
     right_number = np.array(right, np.int64 if isinstance(right, int) else np.float64)
@@ -52,7 +52,7 @@ def compare(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Tru
 
 
 def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
-    """Return `(number - offset) % n == 0`."""
+    """Return the truth value of `(number - offset) % n == 0`."""
     if not isinstance(number, Value):
         return (number - offset) % n == 0
     shifted_number = add(b, number, -offset)
@@ -109,7 +109,7 @@ def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
 
 
 def select_truth(b: ModelBuilder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
-    """Return the truth value of `then if test else otherwise`."""
+    """Return the truth value `then if test else otherwise`."""
     if not isinstance(test, Value):
         return then if test else otherwise
     return logical_or(

@@ -1,4 +1,4 @@
-"""Schedule of a graph, and its execution order if that is known while the model is read.
+"""Schedule of a graph, with its execution order if that is known while the model is read.
 
 An evaluation consists of passes. A pass visits the layers in order. A visit of a layer runs the nodes whose
 conditions hold, together. The termination conditions are tested before every pass and every visit.
@@ -161,7 +161,7 @@ class Schedule(Struct, frozen=True):
         return run_flags
 
     def _count_tests(self, layer: Sequence[str]) -> int:
-        """Return how often a visit of a layer tests the conditions of its nodes at most.
+        """Return the maximum number of times that a visit of a layer tests the nodes' conditions.
 
         A node that runs may enable another node.
         """

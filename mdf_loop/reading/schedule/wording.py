@@ -61,7 +61,7 @@ ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
 
 
 def as_call(phrase: ConditionPhrase) -> str:
-    """Describe a condition without words of its own by its type and arguments: `when Mine(a=1)`."""
+    """Describe a condition without special words by its type and arguments: `when Mine(a=1)`."""
     argument_list = ", ".join(
         f"{argument_name}={phrase.format_argument(value)}"
         for argument_name, value in phrase.arguments.items()
@@ -78,7 +78,7 @@ def fixed(words: str) -> ConditionText:
 
 
 def _join_names(names: Iterable[str], word: str = "and") -> str:
-    """Return `A`, `A and B`, or `A, B and C`."""
+    """Join names with commas and `and`: `A`, `A and B`, or `A, B and C`."""
     *first_names, last_name = names
     return f"{', '.join(first_names)} {word} {last_name}" if first_names else last_name
 
