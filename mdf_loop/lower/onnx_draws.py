@@ -95,7 +95,12 @@ def _draw_multinomial(
 ) -> tuple[Value, ...]:
     """Return `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
-    row_count, class_count = size_of(None, logits)
+    shape = size_of(None, logits)
+    if len(shape) != 2:
+        raise OperandError(
+            f"onnx::Multinomial needs logits of two axes, rows and classes, not {logits.type}"
+        )
+    row_count, class_count = shape
     class_probabilities = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
     message = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
     weights: Value = (

@@ -103,6 +103,12 @@ def test_bernoulli_and_multinomial_draws() -> None:
     assert drawn.dtype == np.int32
 
 
+@pytest.mark.parametrize("logits", ["x[0, 0]", "x[0]", "numpy.stack([x, x])"])
+def test_multinomial_refuses_logits_without_two_axes(logits: str) -> None:
+    with pytest.raises(OperandError, match=r"needs logits of two axes.*not float"):
+        drawing("Multinomial", input=logits).run()
+
+
 def test_a_seed_of_the_model_is_part_of_the_site() -> None:
     functions = {
         name: {"function": "onnx::RandomNormal", "args": {"shape": [3], "seed": -1.0, "dtype": 11}}
