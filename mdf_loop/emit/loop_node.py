@@ -214,7 +214,7 @@ class _RecordedRows:
         ]
 
     def define_stacks(self) -> list[oir.Value]:
-        """Define the outputs of the Loop node for the recorded values: stacks of rows, then stacks of shapes."""
+        """Define the Loop node's outputs for recorded values: stacks of rows, then stacks of shapes."""
         stacks = []
         for recording in self.stacked_recordings:
             if recording in self.compared_recordings:
@@ -279,7 +279,7 @@ def _can_repeat(row: Value) -> bool:
 
 
 class _ExtraCarried:
-    """Carried values of a Loop node without a counterpart in the program: iteration count and last condition."""
+    """Carried values that only the Loop node has: the last iteration number and the last condition."""
 
     def __init__(self, outer: OnnxScope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
         self.outer_scope = outer
@@ -293,7 +293,7 @@ class _ExtraCarried:
         self.last_index: oir.Value | None = None
 
     def initial_values(self) -> list[oir.Value]:
-        """Return the initial values of the extra carried values: iteration number -1, and the start condition."""
+        """Return the initial values of the extra carried values: the number -1, and the initial condition."""
         constant = self.outer_scope.writer.constant
         count_values = [constant(np.array(-1))] if self.carries_count else []
         return count_values + ([self.condition] if self.carries_condition else [])

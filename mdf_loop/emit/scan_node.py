@@ -254,7 +254,7 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: b
 
 
 def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
-    """Yield the body inputs for scanned rows, and append copies of rows whose alignment affects the results."""
+    """Yield the body inputs for scanned rows, copied where memory alignment affects the results."""
     writer = body.writer
     for scanned_input in loop.scanned:
         row = body.define(scanned_input.row)

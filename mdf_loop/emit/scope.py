@@ -58,7 +58,7 @@ def tensor_shape(shape: Shape) -> oir.Shape | None:
 
 
 class Nodes(Struct, frozen=True):
-    """Registry of the operations of a program by the names of their ONNX nodes, which runtime messages contain.
+    """Registry of a program's operations by the names of their ONNX nodes, as in runtime messages.
 
     Attributes:
         guards: Guards, by the nodes that fail for them.
@@ -151,7 +151,10 @@ class Writer:
         return f"{base}#{self.name_count}"
 
     def new_counter(self, loop: Loop) -> oir.Value:
-        """Return a new int64 value that counts the iterations of a loop from 0 instead of from `Loop.first_iteration`."""
+        """Return a new int64 value that counts a loop's iterations from 0.
+
+        The iteration number counts from `Loop.first_iteration`.
+        """
         counter_name = self.new_name(f"{loop.iteration.name}")
         return oir.Value(name=counter_name, type=value_type("int64"), shape=oir.Shape([]))
 
@@ -231,7 +234,7 @@ class OnnxScope:
     def append_like(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
-        """Append a node without a counterpart in the program, and return its output with the type of `like`."""
+        """Append a node that no operation stands for, and return its output with the type of `like`."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=like.type, shape=like.shape
         )
@@ -239,13 +242,13 @@ class OnnxScope:
         return node_output
 
     def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
-        """Append a node without a counterpart in the program, and return its int64 output."""
+        """Append a node that no operation of the program stands for, and return its int64 output."""
         node_output = oir.Value(name=self.writer.new_name(op_type), type=value_type("int64"))
         self.node(op_type, inputs, [node_output], attributes)
         return node_output
 
     def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
-        """Append a node without a counterpart in the program, and return its scalar bool output."""
+        """Append a node that no operation of the program stands for, and return its bool output."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=value_type("bool"), shape=oir.Shape([])
         )

@@ -83,7 +83,10 @@ class Constant(Struct, frozen=True, eq=False):
 
 
 class Op(Struct, frozen=True, eq=False):
-    """ONNX operation. An input that is None is an omitted optional input."""
+    """ONNX operation.
+
+    An input that is None is an omitted optional input.
+    """
 
     op_type: str
     inputs: tuple[Value | None, ...]
@@ -225,7 +228,10 @@ class Loop(Struct, frozen=True, eq=False):
 
 
 class Branch(Struct, frozen=True, eq=False):
-    """Body of an `If`. A branch has no inputs, and captures outer values."""
+    """Operations and outputs of one branch of an `If`, which has no inputs.
+
+    A branch has no inputs, and captures outer values.
+    """
 
     ops: tuple[Operation, ...]
     outputs: tuple[Value, ...]

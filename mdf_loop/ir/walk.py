@@ -61,7 +61,7 @@ def results(operation: Operation) -> Iterator[Value]:
 
 
 def body_inputs(loop: Loop) -> tuple[Value, ...]:
-    """Return the inputs of a loop body: iteration number, incoming condition, carried values and scanned rows."""
+    """Return the inputs of a loop body: iteration number, condition, carried values, scanned rows."""
     return (
         loop.iteration,
         loop.condition_in,
@@ -71,7 +71,7 @@ def body_inputs(loop: Loop) -> tuple[Value, ...]:
 
 
 def body_outputs(loop: Loop) -> tuple[Value, ...]:
-    """Return the outputs of a loop body in ONNX's order: outgoing condition, carried values and recorded rows."""
+    """Return the outputs of a loop body in ONNX's order: condition, carried values, recorded rows."""
     conditions = () if loop.condition_out is None else (loop.condition_out,)
     return (
         *conditions,
@@ -157,7 +157,7 @@ def is_true(array: Array) -> bool:
 
 
 def always_true(loop: Loop, true_values: set[Value]) -> bool:
-    """Return True if the condition of a loop is known to be true before the first and after every iteration."""
+    """Return True if a loop's condition is known to be true initially and after every iteration."""
     if loop.condition_out is None:
         return False
     next_condition = skip_identities(loop.ops, loop.condition_out)

@@ -1,4 +1,4 @@
-"""Registry rows of neural network operators: convolutions, pools, normalizations, recurrent layers, losses, images."""
+"""Registry rows of neural network operators: convolutions, pools, normalizations, losses, ..."""
 
 from __future__ import annotations
 

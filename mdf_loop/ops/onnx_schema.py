@@ -82,7 +82,7 @@ def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], i
 
 @functools.cache
 def schema_with_input(op_type: str, name: str) -> defs.OpSchema | None:
-    """Return the schema of the first supported opset in which an operation has an input of this name, or None."""
+    """Return the first supported schema of an operation that has an input of this name, or None."""
     row_schema = row_of(op_type).schema
     onnx_schemas = () if row_schema is not None else schemas_by_opset(op_type).values()
     return next(
@@ -176,7 +176,10 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
 
 
 def attribute_value(value: Any) -> Any:
-    """Convert an attribute value for ONNX: arrays to tensors, dtype names to types, numpy scalars to numbers."""
+    """Convert an attribute value to ONNX's form, such as an array to a tensor.
+
+    Dtype names become types, and numpy scalars become numbers.
+    """
     if isinstance(value, TypeAttribute):
         return type_proto(value)
     if isinstance(value, np.ndarray):
@@ -237,7 +240,7 @@ def _first_opset(schema: defs.OpSchema) -> int:
 
 
 def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
-    """Raise OperandError if an input is of a kind (tensor, sequence, optional) that the operator does not accept.
+    """Raise OperandError if an operator does not accept the kind of an input (tensor, sequence, ...).
 
     Raises:
         OperandError: the message names the value and the hint suggests a conversion.

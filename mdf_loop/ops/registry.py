@@ -255,7 +255,7 @@ def row_of(op_type: str) -> Row:
 
 
 def qualified_name(op_type: str) -> str:
-    """Return the name of an operation in models and errors, such as `onnx::Tan` or `mdf_loop.signals::Cube`."""
+    """Return an operation's name in models and errors, such as `onnx::Tan` or `mdf_loop.x::Cube`."""
     row_schema = row_of(op_type).schema
     return f"{row_schema.domain if row_schema is not None and row_schema.domain else 'onnx'}::{op_type}"
 

@@ -96,7 +96,10 @@ class BoundValues(Struct, frozen=True):
 
     @property
     def arrays(self) -> Mapping[str, Data]:
-        """Arrays of all program inputs by name. A swept input has one row per member of the sweep."""
+        """Arrays of all program inputs by name.
+
+        A swept input has one row per member of the sweep.
+        """
         if not (self.swept_inputs or self.settings.arrays or self.keys):
             return self.inputs.arrays
         return {**self.inputs.arrays, **self.settings.inputs, **self.swept_inputs, **self.keys}
@@ -151,7 +154,9 @@ class InputBinder:
         self._cache: LRUCache[_CachedBinding] = LRUCache(_MAX_CACHED_BINDINGS)
 
     def bind(self, values: Values, steps: int | None = None) -> BoundValues:
-        """Bind the values of a run to the inputs of the model. `steps` is the number of steps of a run over time.
+        """Bind the values of a run to the inputs of the model.
+
+        `steps` is the number of steps of a run over time.
 
         Raises:
             InputError: If a name is unknown or is given twice, if a value does not fit, or if a sweep is invalid.
@@ -227,7 +232,10 @@ class InputBinder:
 
 
 def _build_cache_key(inputs: Mapping[str, Any]) -> Hashable | None:
-    """Return the cache key of inputs: names, dtypes and shapes. Return None if an input is no plain NumPy array."""
+    """Return the names, dtypes and shapes of inputs as a cache key.
+
+    Return None if an input is no plain NumPy array.
+    """
     input_arrays = inputs.values()
     if not _PLAIN_ARRAY_TYPES.issuperset(map(type, input_arrays)):
         return None
@@ -262,7 +270,10 @@ class _CachedBinding(Struct, frozen=True):
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: BoundValues
     ) -> _CachedBinding | None:
-        """Build the cache entry of a binding. Return None if other values of these types may be bound differently."""
+        """Build the cache entry of a binding.
+
+        Return None if other values of these types may be bound differently.
+        """
         arrays, program_names = bound.inputs.arrays, {}
         default_values, default_arrays = [], []
         for port in ports:
@@ -299,7 +310,10 @@ class _CachedBinding(Struct, frozen=True):
         )
 
     def bind(self, inputs: Mapping[str, Any], precision: str) -> BoundValues | None:
-        """Bind arrays of the cached types. Return None if a default_value in the document has changed its type."""
+        """Bind arrays of the cached types.
+
+        Return None if a default_value in the document has changed its type.
+        """
         for port, default in self.default_values:
             if port.default_value is not default:
                 return None

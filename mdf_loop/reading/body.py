@@ -29,7 +29,10 @@ class BodyScopes(Struct, frozen=True):
     loop_names: Mapping[str, Term]
 
     def select_for_body(self, form: LoopForm) -> Scope:
-        """Return the names that are visible in the body. A strict body sees bound names only."""
+        """Return the names that are visible in the body.
+
+        A strict body sees bound names only.
+        """
         return (
             Scope(self.loop_names)
             if form.owned_graph.is_strict
@@ -292,7 +295,10 @@ class _BodyReader:
         return self.scanned_inputs[-1].row
 
     def _define_input(self, name: str, value: Value, where: str) -> None:
-        """Define an input of the body. Raise SignatureError if the name is already defined."""
+        """Define an input of the body.
+
+        Raise SignatureError if the name is already defined.
+        """
         if name in self.inputs:
             raise SignatureError(
                 f"the name '{name}' stands for two inputs of the body",

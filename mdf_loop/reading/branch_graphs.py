@@ -12,7 +12,10 @@ from mdf_loop.reading.signature import find_end_ports
 
 
 def describe_branch(name: str, argument: str) -> Role:
-    """Return the role of a branch for error messages. `argument` is `then_branch` or `branches[1]`, for example."""
+    """Return the words that name a branch of a choice in errors.
+
+    `argument` is `then_branch` or `branches[1]`, for example.
+    """
     branch_text = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
     return Role(argument, branch_text, f"'{name}'", "choice")
 

@@ -1,4 +1,6 @@
-"""Conversion of `onnx::If` and `case_of` to `If` operations. A run computes only the selected branch.
+"""Conversion of `onnx::If` and `case_of` to `If` operations.
+
+A run computes only the selected branch.
 
     onnx::If   then_branch() if cond else else_branch()
     case_of    branches[index]() if 0 <= index < len(branches) else default()
@@ -101,7 +103,10 @@ class _Branch(Protocol):
 
 
 class _GraphBranch(Struct, frozen=True):
-    """Branch that is a graph. The graph is looked up at the first use."""
+    """Branch of a choice that is a graph.
+
+    The graph is looked up at the first use.
+    """
 
     choice: _Choice
     role: Role
@@ -218,7 +223,10 @@ class _Choice:
         return tensor(self.b, lower_expression(self.b, expression, self.scope, self.selector))
 
     def _reduce_to_scalar(self, value: Value, thing: str) -> Value:
-        """Return a value of one element without its axes. A run fails if the value has more elements."""
+        """Return a value of one element without its axes.
+
+        A run fails if the value has more elements.
+        """
         if value.shape is not None and any(
             extent != 1 for extent in value.shape if isinstance(extent, int)
         ):
@@ -247,7 +255,10 @@ class _Choice:
             return condition
 
     def lower_index(self) -> Value:
-        """Return the index of a case_of as an int64 value. A run fails if the index is not a whole number."""
+        """Return the index of a case_of as an int64 value.
+
+        A run fails if the index is not a whole number.
+        """
         b, path = self.b, f"{self.where}.args.{self.selector}"
         with b.at(path, f"{self.name}.{self.selector}"):
             scalar = self._reduce_to_scalar(self._lower_selector("index"), "index")

@@ -62,7 +62,10 @@ def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
 
 
 def _parse_delay(entry: NamedEntry) -> DelayForm:
-    """Parse one entry of the loop argument `delays`. Raise ModelError if a field is wrong."""
+    """Parse one entry of the loop argument `delays`.
+
+    Raise ModelError if a field is wrong.
+    """
     source_name, iterations_back = entry.expression("of"), entry.integer("back", 1)
     if not isinstance(source_name, str):
         raise ModelError(
@@ -241,7 +244,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
 
 
 def _is_single_value(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
-    """Return True if the `initial` of a one-iteration delay is the value itself, and not a list of one value."""
+    """Return True if the `initial` of a one-iteration delay is the value, not a list of one value."""
     if row is None or row.shape is None:
         return initial_extents[0] != 1
     return len(initial_extents) == len(row.shape) and (initial_extents[0] != 1 or row.shape[0] == 1)
@@ -295,7 +298,10 @@ class RowType(Struct, frozen=True):
 def read_delays(
     b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope
 ) -> tuple[SharedDelays, ...]:
-    """Lower the initial values of a loop's delays. Raise all errors in them together."""
+    """Convert the initial values of a loop's delays to program values.
+
+    Errors in several delays are raised together.
+    """
     delays_by_history: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda delay: -delay.iterations_back):
         with b.findings.catch():

@@ -42,7 +42,10 @@ def apply_run_values(document: Document, values: Values, steps: int | None) -> D
 def _drop_varying_defaults(
     document: Document, varying_inputs: Mapping[tuple[str, str], str], inputs: BoundInputs
 ) -> Document:
-    """Remove the defaults of input ports that vary over time. `varying_inputs` maps (node, port) to the input's name."""
+    """Remove the defaults of input ports that vary over time.
+
+    `varying_inputs` maps (node, port) to the input's name.
+    """
     if not varying_inputs:
         return document
 

@@ -223,7 +223,7 @@ class _DrawRewriter:
     def _rewrite_scope(
         self, b: Builder, ops: Iterable[Operation], turn_counts: _TurnCounts
     ) -> _TurnCounts:
-        """Append the rewritten operations of a program or loop body, and return the turn counts after them."""
+        """Append the rewritten operations of a program or loop body, and return the new turn counts."""
         ops = tuple(ops)
         turn_counts = dict(turn_counts)
         self._rewrite_operations(b, ops, turn_counts)

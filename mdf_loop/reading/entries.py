@@ -69,7 +69,9 @@ class NamedEntry(Struct, frozen=True):
 def parse_entries(
     value: Any, where: str, keys: Iterable[str], short_key: str = ""
 ) -> tuple[NamedEntry, ...]:
-    """Parse an argument that is a mapping of names to entries. `keys` are the allowed keys of each entry.
+    """Parse an argument that is a mapping of names to entries.
+
+    `keys` are the allowed keys of each entry.
 
     If `short_key` names a key, an entry may be the bare value of this key instead of a mapping.
 
@@ -94,7 +96,10 @@ def parse_entries(
 def _parse_entry(
     name: str, entry: Any, where: str, keys: tuple[str, ...], short_key: str
 ) -> NamedEntry:
-    """Parse one entry of an argument. Raise ModelError if the entry has an unknown key."""
+    """Parse one entry of an argument.
+
+    Raise ModelError if the entry has an unknown key.
+    """
     path = f"{where}['{name}']"
     if short_key and not isinstance(entry, Mapping):
         entry = {short_key: entry}
@@ -111,7 +116,10 @@ def _parse_entry(
 
 
 def split_literal(text: str) -> list[str] | None:
-    """Split the text of a tuple or list, such as `(a, b)`, into expressions. Return None for any other text."""
+    """Split the text of a tuple or list, such as `(a, b)`, into expressions.
+
+    Return None for any other text.
+    """
     try:
         expression = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

@@ -96,7 +96,10 @@ def _raise_poisoned() -> Term:
 
 
 def list_states(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
-    """Return the memory keys of a node's outputs or parameters. `kinds` has "output", "parameter" or both."""
+    """Return the memory keys of a node's outputs or parameters.
+
+    `kinds` has "output", "parameter" or both.
+    """
     states: list[State] = []
     if "output" in kinds:
         states += [("output", node.id, port.id) for port in node.output_ports]

@@ -15,7 +15,10 @@ from mdf_loop.ops.inference import infer
 
 
 class GeneralShapes:
-    """General shapes of the values of a builder. An unknown extent has a name that begins with `?`."""
+    """General shapes of the values of a builder.
+
+    An unknown extent has a name that begins with `?`.
+    """
 
     def __init__(self, b: ModelBuilder) -> None:
         self.b = b
@@ -78,7 +81,7 @@ class GeneralShapes:
 
 
 def is_independent_of_inputs(b: ModelBuilder, value: Value) -> bool:
-    """Return True if input shapes do not affect a value: a constant of the document, or a value that is no tensor."""
+    """Return True for a value that does not depend on input shapes: a constant, or no tensor."""
     is_constant = b.constant_of(value) is not None and not b.is_measured(value)
     return is_constant or not is_tensor(value.dtype)
 

@@ -135,7 +135,7 @@ class GraphReader:
                 )
 
     def _read_start_counts(self, schedule: Schedule) -> dict[CountKey, Number | Truth]:
-        """Return the schedule's counts at the start of the evaluation: counts of the previous evaluation, or zero."""
+        """Return the schedule's counters at the start: those of the previous evaluation, or zeros."""
         start_counts: dict[CountKey, Number | Truth] = {}
         persistent_keys = frozenset(schedule.persistent_keys)
         for key in schedule.count_keys:

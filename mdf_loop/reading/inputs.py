@@ -243,7 +243,9 @@ def _refuse_repeated_names(port: OpenPort, given_names: Container[str]) -> None:
 def bind_members(
     inputs: BoundInputs, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
-    """Convert the values of one port for all members of a sweep. `inputs` has the values of the first member.
+    """Convert the values of one port for all members of a sweep.
+
+    `inputs` has the values of the first member.
 
     Raises:
         InputError: If a value does not fit the type or shape of the port.

@@ -110,7 +110,9 @@ ArgumentT = TypeVar("ArgumentT")
 
 
 def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
-    """Lower the arguments of the loop. Raise all errors in them together.
+    """Convert all arguments of a loop to program values.
+
+    Errors in several arguments are raised together.
 
     A wrong trip count or condition is replaced by a placeholder, so that errors in the body are found too.
     """
@@ -147,7 +149,7 @@ def _read_argument(
 
 
 def _lower_initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
-    """Lower the initial values of the carried values."""
+    """Convert the initial values of the loop's carried values to program values."""
     initial_values: list[Value] = []
     for k, expression in enumerate(order_initial_values(form)):
         term = lower_expression(b, expression, scope, f"v_initial.{k}")
@@ -158,7 +160,7 @@ def _lower_initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tupl
 
 
 def _lower_condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
-    """Lower the initial condition to one truth value. Return None if the loop has no condition."""
+    """Convert the initial condition of a loop to one truth value, or return None without a condition."""
     if form.condition is None:  # a condition in the middle of the body is always tested
         return b.constant(np.array(True)) if form.has_mid_exit else None
     condition = tensor(b, lower_expression(b, form.condition, scope, "cond"))

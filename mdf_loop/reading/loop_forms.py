@@ -107,7 +107,10 @@ def _has_onnx_semantics(owned: OwnedGraph) -> bool:
 
 
 def _is_mid_exit(value: Any, where: str) -> bool:
-    """Return True if the loop argument `exit` is 'middle'. Raise ModelError for an unknown exit."""
+    """Return True if the loop argument `exit` is 'middle'.
+
+    Raise ModelError for an unknown exit.
+    """
     if value in (None, "", "end", "middle"):
         return bool(value == "middle")
     raise ModelError(
@@ -185,7 +188,10 @@ def _parse_all_initial_values(
 
 
 def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
-    """Parse `v_initial`. A name, number or list of numbers is one value. A tuple or list of names is several."""
+    """Parse the loop argument `v_initial` to the expressions of the initial values.
+
+    A name, number or list of numbers is one value. A tuple or list of names is several.
+    """
     if _is_absent(value):
         return ()
     if isinstance(value, dict):
@@ -214,7 +220,7 @@ def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str,
 
 
 def _parse_named_values(text: str) -> dict[str, str] | None:
-    """Return the entries of `dict(x=a, y=b)` or `{'x': a, 'y': b}`, written as text, or None for another text."""
+    """Return the entries of the text `dict(x=a, y=b)` or `{'x': a, 'y': b}`, or None for another text."""
     try:
         literal = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

@@ -317,7 +317,7 @@ class LoopWriter:
         return f"{self.name}.{name}"
 
     def _stacked_shape(self, shape: Shape, body: ReadBody) -> Shape:
-        """Return the shape of a recording: the number of iterations, if it is known, before the shape of a row."""
+        """Return the shape of stacked rows: the number of iterations, then the shape of a row."""
         trip_count = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
             return None

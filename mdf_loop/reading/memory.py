@@ -303,7 +303,10 @@ def generalize(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value
 
 
 def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
-    """Return `then if test else otherwise`. Numeric values of different fixed shapes are broadcast."""
+    """Return `then if test else otherwise` for program values or tuples of values.
+
+    Numeric values of different fixed shapes are broadcast.
+    """
     if not isinstance(test, Value):
         return then if test else otherwise
     then_value, else_value = tensor(b, then), tensor(b, otherwise)

@@ -69,7 +69,7 @@ class ModelUnits:
         return self._convert_specifications(of, "sse", "the array for {} of '{}'")
 
     def convert_over_trials(self, specifications: Any) -> Any:
-        """Return specifications of `over_trials`, with the edges of histograms in the units of their outputs."""
+        """Return specifications of `over_trials`, with histogram edges in the units of the outputs."""
         return self._convert_specifications(specifications, "histogram", "{} over trials of '{}'")
 
     def convert_time_step(self, dt: Any) -> Any:

@@ -97,7 +97,10 @@ _INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
 
 
 def _find_index(document: Document) -> _Index:
-    """Return the index of a document. The index is computed once, since every run needs it."""
+    """Return the index of a document.
+
+    The index is computed once, since every run needs it.
+    """
     document_id = id(document)
     if document_id not in _INDEXES:
         document_ref = ref(document, lambda _: _INDEXES.pop(document_id, None))

@@ -402,7 +402,10 @@ class NodeReader:
     # --- E: output ports ------------------------------------------------------------------------
 
     def read(self) -> dict[str, Term]:
-        """Return the value of each output port. A port with an error is omitted, and the error is recorded."""
+        """Return the value of each output port.
+
+        A port with an error is omitted, and the error is recorded.
+        """
         for function_id in self.functions:
             with self.b.findings.catch():
                 self._compute_once("function", function_id, self._compute_function)

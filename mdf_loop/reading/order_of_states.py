@@ -57,7 +57,10 @@ def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str
 
 
 def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a parameter reads. A parameter whose graph is missing reads none."""
+    """Return the names that a parameter reads.
+
+    A parameter whose graph is missing reads none.
+    """
     try:
         return find_names_read(parameter, node, document)
     except LoopError:
@@ -84,7 +87,10 @@ def _find_states_read(
 
 
 def _integrates(parameter: Any) -> bool:
-    """Return True if time steps update a parameter. `value` and `function` take precedence over a derivative."""
+    """Return True if time steps update a parameter by its derivative.
+
+    `value` and `function` take precedence over a derivative.
+    """
     return (
         parameter.time_derivative is not None and parameter.value is None and not parameter.function
     )

@@ -111,7 +111,10 @@ def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: st
 def _find_graph_and_path(
     written: WrittenBody, path: str, role: Role, document: Document
 ) -> tuple[Any, str]:
-    """Look up a graph, and return the graph and its path. Raise ModelError if the argument is not a graph."""
+    """Look up a graph, and return the graph and its path.
+
+    Raise ModelError if the argument is not a graph.
+    """
     graph_value = written.graph_or_id
     if graph_value is None:
         raise ModelError(

@@ -33,7 +33,10 @@ def find_fixed_parameters(node: Any) -> set[str]:
 
 
 def is_stateful(parameter: Any) -> bool:
-    """Return True for a state: a parameter with a derivative, an initial value, or its own name in its value."""
+    """Return True for a parameter with a derivative, an initial value, or its own name in its value.
+
+    Such a parameter is a state.
+    """
     return (
         parameter.time_derivative is not None
         or parameter.default_initial_value is not None

@@ -165,7 +165,10 @@ def _convert_to_array(
 
 
 def _convert_to_texts(array: Array, description: str, where: str, error: type[LoopError]) -> Array:
-    """Convert an array to an array of texts. Raise an error if an element is not a text."""
+    """Convert an array to an array of texts.
+
+    Raise an error if an element is not a text.
+    """
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
         raise error(

@@ -290,7 +290,10 @@ class ProgramReader:
 
 
 def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
-    """Return an output by name. If its node may not run, add an output that tells whether the node has run."""
+    """Return an output by name, with a flag output that tells whether its node has run.
+
+    The flag is omitted if the node has certainly run.
+    """
     has_run, output_name = memory.ran(item.node), output.name
     if has_run is True:
         return {output_name: output}

@@ -55,7 +55,10 @@ def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
 
 
 def _parse_recording(entry: NamedEntry) -> RecordingForm:
-    """Parse one entry of the loop argument `recordings`. Raise ModelError if a field is wrong."""
+    """Parse one entry of the loop argument `recordings`.
+
+    Raise ModelError if a field is wrong.
+    """
     kept_rows = entry.fields.get("keep", "all")
     if kept_rows not in ("all", "last"):
         raise ModelError(
@@ -116,7 +119,10 @@ def refuse_unrecorded(
 
 
 def select_last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iterations: Value) -> Value:
-    """Return the row of the last iteration. A run fails if the loop has no iterations."""
+    """Return the row of the last iteration.
+
+    A run fails if the loop has no iterations.
+    """
     one = b.constant(np.array(1))
     last_position = check_value(
         b, b.op("Sub", iterations, one), b.op("LessOrEqual", one, iterations), no_row_error(form)
@@ -188,7 +194,10 @@ def _concatenate_rows(b: ModelBuilder, form: RecordingForm, stack: Value) -> Val
 def _find_concatenated_shape(
     b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
-    """Return the shape of the concatenated rows. Extents are constants where possible."""
+    """Return the shape of the concatenated rows.
+
+    Extents are constants where possible.
+    """
     other_extents = [*row[:axis], *row[axis + 1 :]]
     known_extents = [extent for extent in other_extents if isinstance(extent, int)]
     if len(known_extents) == len(other_extents):
@@ -211,7 +220,10 @@ def _find_concatenated_shape(
 
 
 def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Pad stacked rows to `length`. A run fails if there are more rows than `length`."""
+    """Pad stacked rows to `length`.
+
+    A run fails if there are more rows than `length`.
+    """
     row_extents = extents(stack)[1:]
     padded_length = one_element(
         b, tensor(b, lower_expression(b, form.length_expression, scope, f"{form.name}.length"))

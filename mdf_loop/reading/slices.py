@@ -60,7 +60,10 @@ def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
 
 
 def _parse_slice(entry: NamedEntry) -> SliceForm:
-    """Parse one entry of the loop argument `slices`. Raise ModelError if a field is wrong."""
+    """Parse one entry of the loop argument `slices`.
+
+    Raise ModelError if a field is wrong.
+    """
     stride = entry.integer("stride", 1)
     is_downward = stride < 0
     part_size = entry.integer("part_size", 0)
@@ -189,7 +192,7 @@ class Slice(Struct, frozen=True, eq=False):
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
     """Convert the slices of a loop to program values.
 
-    Raise all errors in them together.
+    Errors in several slices are raised together.
     """
     slices: list[Slice] = []
     for slice_form in forms:

@@ -247,7 +247,10 @@ def _fix_dtype(b: ModelBuilder, value: Value) -> Value:
 
 
 def _cast_like(b: ModelBuilder, other: Value, value: Value) -> Value:
-    """Cast a plain number to the dtype of another value. Return any other value unchanged."""
+    """Cast a plain number to the dtype of another value.
+
+    Return any other value unchanged.
+    """
     is_plain_number = (
         b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
     )

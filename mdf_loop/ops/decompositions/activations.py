@@ -85,7 +85,10 @@ def _elu(b: Builder, x: Value, alpha: float, gamma: float = 1.0) -> Value:
 
 
 def elu(b: Builder, op: Op) -> Value:
-    """Build operations that compute `max(x, 0) + alpha * (exp(min(x, 0)) - 1)`. Within 5 ulp."""
+    """Build operations that compute `max(x, 0) + alpha * (exp(min(x, 0)) - 1)`.
+
+    Within 5 ulp.
+    """
     return _elu(b, operand(op), attribute(op, "alpha"))
 
 
@@ -101,7 +104,10 @@ def celu(b: Builder, op: Op) -> Value:
 
 
 def selu(b: Builder, op: Op) -> Value:
-    """Build operations that compute `gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))`. Within 5 ulp."""
+    """Build operations that compute `gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))`.
+
+    Within 5 ulp.
+    """
     return _elu(b, operand(op), attribute(op, "alpha"), attribute(op, "gamma"))
 
 
@@ -119,7 +125,9 @@ def hard_swish(b: Builder, op: Op) -> Value:
 
 
 def softplus(b: Builder, op: Op) -> Value:
-    """Build operations that compute `log(1 + exp(x))` without overflow. Within 4 ulp.
+    """Build operations that compute `log(1 + exp(x))` without overflow.
+
+    Within 4 ulp.
 
     The formula is `max(x, 0) + log1p(exp(-|x|))`.
     """

@@ -78,7 +78,9 @@ def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
 
 
 def cosh(b: Builder, op: Op) -> Value:
-    """Build operations that compute the hyperbolic cosine. Within 2 ulp.
+    """Build operations that compute the hyperbolic cosine.
+
+    Within 2 ulp.
 
     The formula is `(e + 1/e) / 2` with `e = exp(|x|)`, as two factors for |x| > 700.
     """
@@ -93,7 +95,9 @@ def cosh(b: Builder, op: Op) -> Value:
 
 
 def sinh(b: Builder, op: Op) -> Value:
-    """Build operations that compute the hyperbolic sine. Within 4 ulp.
+    """Build operations that compute the hyperbolic sine.
+
+    Within 4 ulp.
 
     The formula is `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, as two factors for |x| > 700.
     """
@@ -139,7 +143,9 @@ def acosh(b: Builder, op: Op) -> Value:
 
 
 def atanh(b: Builder, op: Op) -> Value:
-    """Build operations that compute the inverse hyperbolic tangent. Within 4 ulp.
+    """Build operations that compute the inverse hyperbolic tangent.
+
+    Within 4 ulp.
 
     The formula is half of `log1p(2a / (1 - a))` with `a = |x|` and the sign of x.
     """

@@ -64,7 +64,10 @@ def neg(code: Code, op: Op, x: str) -> str:
 
 
 def absolute(code: Code, op: Op, x: str) -> str:
-    """Write LLVM code of `|x|`. The smallest integer stays unchanged."""
+    """Write LLVM code of `|x|`.
+
+    The smallest integer stays unchanged.
+    """
     dtype = first_dtype(op)
     if is_float(dtype):
         return code.intrinsic("fabs", dtype, x)

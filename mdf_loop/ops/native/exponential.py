@@ -101,7 +101,10 @@ def reduce_exponent(x: Register) -> ReducedExponent:
 
 
 def exp(x: Register) -> Register:
-    """Return `e**x`. The error is at most 0.88 ulp."""
+    """Return `e**x`.
+
+    The error is at most 0.88 ulp.
+    """
     reduction = reduce_exponent(x)
     exp_r = _exp_of_remainder(reduction.r)
     return select_rare(
@@ -132,7 +135,10 @@ def exp_of_any(x: Register, reduction: ReducedExponent, exp_r: Register) -> Regi
 
 
 def expm1(x: Register) -> Register:
-    """Return `e**x - 1`, accurate also for small x. The error is at most 1.25 ulp."""
+    """Return `e**x - 1`, accurate also for small x.
+
+    The error is at most 1.25 ulp.
+    """
     reduction = reduce_exponent(x)
     high_part, low_part = _expm1_parts(reduction)
 
@@ -156,7 +162,9 @@ def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
 
 
 def tanh(x: Register) -> Register:
-    """Return the hyperbolic tangent of x. The error is at most 1.00 ulp.
+    """Return the hyperbolic tangent of x.
+
+    The error is at most 1.00 ulp.
 
     The result is `d / (d + 2)` with d = exp(2 |x|) - 1, and has the sign of x.
     """
@@ -183,7 +191,9 @@ def _quotient(
 
 
 def sigmoid(x: Register) -> Register:
-    """Return `1 / (1 + exp(-x))`, the logistic function. The error is at most 1.47 ulp.
+    """Return `1 / (1 + exp(-x))`, the logistic function.
+
+    The error is at most 1.47 ulp.
 
     Below 0 the function is computed as `e / (1 + e)` with e = exp(x).
     """

@@ -49,7 +49,10 @@ SUBNORMAL_SHIFT = 54
 
 
 def log(x: Register) -> Register:
-    """Return the natural logarithm of x. The error is at most 0.84 ulp."""
+    """Return the natural logarithm of x.
+
+    The error is at most 0.84 ulp.
+    """
 
     def remedy() -> Register:
         is_subnormal = x < 2.0**-1022
@@ -67,7 +70,10 @@ def log(x: Register) -> Register:
 
 
 def log1p(x: Register) -> Register:
-    """Return `log(1 + x)`, accurate also for small x. The error is at most 0.88 ulp."""
+    """Return `log(1 + x)`, accurate also for small x.
+
+    The error is at most 0.88 ulp.
+    """
     one_plus_x = 1.0 + x
     rounded_x = one_plus_x - 1.0
     rounding_error = (1.0 - (one_plus_x - rounded_x)) + (x - rounded_x)

@@ -70,7 +70,9 @@ def add_words(a: Register, b: Register, rest: Register | float | None = None) ->
 
 
 def power(x: Register, y: Register) -> Register:
-    """Return `x ** y` by the rules of C. The error is at most 1.01 ulp.
+    """Return `x ** y` by the rules of C.
+
+    The error is at most 1.01 ulp.
 
     The error is at most 0.63 ulp if |y log|x|| < 20.
 

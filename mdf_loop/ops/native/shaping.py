@@ -1,4 +1,4 @@
-"""Machine code of operations that reshape arrays or move elements, for shapes that are known only at run time.
+"""Machine code of operations that reshape arrays or move elements, for shapes known at run time.
 
 An operation that keeps the order of the elements returns a view. Other operations copy the elements (see
 `views`). `moves` writes the code for known shapes.

@@ -78,14 +78,20 @@ class ReducedAngle(Struct, frozen=True):
 
 
 def sin(x: Register) -> Register:
-    """Return the sine of a number of any size. The error is at most 0.80 ulp."""
+    """Return the sine of a number of any size.
+
+    The error is at most 0.80 ulp.
+    """
     reduction = _reduce_angle(abs(x))
     sign_bits = (reduction.n << 62) ^ x.bits()
     return _negate_if(_sin_or_cos(reduction, reduction.n), sign_bits)
 
 
 def cos(x: Register) -> Register:
-    """Return the cosine of a number of any size. The error is at most 0.80 ulp."""
+    """Return the cosine of a number of any size.
+
+    The error is at most 0.80 ulp.
+    """
     reduction = _reduce_angle(abs(x))
     next_n = reduction.n + 1
     return _negate_if(_sin_or_cos(reduction, next_n), next_n << 62)

@@ -199,7 +199,10 @@ def _read_time_points(kind: str, arguments: Mapping[str, Any], where: str) -> Ti
 
 
 def _to_milliseconds(quantity: Any, where: str) -> Fraction | None:
-    """Return a quantity of time in milliseconds. Raise UnsupportedError if its unit is unknown."""
+    """Return a quantity of time in milliseconds.
+
+    Raise UnsupportedError if its unit is unknown.
+    """
     if quantity is None:
         return None
     time_unit = _UNIT_SYMBOLS.get(str(quantity.u))

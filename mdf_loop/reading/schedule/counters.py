@@ -104,7 +104,7 @@ class Counters(Struct):
                 self._change_count(key, lambda n: add(b, n, truth_to_number(b, runs)))
 
     def count_unit(self, unit: TimeScale, passes: Truth) -> None:
-        """Increment the counters of a unit of time if `passes` is true, and reset counters inside the unit."""
+        """Increment the counters of a unit of time if `passes` is true, and reset inner counters."""
         for key in self.counts:
             if isinstance(key, TimeCount) and key.unit is unit:
                 self._change_count(key, lambda n: add(self.b, n, truth_to_number(self.b, passes)))

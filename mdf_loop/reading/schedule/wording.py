@@ -230,7 +230,10 @@ def threshold(phrase: ConditionPhrase) -> str:
 
 
 def _format_time(value: Any, phrase: ConditionPhrase) -> str:
-    """Return a time with its unit, such as `2 ms`. A text that already has a unit is not changed."""
+    """Return a time with its unit, such as `2 ms`.
+
+    A text that already has a unit is not changed.
+    """
     time_text = str(value)
     return (
         time_text

@@ -254,7 +254,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return AllOf(tuple(Compare((RunCount(node, scale),), ">=", 1) for node in nodes))
 
     def _to_float(self, name: str, number: int | float) -> float:
-        """Return a number as a float. Raise ConditionError if the number is too large."""
+        """Return a number as a float.
+
+        Raise ConditionError if the number is too large.
+        """
         try:
             return float(number)
         except OverflowError:
