@@ -101,7 +101,7 @@ class Connecting:
         self._thread.start()
 
     def begin(self) -> None:
-        """Open the connection now, without waiting for the rest of the head start."""
+        """Start opening the connection now, without further delay."""
         self._may_begin.set()
 
     def connection(self, report: Callable[[], object] = lambda: None) -> Connection | None:

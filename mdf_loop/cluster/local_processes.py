@@ -148,7 +148,7 @@ class WorkerProcesses:
             self._is_closing.wait(_WATCH_SECONDS)
 
     def _renew(self, slot: _Slot) -> None:
-        """Start a worker process in a slot, unless a process runs there or must wait."""
+        """Start the worker process of a slot, unless it is running or must wait for a restart."""
         now = time.monotonic()
         if slot.process is not None:
             if (exit_code := slot.process.poll()) is None:

@@ -84,7 +84,7 @@ class Partition(Struct, frozen=True):
         return (row * self.shape[self.axis] + chunk_position * self.chunk_extent) * inner_members
 
     def block(self, number: int) -> MemberBlock:
-        """Return the block of members with this number."""
+        """Return block `number` of the members."""
         first_chunk = 0 if number == 0 else 1 + (number - 1) * self.chunks_per_block
         end_chunk = 1 + number * self.chunks_per_block
         return MemberBlock(number, self._first_member(first_chunk), self._first_member(end_chunk))

@@ -36,7 +36,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     original_ops: Mapping[Value, Op]
 
     def restate_reason(self, reason: NotNative) -> NotNative:
-        """Return a reason that names the original operation, not one of its decomposition."""
+        """Replace the name of a decomposed operation in a reason by the original one's name."""
         original_op = None if reason.op is None else self.original_ops.get(reason.op.outputs[0])
         if reason.op is None or original_op is None:
             return reason

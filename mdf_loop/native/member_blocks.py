@@ -1,4 +1,4 @@
-"""LLVM code of a batched loop in which a finished member's place is taken by the next member.
+"""LLVM code of a batched loop whose vector lanes take the next member when a member finishes.
 
     all lanes are free
     while True:
@@ -25,7 +25,7 @@ from mdf_loop.ops.native.code import MEMORY_TYPES, Cell, Failure, is_single
 
 
 class MemberBlocks(LaneBlocks):
-    """Emitter of an LLVM function that runs batch members in vector lanes until each ends."""
+    """Emitter of an LLVM function that runs one batch member per vector lane until it ends."""
 
     def __init__(
         self, signature: KernelSignature, block: LaneBlock, failures: list[Failure]

@@ -236,7 +236,7 @@ class KernelWriter(MemoryWriter):
     # --- places -------------------------------------------------------------------------------
 
     def allocate_array(self, value: Value) -> LocalVariable:
-        """Allocate memory for a variable array."""
+        """Allocate memory for an array that is assigned more than once."""
         if value not in self.changing:
             return (self.buffer(value),)
         self.changing.allocate(value)

@@ -88,7 +88,7 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def allocate_array(self, value: Value) -> LocalVariable:
-        """Allocate local memory for a variable array."""
+        """Allocate local memory for an array that is assigned more than once."""
 
     @abstractmethod
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:

@@ -64,7 +64,7 @@ class Runnable(Computation, Protocol):
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
+        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
 
 
 class Load(Protocol):

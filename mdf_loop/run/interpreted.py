@@ -54,7 +54,7 @@ class Interpreted:
 
 
 class _Computation:
-    """Computation of the interpreter with a termination flag, like ONNX Runtime's run options."""
+    """Termination flag of an interpreter run, like that of ONNX Runtime's run options."""
 
     terminate = False
 

@@ -236,7 +236,7 @@ class Outputs(Mapping[str, Data]):
         }
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
-        """Return a copy whose first axis is divided into several axes."""
+        """Return a copy of the outputs with their first axis divided into several axes."""
         renamed_outputs = copy(self)
         renamed_outputs.axes = (*axes, *self.axes[1:])
         renamed_outputs._arrays = dict(split_first_axis(self._arrays, axes))

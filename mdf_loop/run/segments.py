@@ -118,7 +118,7 @@ class Segments:
 
     @property
     def native(self) -> dict[str, str]:
-        """Execution mode of each loop that has run, by name of the loop."""
+        """Mode of each loop that has run: `native` (machine code), or `standard: ` and a reason."""
         sessions = tuple(self._sessions.values())  # atomic, so that no lock is needed
         return {name: form for session in sessions for name, form in session.native.items()}
 

@@ -77,7 +77,7 @@ class SingleRun:
 
     @property
     def native(self) -> dict[str, str]:
-        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
+        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
         segment_forms = {
             name: form for segments in loaded_segments for name, form in segments.native.items()
@@ -200,9 +200,8 @@ class SingleRun:
 def _whole_run_seconds(seconds: float) -> float:
     """Return how long an evaluation in one call may take, from its duration in chunks.
 
-    0 means that the evaluation runs in chunks from the beginning.
-
-    An evaluation in segments takes longer than a whole evaluation. 0 means that segments are used at once.
+    An evaluation in chunks takes longer than an evaluation in one call. 0 means that the evaluation runs in
+    chunks from the beginning.
     """
     return (
         0.0

@@ -118,11 +118,11 @@ class TimeSession:
 
     @property
     def first(self) -> Runnable:
-        """Loaded program of the first evaluation."""
+        """Loaded program of the model's first evaluation."""
         return self._get_program("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
-        """Register a run. Return True if compiling its loops to machine code would not pay.
+        """Register a run, and return True if compiling its loops to machine code would not pay.
 
         Earlier runs count, too.
 
@@ -136,7 +136,7 @@ class TimeSession:
         )
 
     def later(self, state: State, *, is_brief: bool, thinned: bool) -> Runnable:
-        """Return the loaded loop over all evaluations after the first.
+        """Return the loaded loop over all evaluations of the model after the first.
 
         The program depends on which carried values in `state` have a leading axis of members.
         """

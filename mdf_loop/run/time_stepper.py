@@ -264,9 +264,8 @@ class TimeStepper:
     def _check_forms(self, forms: Mapping[str, str]) -> None:
         """Raise an error if a loop cannot be native that was native earlier in the run.
 
-        Record the execution modes otherwise. The first evaluation is excluded, since more is known at compile time.
-
-        In the first evaluation, a loop may have another form, since more is known at compile time.
+        Otherwise, record the execution modes of the loops. The first evaluation is excluded: a loop may have
+        another form there, since more is known at compile time.
 
         Raises:
             InputError: A loop was native in such evaluations before, and cannot be native now.

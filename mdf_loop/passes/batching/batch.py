@@ -193,7 +193,7 @@ class _Batcher:
         )
 
     def _readable_replacement(self, value: Value) -> Value:
-        """Return the replacement of a value in the batched program. Raise if row counts differ."""
+        """Return the replacement of a value in the batch, or raise if its row counts differ."""
         if value in self.ragged_values:
             raise ragged_rows_error(value, self.ragged_values[value])
         return self._replacement(value)

@@ -103,7 +103,7 @@ class _BackwardLoop:
         return Carried(zeros(b, value), partial_sum, next_sum, final_sum, partial_sum.name)
 
     def _record_row_cotangent(self, scanned: Scanned) -> Recorded | None:
-        """Record the cotangents of a scanned array's rows. Return None without cotangents."""
+        """Record the cotangents of a scanned array's rows, or return None if there are none."""
         cotangent = self.body.cotangent_of(scanned.row)
         if cotangent is None:
             return None

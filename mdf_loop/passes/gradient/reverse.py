@@ -155,7 +155,7 @@ class Reverse(Struct):
             self.loop_rule(self, sweep, operation)
 
     def _propagate_choice(self, sweep: Sweep, choice: If) -> None:
-        """Append an `If` that returns cotangents.
+        """Append the backward operation of an `If`: an `If` that returns cotangents.
 
         The cotangent of a value that only the other branch reads is zero.
         """

@@ -123,7 +123,7 @@ class _DivisionFacts(Struct):
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
     def _learn_cast(self, op: Op) -> None:
-        """Record that a cast to a wider integer dtype excludes the smallest integer, or -1."""
+        """Record that a cast to a wider integer dtype never returns the smallest integer."""
         (source,), (target,) = op.inputs, op.outputs
         dtype_kind = kind_of(source.dtype) if source is not None else ""
         if source is None or dtype_kind not in "biu" or kind_of(target.dtype) != "i":
@@ -135,7 +135,7 @@ class _DivisionFacts(Struct):
             self.non_minus_one_values.add(target)
 
     def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
-        """Record which numbers (-1, the smallest integer) a selection of operands excludes.
+        """Record that a result is never -1 (or the smallest integer) if no operand is.
 
         The result of `op` holds only elements of `selectable_operands`.
         """

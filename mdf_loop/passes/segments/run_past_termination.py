@@ -146,7 +146,7 @@ def _operations_in_loop(loop: Loop) -> set[Operation]:
 
 
 def _scanned_arrays(loop: Loop) -> dict[Value, Value]:
-    """Return the scanned array of each row value of a loop body."""
+    """Return a mapping from each row value of a loop body to the array that the loop scans."""
     return {scanned.row: scanned.rows for scanned in loop.scanned}
 
 

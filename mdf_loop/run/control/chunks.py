@@ -174,6 +174,6 @@ def run_in_chunks(
 
 
 def _new_bytes(block: Block) -> int:
-    """Return the bytes that a block's arrays need, except rows already at their destination."""
+    """Return the number of bytes of a block's arrays, without rows stored at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

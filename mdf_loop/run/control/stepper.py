@@ -30,7 +30,7 @@ class Block(Struct, frozen=True):
 
 
 class Cadence(Struct):
-    """Number of steps that take half of a chunk's target duration, for the next run's first chunk.
+    """Remembered chunk length: the number of steps that take half of a chunk's target duration.
 
     `first_chunk_sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
     valid only for runs with equal sizes.

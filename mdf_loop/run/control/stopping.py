@@ -142,7 +142,7 @@ class Stopping:
     # --- the watcher --------------------------------------------------------------------------
 
     def due_time(self) -> float | None:
-        """Return the time at which the run must be checked next, or None."""
+        """Return the time of the next check of the run's limits, or None."""
         if self._is_terminated:
             return None
         due_time = self._deadline if self.reason is None else self._termination_time

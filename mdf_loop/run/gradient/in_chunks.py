@@ -78,7 +78,7 @@ class GradientOverTime:
         self._backward_programs: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
     def run(self, bound_values: BoundValues) -> tuple[Array, dict[str, Array]]:
-        """Compute the objective, and its derivative by each requested input."""
+        """Compute the objective and its derivative with respect to each requested input."""
         bound_values = bound_values.with_random_keys(self._programs.later_program)
         state_size = self._state_bytes(max(self._session.members(bound_values), 1))
         max_chunk_steps = max(
@@ -93,7 +93,7 @@ class GradientOverTime:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
+        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
         backward_programs = list(self._backward_programs.values())
         return backward_programs[-1].native if backward_programs else self._joined_gradient.native
 

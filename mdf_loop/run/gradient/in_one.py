@@ -49,11 +49,11 @@ class GradientInOne:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Execution mode of each loop by name: `native`, or `standard: ` and the reason."""
+        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
         return self._runnable.native
 
     def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:
-        """Compute the objective, and its derivative by each requested input."""
+        """Compute the objective and its derivative with respect to each requested input."""
         feeds = {**bound.with_random_keys(self._program).arrays, **self._data_feeds}
         if not self._swept or self._runs_all_members:
             return self._run_program(self._runnable, feeds)

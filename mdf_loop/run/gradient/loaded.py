@@ -38,7 +38,7 @@ class Differentiation(Struct, frozen=True):
 
     @property
     def without_last_terms(self) -> Differentiation:
-        """Copy without terms of kind `last`, for chunks of steps before the last one."""
+        """Copy without the objective's terms of kind `last`, for chunks before the last one."""
         return replace(self, terms=tuple(term for term in self.terms if term.term_kind != "last"))
 
     def program(

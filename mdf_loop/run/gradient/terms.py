@@ -64,17 +64,17 @@ class Data(Struct, frozen=True):
         return cls(terms, arrays, steps, trials)
 
     def whole(self) -> dict[str, Array]:
-        """Return the data for all steps, and the factors of mean terms, by input name."""
+        """Return the data for all steps, and factors of the objective's means, by input name."""
         return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
-        """Return the data for a range of steps, and the factors of mean terms, by input name."""
+        """Return the data of some steps, and factors of the objective's means, by input name."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Return the factors of mean terms, whose sum over chunks and trials is the mean.
+        """Return the factor of each mean in the objective, such that all chunks sum to the mean.
 
         `share` is the share of a chunk in all steps.
         """

@@ -1,1 +1,1 @@
-"""Execution of models by modeci_mdf's own engine, the reference implementation of MDF."""
+"""Execution of models by modeci_mdf's own engine."""

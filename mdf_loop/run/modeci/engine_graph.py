@@ -1,4 +1,4 @@
-"""Wrapper of modeci_mdf's engine (`EvaluableGraph`) without printed output, in a fixed order.
+"""Wrapper of modeci_mdf's engine (`EvaluableGraph`), silent and with a deterministic order.
 
 The engine iterates over Python sets in four places, in an order that changes from run to run. These sets
 are nodes that may run together (twice), edges into one node, and nodes with conditions. Here, the

@@ -13,7 +13,7 @@ current_seed = 0
 
 @public_call
 def seed(number: int | str) -> int:
-    """Set the random seed of loops within modeci_mdf's engine and in `loop`.
+    """Set the random seed of loops within modeci_mdf's engine and in `mdf_loop.loop`.
 
     Loops of existing graphs continue with random numbers of the new seed. Draws of a model outside of its
     loops use NumPy's own random state.

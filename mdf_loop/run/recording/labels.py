@@ -42,7 +42,7 @@ class Labelled(Struct, frozen=True, eq=False):
 
 
 def coordinates(results: Outputs) -> list[Labelled]:
-    """Return the coordinates of the results' leading axes, such as time, with their labels."""
+    """Return the coordinates along the results' leading axes, such as times, as labelled arrays."""
     taken_names = set(results)  # full names, since `time in results` also matches an output A.time
     labels = []
     for axis in results.axes:

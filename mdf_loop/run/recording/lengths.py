@@ -71,8 +71,6 @@ def insert_axes(rows: Array, rank: int, front: int) -> Array:
 def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
     """Return the length of each row, or its extents along several axes.
 
-    Rows of a node that has not run have length 0.
-
     Rows of a node that has not run, according to `flags`, have length 0.
     """
     row_shape = rows.shape[front:] or (1,)

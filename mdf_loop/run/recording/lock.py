@@ -136,7 +136,7 @@ def _process_start_time(process: int) -> str | None:
 
 
 class Lock:
-    """Lock file of a Zarr store, as one of the runs that write the store uses it.
+    """Lock file of a Zarr store, from the viewpoint of one run that writes the store.
 
     All methods raise InputError if the file is not a list of owners, or cannot be read or written.
     """

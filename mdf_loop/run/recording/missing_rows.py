@@ -72,7 +72,7 @@ def cast_for_nan(name: str, array: Array) -> Array:
 
 
 def padding_element(dtype: np.dtype[Any]) -> Any:
-    """Return the element that pads arrays of a dtype: nan, or 0 or False without nan."""
+    """Return the padding element of a dtype: nan, or 0 or False for dtypes without nan."""
     return np.nan if _has_nan(dtype) else dtype.type()
 
 

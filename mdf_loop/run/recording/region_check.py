@@ -67,7 +67,7 @@ class RegionCheck:
         return [*self._layout.outputs, self._record.flags]
 
     def _iterate_keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the required number and the existing keys of chunks, for each chunk of members."""
+        """Yield, per chunk of members, how many chunk files an array must have and which it has."""
         entry, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
         for box in boxes:
