@@ -264,7 +264,7 @@ class LaneBlocks(FunctionWriter):
         return cell.registers[vector_index]
 
     def _broadcast_cell(self, value: Value, cell: Cell) -> Cell:
-        """Return the registers of an operand. A scalar is broadcast if `value` is an array."""
+        """Return the registers of an operand, with a scalar broadcast if `value` is an array."""
         if is_single(value) or not cell.is_scalar:
             return cell
         vector_indices = range(self._block.vector_count)

@@ -32,7 +32,7 @@ CHECK_BEGIN, CHECK_END = "; check", "; checked"
 
 
 class Bounds:
-    """Interface of an emitter of bounds checks. This base class emits no checks."""
+    """Interface of an emitter of bounds checks, which itself emits no checks."""
 
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None

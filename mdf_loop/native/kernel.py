@@ -1,4 +1,4 @@
-"""Kernel of a loop: its signature and its machine code, which is cached by its LLVM code."""
+"""Kernel of a loop: signature and machine code, with a cache keyed by the LLVM code."""
 
 from __future__ import annotations
 

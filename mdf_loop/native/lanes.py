@@ -131,7 +131,7 @@ def _choose_block(signature: KernelSignature, width: int, count: int | None) -> 
 def _write_dispatch(
     signature: KernelSignature, large: str, small: str, block_size: int, none: str
 ) -> str:
-    """Return an LLVM function that calls the function for few, many or no lanes.
+    """Return an LLVM function that dispatches on the number of lanes: none, few or many.
 
     Args:
         signature: Signature of the loop.

@@ -99,7 +99,7 @@ class StackSpace:
         return self.room_count - 1
 
     def grow(self, room: int, factors: Sequence[Extent]) -> str:
-        """Emit the growth of a buffer to the product of `factors` in bytes; return its address."""
+        """Emit the growth of a buffer to a product of factors in bytes, and return its address."""
         code, function_text = self._code, self._code.function_text
         function_text.declarations["@room"] = _ROOM_FUNCTION
         buffer_pointer = code.emit(

@@ -54,7 +54,7 @@ class RowsWriter(Protocol):
 
 
 def allocate_output(writer: RowsWriter, value: Value) -> str:
-    """Emit the allocation of a loop output whose shape is known by then; return its address."""
+    """Emit the allocation of a loop output of known shape, and return its address."""
     output_index = [value for value, _ in writer.signature.outputs].index(value)
     allocate_pointer = writer.pointer("%call", 1)
     pointer = writer.scalar_code.emit(f"call ptr {allocate_pointer}(ptr %call, i64 {output_index})")

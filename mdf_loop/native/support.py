@@ -94,7 +94,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """Inputs of the machine code, except the trip count; the last input is the stop flag."""
+        """Inputs of the machine code without the trip count, of which the last is the stop flag."""
         scanned_arrays = (scanned_input.rows for scanned_input in self.loop.scanned)
         return (*dict.fromkeys((*self.arrays, *scanned_arrays)), STOP_FLAG)
 

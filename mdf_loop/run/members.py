@@ -1,4 +1,4 @@
-"""Programs that compute all members of a sweep at once, with outputs as views by member.
+"""Programs that compute all members of a sweep at once, with outputs indexed by member first.
 
 A loop records `[iterations, members, n]`. Outputs are `[members, iterations, n]`, and an output without an
 axis of members is repeated for each member. Transposing and repeating with ONNX operators would copy all

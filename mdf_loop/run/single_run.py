@@ -1,4 +1,4 @@
-"""Evaluation of a model without time: in one call, or with long loops in chunks.
+"""Single evaluation of a model: in one call, or with long loops in chunks.
 
 Most evaluations are short, and are one call of ONNX Runtime. An evaluation that takes longer than `MAX_WHOLE_SECONDS`
 is aborted and started again in segments, so that it can be watched, and stopped with partial results.

@@ -1,4 +1,4 @@
-"""Errors about missing derivatives. An error lists all operations of a program without a derivative."""
+"""Errors about missing derivatives, each of which lists all operations without a derivative."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
-    """Return a scan that replaces an indexing by the iteration number, or None if impossible."""
+    """Return a scan that replaces indexing of an array by the iteration number, or None."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
     rows = op.inputs[0]

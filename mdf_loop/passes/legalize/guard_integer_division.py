@@ -123,7 +123,10 @@ class _DivisionFacts(Struct):
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
     def _learn_cast(self, op: Op) -> None:
-        """Record that a cast to a wider integer dtype never returns the smallest integer."""
+        """Record that a cast to a wider integer dtype never returns the smallest integer.
+
+        The result is never -1 either if the operand never is.
+        """
         (source,), (target,) = op.inputs, op.outputs
         dtype_kind = kind_of(source.dtype) if source is not None else ""
         if source is None or dtype_kind not in "biu" or kind_of(target.dtype) != "i":

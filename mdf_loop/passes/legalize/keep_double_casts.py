@@ -94,7 +94,7 @@ class _CastSeparator:
 
 
 def _has_kernel_for(move: Op, source: Value) -> bool:
-    """Return True if ONNX Runtime has a kernel for a data movement operation in the dtype of `source`."""
+    """Return True if ONNX Runtime has a kernel of a data movement for the dtype of `source`."""
     inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
     outputs = (replace(move.outputs[0], dtype=source.dtype),)
     return has_kernel(replace(move, inputs=inputs, outputs=outputs))

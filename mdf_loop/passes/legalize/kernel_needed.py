@@ -30,7 +30,7 @@ def is_decomposed(op: Op) -> bool:
 
 
 def _is_exact(op: Op) -> bool:
-    """Return True if an ONNX file can store the numeric attributes of the operation without rounding."""
+    """Return True if ONNX can store the numeric attributes of an operation without rounding."""
     if row_of(op.op_type).decomposition is None or main_dtype(op) != "float64":
         return True
     return onnx_schema.are_exact_in_float32(op.op_type, op.attributes)

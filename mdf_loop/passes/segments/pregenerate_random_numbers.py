@@ -1,4 +1,4 @@
-"""Generate the random numbers of many iterations before the loop, to reduce the number of kernel calls.
+"""Generate the random numbers of many iterations before the loop, for fewer kernel calls.
 
     loop %i < %most                                  %turns = Add(%n, Range(0, %most))
       carry %n: int64[batch] from %n0 to %more       %zs: float64[most, batch] = Normal(%turns, %key)

@@ -36,7 +36,7 @@ class _IdentityFinder:
         self.never_negative_zero_values: set[Value] = set()
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the operand that the operation returns unchanged, or None to keep the operation."""
+        """Return the operand that an operation returns unchanged, or None to keep the operation."""
         unchanged_operand = self._unchanged_operand(b, op)
         if unchanged_operand is None:
             if self._never_returns_negative_zero(b, op):

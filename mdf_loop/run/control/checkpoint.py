@@ -126,7 +126,7 @@ def _encode_json(content: Any) -> Array:
 
 
 def _encode_array(array: Array) -> tuple[str, Array]:
-    """Encode an array for an `.npz` file; return the name of the encoding and the array.
+    """Encode an array for an `.npz` file, and return the name of the encoding and the array.
 
     The name is "" if the array needs no encoding.
     """

@@ -123,7 +123,7 @@ class Pace:
         )
 
     def note(self, done: int, now: float) -> bool:
-        """Record the number of completed steps. Return True if the speed estimate was updated."""
+        """Record the number of completed steps, and return True if the speed estimate changed."""
         self.done = done
         samples = self._samples
         if now - samples[-1][0] < SAMPLE_SECONDS:

@@ -97,7 +97,7 @@ class RowSink(Protocol):
 
     @property
     def length(self) -> int:
-        """Number of rows in the destination."""
+        """Number of rows that the sink contains."""
 
     def next_buffers(self, count: int) -> OutputBuffers:
         """Return preallocated memory for the next `count` rows by name, if there is some."""

@@ -166,7 +166,7 @@ class Stopping:
             self._termination_time = time.monotonic()
 
     def check(self, now: float, signal_reasons: Collection[StopReason]) -> None:
-        """Check signals and limits at time `now`, and terminate computations if it is time."""
+        """Check signals and limits at `now`, and terminate computations if the run must stop."""
         for reason in signal_reasons if self._is_in_main_thread else ():
             self._record_request(reason)
         if self._deadline is not None and now >= self._deadline:

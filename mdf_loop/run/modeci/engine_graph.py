@@ -314,7 +314,7 @@ def _return_no_text(*_: Any, **__: Any) -> str:
 
 
 def copy_port_values(engine: EngineGraph) -> list[str]:
-    """Make the engine copy values at ports that add or multiply; return the ports' names.
+    """Make the engine copy values at ports that add or multiply, and return the ports' names.
 
     The engine adds in place, to the array that the first sender still holds.
     """

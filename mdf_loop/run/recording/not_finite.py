@@ -116,7 +116,7 @@ def _all_finite(array: Array) -> bool:
 
 
 def _is_inexact(array: Array) -> bool:
-    """Return True if an array has a floating-point or complex dtype, including those of ml_dtypes."""
+    """Return True if an array has a floating-point or complex dtype, also one of ml_dtypes."""
     dtype_kind = array.dtype.kind
     return dtype_kind in "fc" or (dtype_kind == "V" and kind_of(dtype_name(array)) in "fc")
 

@@ -226,7 +226,7 @@ class Recorder:
         )
 
     def _read_selected_numbers(self, snapshot: Snapshot, length: int, numbers: range) -> Array:
-        """Read the numbers of the steps that the condition `when` selected from a checkpoint."""
+        """Read from a checkpoint the numbers of the steps that the condition `when` selected."""
         if not length:
             return np.zeros(0, np.int64)
         selected_numbers = snapshot.array("chosen", "i", (length,)).astype(np.int64)

@@ -62,7 +62,7 @@ class Reduction(ABC):
         return has_same_shape or not (self.requires_one_shape and self.row_count and len(rows))
 
     def add(self, rows: Array) -> None:
-        """Accumulate rows `[time, ...]`.
+        """Add rows `[time, ...]` to the accumulated reduction.
 
         Raises:
             OperandError: The rows have no common dtype with the earlier rows.

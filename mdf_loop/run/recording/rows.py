@@ -124,7 +124,7 @@ class Column:
 
     @property
     def rows(self) -> Array:
-        """All rows that were added."""
+        """All rows that were added to the array."""
         return self._buffer[(slice(self._length), *map(slice, self._row_shape or ()))]
 
     def add(self, rows: Array) -> None:
