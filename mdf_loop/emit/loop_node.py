@@ -43,7 +43,7 @@ def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 
 
 class LoopParts:
-    """Inputs and outputs of an ONNX Loop, such as the trip count, initial values and recorded stacks."""
+    """Inputs and outputs of an ONNX Loop, such as trip count, initial values and stacked rows."""
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         writer = outer.writer
@@ -86,7 +86,7 @@ class LoopParts:
         return self.outer_scope.append_like("And", [value, value], value)
 
     def define_outputs(self) -> list[oir.Value]:
-        """Define the outputs of the Loop node in the outer scope: final values, then recorded stacks."""
+        """Define the outputs of the Loop node in the outer graph: final values, then stacked rows."""
         final_values = [
             self.outer_scope.define(carried_value.final) for carried_value in self.loop.carried
         ]
@@ -202,7 +202,7 @@ class _RecordedRows:
         self.shape_stacks: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
-        """Return the body outputs that the loop stacks: recorded rows, then shapes of rows."""
+        """Return the body outputs that the Loop node stacks: recorded rows, then their shapes."""
         onnx_values = self.outer_scope.writer.values
         rows = [
             body.as_graph_output(recording.row, copied_inputs(self.loop))

@@ -124,7 +124,7 @@ def _is_numeric(value: Value) -> bool:
 
 
 def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
-    """Append nodes that compute the condition under which a Scan can execute all iterations."""
+    """Append nodes that compute whether a Scan can execute all iterations, at run time."""
     writer, trip_count = outer.writer, parts.trip_count
     is_trip_positive = outer.bool_node("Greater", trip_count, writer.constant(np.array(0)))
     iteration_limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))

@@ -126,7 +126,7 @@ class Writer:
         return onnx_value.const_value.numpy()
 
     def declare(self, value: Value, name: str) -> oir.Value:
-        """Create the ONNX value for a program value with a given name."""
+        """Create the ONNX value of a program value, with the given name."""
         onnx_value = oir.Value(
             name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
         )
@@ -134,7 +134,7 @@ class Writer:
         return onnx_value
 
     def define(self, value: Value) -> oir.Value:
-        """Create the ONNX value for a program value with an unused name."""
+        """Create the ONNX value of a program value, with a name that is not used yet."""
         return self.declare(value, self.free_name(value))
 
     def free_name(self, value: Value) -> str:
@@ -234,7 +234,7 @@ class OnnxScope:
     def append_like(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
-        """Append a node that no operation stands for, and return its output with the type of `like`."""
+        """Append a helper node without an operation in the program, and return its output, typed as `like`."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=like.type, shape=like.shape
         )
@@ -242,13 +242,13 @@ class OnnxScope:
         return node_output
 
     def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
-        """Append a node that no operation of the program stands for, and return its int64 output."""
+        """Append a helper node without an operation in the program, and return its int64 output."""
         node_output = oir.Value(name=self.writer.new_name(op_type), type=value_type("int64"))
         self.node(op_type, inputs, [node_output], attributes)
         return node_output
 
     def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
-        """Append a node that no operation of the program stands for, and return its bool output."""
+        """Append a helper node without an operation in the program, and return its scalar bool output."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=value_type("bool"), shape=oir.Shape([])
         )

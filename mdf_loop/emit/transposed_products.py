@@ -1,4 +1,4 @@
-"""Prevention of ONNX Runtime's incorrect fusion of a Transpose and a MatMul with a vector.
+"""Workaround for ONNX Runtime's incorrect fusion of a Transpose and a MatMul with a vector.
 
 ONNX Runtime replaces `MatMul(Transpose(x), v)` by one kernel that reads `x` in transposed order, which saves
 a copy of `x`. If `v` is a vector, the fusion loses the Transpose and computes `MatMul(x, v)`

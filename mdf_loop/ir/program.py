@@ -135,7 +135,7 @@ class Carried(Struct, frozen=True, eq=False):
 
 
 class Recorded(Struct, frozen=True, eq=False):
-    """Scan output: the `row` of every iteration, stacked along a new axis 0.
+    """Scan output: the values of `row` in all iterations, stacked along a new axis 0.
 
     `name` is the name of the body output in the document.
     """
@@ -146,7 +146,7 @@ class Recorded(Struct, frozen=True, eq=False):
 
 
 class Scanned(Struct, frozen=True, eq=False):
-    """Scan input: each iteration reads the next `row` of `rows`.
+    """Scan input: an array `rows`, of which each iteration reads the next `row`.
 
         row = np.take(rows, -1 - i if is_backward else i, axis)
 
@@ -161,7 +161,7 @@ class Scanned(Struct, frozen=True, eq=False):
 
 
 class Loop(Struct, frozen=True, eq=False):
-    """Loop whose body runs once per iteration.
+    """Loop whose body runs once per iteration, with carried, scanned and recorded values.
 
         i, go, body_inputs = 0, condition, initials
         while (trip_count is None or i < trip_count) and (condition is None or go):

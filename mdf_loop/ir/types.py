@@ -214,7 +214,7 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def content_type(dtype: str, value: Data) -> str:
-    """Return the dtype of the content of a value, which is the inner dtype for a present optional value."""
+    """Return the dtype of a value, without `optional` if an optional value is present."""
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 

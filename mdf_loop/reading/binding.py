@@ -39,7 +39,7 @@ _MAX_CACHED_BINDINGS = 64
 
 
 class InputTypes:
-    """Names, dtypes and shapes of a program's inputs, as a key with a precomputed hash."""
+    """Names, dtypes and shapes of a program's inputs, as a hashable cache key."""
 
     def __init__(self, inputs: BoundInputs, settings: Settings, swept: Iterable[str]) -> None:
         setting_types = (
@@ -131,7 +131,7 @@ class BoundValues(Struct, frozen=True):
         return (*self.swept_inputs, *program.input_names(InputRole.KEYS).values())
 
     def with_random_keys(self, program: Program) -> BoundValues:
-        """Return a copy with the keys of all random streams of a program."""
+        """Return a copy that also contains the keys of all random streams of a program."""
         if not program.sites:
             return self
         key_names = program.input_names(InputRole.KEYS).values()
@@ -189,7 +189,7 @@ class InputBinder:
         return bound_values
 
     def _bind_uncached(self, values: Values, steps: int | None) -> BoundValues:
-        """Bind the values of a run without the cache."""
+        """Bind the values of a run to the inputs of the model, without the cache."""
         member_values = {
             name: _convert_swept_values(name, member_rows)
             for name, member_rows in values.sweep.items()
@@ -247,7 +247,7 @@ _get_dtype, _get_shape = attrgetter("dtype"), attrgetter("shape")
 
 
 class _CachedBinding(Struct, frozen=True):
-    """Binding of arrays with certain names, dtypes and shapes to the inputs of a program.
+    """Cached rule that binds arrays of certain names, dtypes and shapes to the inputs of a program.
 
     Attributes:
         program_names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
@@ -270,9 +270,9 @@ class _CachedBinding(Struct, frozen=True):
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: BoundValues
     ) -> _CachedBinding | None:
-        """Build the cache entry of a binding.
+        """Build the cache entry for the binding of a run's values, or return None if it is not reusable.
 
-        Return None if other values of these types may be bound differently.
+        The binding is not reusable if other values of these types may be bound differently.
         """
         arrays, program_names = bound.inputs.arrays, {}
         default_values, default_arrays = [], []
@@ -310,7 +310,7 @@ class _CachedBinding(Struct, frozen=True):
         )
 
     def bind(self, inputs: Mapping[str, Any], precision: str) -> BoundValues | None:
-        """Bind arrays of the cached types.
+        """Bind arrays with the cached names, dtypes and shapes to the inputs of the program.
 
         Return None if a default_value in the document has changed its type.
         """

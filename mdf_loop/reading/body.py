@@ -23,13 +23,13 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 class BodyScopes(Struct, frozen=True):
-    """Names that are visible in a loop body: names of the loop's node, and names that the loop binds."""
+    """Names that a loop body can read: names of the loop's node, and names that the loop defines."""
 
     node: Scope
     loop_names: Mapping[str, Term]
 
     def select_for_body(self, form: LoopForm) -> Scope:
-        """Return the names that are visible in the body.
+        """Return the scope of names that the loop body can read.
 
         A strict body sees bound names only.
         """

@@ -223,7 +223,7 @@ class _Choice:
         return tensor(self.b, lower_expression(self.b, expression, self.scope, self.selector))
 
     def _reduce_to_scalar(self, value: Value, thing: str) -> Value:
-        """Return a value of one element without its axes.
+        """Reshape a value of one element to a scalar.
 
         A run fails if the value has more elements.
         """
@@ -375,7 +375,7 @@ class _Choice:
         return default
 
     def _describe_branches(self, count: int) -> str:
-        """Return the part of the index error's text that states the number of branches."""
+        """Return a clause about the number of branches, for the error of an invalid index."""
         return f"it has {count} branches, counted from 0, and no default"
 
     def select_by_index(

@@ -45,7 +45,7 @@ iteration: numbers, 64 back: chain 8.1 us, array 2.5 us; rows of 1000, 64 back: 
 
 
 class DelayForm(Struct, frozen=True):
-    """Arguments of a delay, as written in the document."""
+    """Arguments of a delay (value of an earlier iteration), as written in the document."""
 
     name: str
     source_name: str
@@ -55,14 +55,14 @@ class DelayForm(Struct, frozen=True):
 
 
 def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
-    """Parse the loop argument `delays`."""
+    """Parse the loop argument `delays`, which names values of earlier iterations."""
     return tuple(
         _parse_delay(delay_entry) for delay_entry in parse_entries(value, where, _DELAY_KEYS)
     )
 
 
 def _parse_delay(entry: NamedEntry) -> DelayForm:
-    """Parse one entry of the loop argument `delays`.
+    """Parse the arguments of one delay, an entry of the loop argument `delays`.
 
     Raise ModelError if a field is wrong.
     """
@@ -118,7 +118,7 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the carried values of the history."""
+        """Names of the carried values that store the history."""
         if not self.is_chain:
             return (f"{self.source_name} before",)
         return tuple(
@@ -326,7 +326,7 @@ def read_delays(
 def _find_history_key(
     form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]
 ) -> tuple[str, str]:
-    """Return the key of the group of delays that share their initial values with a delay.
+    """Return the key of the delay history to which a delay belongs.
 
     `groups` has the longer delays by key.
     """

@@ -64,7 +64,7 @@ def replace_draws(program: Program) -> Program:
 def replace_draws_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """Replace the `Draw` operations in both programs of a run over time by counter-based random numbers.
+    """Replace the `Draw` operations in both programs of a run over time by random streams.
 
     The numbers of turns so far become states.
     """
@@ -119,7 +119,7 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
 
 
 def _count_state(graph: str) -> State:
-    """Return the key of the state that counts the iterations (turns) of a graph that draws."""
+    """Return the key of the state that stores the iteration counter of a graph that draws."""
     return ("count", "", f"{_STATE_PREFIX}{graph}")
 
 
@@ -133,7 +133,7 @@ def count_model_carried(loop: Loop) -> int:
 
 
 def is_turn_count(state: State) -> bool:
-    """Return True for a state that is the counter of a random stream."""
+    """Return True for a state that is the iteration counter of a random stream."""
     return state[0] == "count" and state[2].startswith(_STATE_PREFIX)
 
 
@@ -159,7 +159,7 @@ def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
 
 
 def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
-    """Return the number of iterations (turns) of each drawing graph when operations run once.
+    """Return the number of iterations of each drawing graph in one execution of operations.
 
     Loops inside the operations are not counted.
     """
@@ -200,7 +200,7 @@ class _DrawRewriter:
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
     def rewrite(self, counts: _TurnCounts) -> _TurnCounts:
-        """Rewrite all `Draw` operations of the program, and return the turn counts after the program.
+        """Rewrite all `Draw` operations of the program, and return the counters of random streams after it.
 
         `counts` are the turn counts before the program.
         """
@@ -223,7 +223,7 @@ class _DrawRewriter:
     def _rewrite_scope(
         self, b: Builder, ops: Iterable[Operation], turn_counts: _TurnCounts
     ) -> _TurnCounts:
-        """Append the rewritten operations of a program or loop body, and return the new turn counts."""
+        """Append the rewritten operations of a program or body, and return the counters after them."""
         ops = tuple(ops)
         turn_counts = dict(turn_counts)
         self._rewrite_operations(b, ops, turn_counts)
@@ -234,7 +234,7 @@ class _DrawRewriter:
     def _rewrite_operations(
         self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
     ) -> None:
-        """Append operations with each `Draw` replaced, and update the turn counts `counts`.
+        """Append operations with each `Draw` replaced, and update the counters of random streams.
 
         The counts change after each loop or choice with draws.
         """
@@ -274,7 +274,7 @@ class _DrawRewriter:
         )
 
     def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
-        """Append a copy of a loop with its `Draw` operations replaced, which carries their turn counts."""
+        """Append a copy of a loop with its `Draw` operations replaced, which carries their counters."""
         body_builder = b.body()
         drawing_graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
@@ -302,7 +302,7 @@ class _DrawRewriter:
         counts.update(final_counts)
 
     def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
-        """Append a copy of a choice with its `Draw` operations replaced, which returns their turn counts."""
+        """Append a copy of a choice with its `Draw` operations replaced, which returns their counters."""
         branches = []
         for branch in (choice.then, choice.otherwise):
             branch_builder, branch_counts = b.body(), dict(counts)

@@ -21,7 +21,7 @@ MAX_INTEGER = 2**62
 
 
 class NamedEntry(Struct, frozen=True):
-    """Entry of a mapping in the document: its name, fields and path."""
+    """Entry of a mapping in the document, such as one delay: its name, fields and path."""
 
     name: str
     fields: Mapping[str, Any]
@@ -69,7 +69,7 @@ class NamedEntry(Struct, frozen=True):
 def parse_entries(
     value: Any, where: str, keys: Iterable[str], short_key: str = ""
 ) -> tuple[NamedEntry, ...]:
-    """Parse an argument that is a mapping of names to entries.
+    """Parse an argument that is a mapping of names to fields, such as `delays`.
 
     `keys` are the allowed keys of each entry.
 
@@ -96,7 +96,7 @@ def parse_entries(
 def _parse_entry(
     name: str, entry: Any, where: str, keys: tuple[str, ...], short_key: str
 ) -> NamedEntry:
-    """Parse one entry of an argument.
+    """Parse one entry (a name with fields) of a mapping.
 
     Raise ModelError if the entry has an unknown key.
     """

@@ -1,4 +1,4 @@
-"""Execution of one node of a graph: inputs are read from a memory, results are stored in the memory."""
+"""Conversion of one execution of a node: inputs are read from a `Memory`, results stored in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Executor:
         self.dt = dt
 
     def execute(self, node_id: str, memory: Memory) -> None:
-        """Append the operations of one execution of a node, and store its results in the memory."""
+        """Append the operations of one execution of a node, and store its results in a `Memory`."""
         node = self.nodes[node_id]
         where = f"{self.where}.nodes['{node_id}']"
         ports: dict[str, Term | Callable[[], Term]] = {}

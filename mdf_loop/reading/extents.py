@@ -12,7 +12,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 class Extents:
-    """Named extents, each with a value and an axis that have this extent."""
+    """Named extents, each with a value and an axis from which a program can read the extent."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._axis_sources: dict[str, tuple[Value, int]] = {}
@@ -22,7 +22,7 @@ class Extents:
                     self._axis_sources.setdefault(extent, (value, axis))
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
-        """Return a shape as an int64 tensor, or None if no value provides one of its named extents."""
+        """Return a shape as an int64 tensor, or None if no value has one of its named extents."""
         if shape is None or any(
             isinstance(extent, str) and extent not in self._axis_sources for extent in shape
         ):
@@ -32,7 +32,7 @@ class Extents:
         return b.op("Concat", *(self._read_extent(b, extent) for extent in shape), axis=0)
 
     def _read_extent(self, b: ModelBuilder, extent: int | str) -> Value:
-        """Return one extent as a tensor of one element."""
+        """Append operations that read one extent from a value, as a tensor of one element."""
         if isinstance(extent, int):
             return ints(b, extent)
         value, axis = self._axis_sources[extent]

@@ -1,4 +1,4 @@
-"""Shapes that hold for all inputs, derived from a program that is specialized for the shapes of one run.
+"""Shapes that hold for all inputs of a program, derived from shapes of one run.
 
 x = float64[2, 3]        its port says shape: [-1, 3]   ->   [?, 3]
 y = Transpose(x)         float64[3, 2]                  ->   [3, ?]
@@ -15,7 +15,7 @@ from mdf_loop.ops.inference import infer
 
 
 class GeneralShapes:
-    """General shapes of the values of a builder.
+    """Shapes of a program's values that hold for all inputs, not only for the inputs of one run.
 
     An unknown extent has a name that begins with `?`.
     """
@@ -25,7 +25,7 @@ class GeneralShapes:
         self._shapes: dict[Value, Shape] = dict(b.stated_shapes)
 
     def of(self, value: Value) -> Shape:
-        """Return the general shape of a value."""
+        """Return the shape of a value that holds for all inputs."""
         pending_values = [value]
         while pending_values:
             pending_value = pending_values[-1]
@@ -40,7 +40,7 @@ class GeneralShapes:
         return self._shapes[value]
 
     def _record_shape(self, value: Value, op: Op | Guard | None) -> None:
-        """Record the general shape of a value, whose operands have known general shapes."""
+        """Infer and record the general shape of a value from the general shapes of its operands."""
         if value in self._shapes:
             return
         if is_independent_of_inputs(self.b, value):

@@ -32,7 +32,7 @@ _MAX_PLANNED_EXECUTIONS = 64
 
 
 class GraphReader:
-    """Converter of one evaluation of a graph to operations, which stores the results in a memory.
+    """Converter of one evaluation of a graph to operations, which stores results in a `Memory`.
 
     An output whose computation has an error is missing, and the error is among the findings.
 
@@ -116,7 +116,7 @@ class GraphReader:
             self.memory.put(create_count_state(key), to_value(self.b, final_count))
 
     def _execute(self, sets: NodeSets) -> None:
-        """Append the operations of all nodes in sets of nodes, in order."""
+        """Append the operations of all nodes, which are grouped in sets, in order."""
         for node_set in sets:
             for node in node_set:
                 with self.b.findings.catch():

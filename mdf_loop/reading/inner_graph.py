@@ -59,7 +59,7 @@ class InnerGraph:
         ).read()
 
     def value(self, name: str) -> Value:
-        """Return the value of an output of the graph by name: an output port, or an outer value.
+        """Return the value of a named output of the graph: an output port, or an outer value.
 
         Raises:
             Poisoned: If the value could not be read.
@@ -69,7 +69,7 @@ class InnerGraph:
         return tensor(self.b, self._find_output(name))
 
     def _find_output(self, name: str) -> Term:
-        """Return the value, or tuple of values, of an output of the graph by name."""
+        """Return the value, or tuple of values, of a named output of the graph."""
         output_ports = list_output_ports(self.graph)
         matching_ports = [
             output_port
@@ -123,7 +123,7 @@ class InnerGraph:
         )
 
     def _refuse_states(self) -> None:
-        """Refuse parameters with a state, since inner graphs keep no state between evaluations."""
+        """Raise errors for parameters with a state, because owned graphs keep no state."""
         role_text, role_noun = self.role.description, self.role.noun
         for node in self.graph.nodes:
             for parameter in filter(is_stateful, node.parameters):

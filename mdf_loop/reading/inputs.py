@@ -49,12 +49,12 @@ class OpenPort(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names by which a run can refer to this port."""
+        """All names by which a run can refer to this input port."""
         return (self.full_name, self.name, self.port.id, *self.other_names)
 
     @property
     def full_name(self) -> str:
-        """Name of the port as `node.port`."""
+        """Name of the input port as `node.port`."""
         return f"{self.node}.{self.port.id}"
 
     def stated_shape(self) -> Shape:
@@ -243,7 +243,7 @@ def _refuse_repeated_names(port: OpenPort, given_names: Container[str]) -> None:
 def bind_members(
     inputs: BoundInputs, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
-    """Convert the values of one port for all members of a sweep.
+    """Convert the values of one input port for all members of a sweep to an array.
 
     `inputs` has the values of the first member.
 

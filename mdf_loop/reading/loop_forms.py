@@ -1,4 +1,4 @@
-"""Parsing of all notations of a loop into one `LoopForm`.
+"""Parsing of all notations of a loop in documents into one `LoopForm`.
 
 Source: notations in MDF documents, in modeci_mdf's importer and in the ONNX documentation, as listed in
 `docs/reference/loop-node.md`.
@@ -51,7 +51,7 @@ class LoopForm(Struct, frozen=True):
 
     @property
     def body(self) -> Any:
-        """Graph of one iteration."""
+        """Graph that each iteration of the loop executes."""
         return self.owned_graph.graph
 
     @property
@@ -107,7 +107,7 @@ def _has_onnx_semantics(owned: OwnedGraph) -> bool:
 
 
 def _is_mid_exit(value: Any, where: str) -> bool:
-    """Return True if the loop argument `exit` is 'middle'.
+    """Return True if the loop argument `exit` is 'middle', for a test in the middle of the body.
 
     Raise ModelError for an unknown exit.
     """

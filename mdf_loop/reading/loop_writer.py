@@ -313,7 +313,7 @@ class LoopWriter:
         )
 
     def _qualify_name(self, name: str) -> str:
-        """Return the program's name for a value of the loop."""
+        """Return the name in the program for a value of the loop."""
         return f"{self.name}.{name}"
 
     def _stacked_shape(self, shape: Shape, body: ReadBody) -> Shape:
@@ -461,5 +461,5 @@ def _join_shapes(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
 
 
 def _name_unknown_extent(dim: int | str, axis: int) -> str:
-    """Return the name of an unknown extent, for an axis whose extent changes between iterations."""
+    """Return a name for the unknown extent of an axis whose extent changes between iterations."""
     return dim if isinstance(dim, str) and dim.startswith("?") else f"?{axis}"

@@ -1,4 +1,4 @@
-"""Values of parameters, functions and outputs at one point of a model's execution.
+"""Values of parameters, functions and outputs (states) at one point of a model's execution.
 
 An execution of a node reads values from the memory and stores its results. In a loop, a value that is read
 before it is stored is a carried value. It enters with the value of the last iteration, or the initial value.
@@ -121,7 +121,7 @@ class Memory:
         self.stored_values[state] = held_value
 
     def get(self, state: State) -> Term:
-        """Return the value of a state.
+        """Return the value of a state, also from an outer memory.
 
         Raises:
             Poisoned: If the state has no value, since its node could not be read.
@@ -236,7 +236,7 @@ class LoopMemory(Memory):
         )
 
     def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
-        """Build the carried values of the loop.
+        """Build the carried values of the loop from the states that its body reads.
 
         `name` returns the name of a state's final value.
         """

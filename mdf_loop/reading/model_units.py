@@ -178,7 +178,7 @@ class ModelUnits:
         return unit
 
     def _state_unit(self, name: str, names: Container[str]) -> Unit | None:
-        """Return the unit of a value of a state, or None if the value cannot have a unit."""
+        """Return the unit of a state, or None if the state cannot have a unit."""
         if name == TIME:
             return unit_of_time(self._document)
         return (

@@ -32,12 +32,12 @@ class Item(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Name as `node.item`."""
+        """Name of the item as `node.item`."""
         return f"{self.node}.{self.id}"
 
     @property
     def state(self) -> State:
-        """Key of the item's value in a memory."""
+        """Key of the item's value in a `Memory`."""
         return (STATE_KIND_BY_FIELD[self.node_field], self.node, self.id)
 
 
@@ -82,7 +82,7 @@ class _Index:
                 self._port_names.append(item.name)
 
     def find(self, name: str) -> Item:
-        """Return the output port, parameter or function with a name.
+        """Return the output port, parameter or function with a name, or raise UnknownNameError.
 
         Raise UnknownNameError if no item has the name.
         """
@@ -181,7 +181,7 @@ ALL_OUTPUTS = Selection()
 
 
 def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[str, Item]:
-    """Return the selected output ports, parameters and functions by their names in results.
+    """Return the output ports, parameters and functions that a run selects, by name in results.
 
     The model may name its own outputs.
 
@@ -208,7 +208,7 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:
-    """Return the stated shapes of output ports, by the name in results."""
+    """Return the shapes that the document states for output ports, by name in results."""
     ports = {
         (node.id, port.id): port.shape
         for node in document.graph.nodes

@@ -1,4 +1,4 @@
-"""Names that a function, a parameter, or a graph that a function owns reads."""
+"""Names that functions, parameters and owned graphs of a model read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _find_names_in_expressions(item: Any) -> set[str]:
 
 
 def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a function with graphs reads in its arguments, and outer names in its graphs."""
+    """Return the names that a function with graphs reads in arguments and in its graphs."""
     graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     expression_by_argument = {
         argument: expression
@@ -84,7 +84,7 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
 
 
 def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the outer names that the graphs of a function read."""
+    """Return the names that a function's graphs read from outside of the graphs."""
     names: set[str] = set()
     for argument, written_body in written_bodies(item, node).items():
         body, where = written_body.graph_or_id, f"{item_path(item, node)}.args.{argument}"

@@ -71,7 +71,7 @@ class Context(Struct, frozen=True):
 
 
 class ExecutionPoint(Struct, frozen=True):
-    """Point in the execution of a model at which a node is executed.
+    """Conditions under which a node is executed: whether it ran before, its old values, elapsed time.
 
     Attributes:
         has_run: Truth value that tells whether the node has been executed before.
@@ -162,7 +162,7 @@ class NodeReader:
         return parameter.value
 
     def _read_loop_result(self, name: str, key: str) -> Term:
-        """Return a result of a loop by its key, such as `loop.iterations`."""
+        """Return a named result of a loop, such as `loop.iterations`."""
         if name in self.functions:
             self._compute_once("function", name, self._compute_function)
         if name not in self.loop_results:
@@ -172,7 +172,7 @@ class NodeReader:
     # --- memoization ----------------------------------------------------------------------------
 
     def _compute_once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
-        """Return a value of the node, which is computed at its first use.
+        """Compute a value of the node at its first use, and return the same value later.
 
         Raise CycleError if the value depends on itself.
 
@@ -226,7 +226,7 @@ class NodeReader:
             yield where
 
     def _record_value(self, where: str, term: Term) -> Term:
-        """Record the program value of a document path, and return the value."""
+        """Record which program value a document path has, and return the value."""
         self.b.values_by_path[where] = term
         return term
 

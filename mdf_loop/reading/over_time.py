@@ -196,7 +196,7 @@ class _LaterReader(ProgramReader):
         )
 
     def _declare_initial(self, state: State) -> Value:
-        """Declare the program input with a state's value before the loop, and return the value."""
+        """Declare the program input for a state's value before the loop, and return its value."""
         carried_types = self.state_memory.types
         if state[0] in NODE_FIELDS and state not in carried_types.types_by_state:
             carried_types.widen(state, self.first_reader.read_state(state))

@@ -1,4 +1,4 @@
-"""Graphs that an argument of a function contains or names, with their paths and metadata."""
+"""Graphs that functions own, contained or named in an argument, with paths and metadata."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def find_owned_graph(
 
 
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
-    """Return the path in the document of the graph, or of the graph's name, that a function owns."""
+    """Return the document path of a graph that a function owns, or of the graph's name."""
     path = f"{where}.args.{argument}"
     if written.parameters:
         node_where = where.removesuffix(f".functions['{item.id}']")

@@ -66,7 +66,7 @@ class _PassResults(Struct, frozen=True):
 
 
 class PassesLoop:
-    """Converter of the scheduler passes of an evaluation to a loop, which stores results in a memory."""
+    """Converter of the scheduler passes of an evaluation to a loop, which stores results in a `Memory`."""
 
     def __init__(
         self, executor: Executor, schedule: Schedule, memory: Memory, recorded: Iterable[State]
@@ -160,7 +160,7 @@ class PassesLoop:
         return generalize(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
     def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
-        """Store the final values of the loop over passes in the memory, and count the evaluation."""
+        """Store the final values of the loop over passes in the `Memory`, and count the evaluation."""
         final_values = {
             state: carried_value.final
             for state, carried_value in zip(inner.carried_inputs, loop.carried, strict=True)
@@ -342,7 +342,7 @@ class PassesLoop:
         )
 
     def _create_threshold_test(self, memory: Memory) -> Callable[[ThresholdCondition], Truth]:
-        """Return a function that evaluates a Threshold condition for the values in a memory."""
+        """Return a function that evaluates a Threshold condition for the values in a `Memory`."""
 
         def look(condition: ThresholdCondition) -> Truth:
             (state,) = self._find_threshold_states(condition)

@@ -1,4 +1,4 @@
-"""Conversion of values to the types that ports state.
+"""Conversion of values to the types that input ports state.
 
 A value from outside, or a default in the document, is converted to the stated type. A value from an edge is
 not converted, as in modeci_mdf: its importers write `float` on every port, PsyNeuLink writes `int64`.
@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast
 
 
 def convert_port_value(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """Convert a value from an edge, or from the scope around a body, to the value of an input port.
+    """Convert a value from an edge, or from outside of a body, to the type of an input port.
 
     Numbers keep their dtype and shape, whatever type the port states, as in modeci_mdf. Only a port of optional
     values converts its value, to an optional one.

@@ -1,4 +1,4 @@
-"""Conversion of user-supplied values, or of defaults in the document, to the values of ports.
+"""Conversion of user-supplied values, or of defaults in the document, to port values.
 
 The value of a port is an array, a list of arrays (a sequence), or None (an absent optional value). No number
 is rounded silently: a number that the port's type cannot represent is refused.
@@ -44,7 +44,7 @@ def convert_input(port: Any, value: Any, precision: str, name: str, where: str) 
 
 
 def find_default(port: Any, precision: str, where: str) -> Data:
-    """Return the default value of a port.
+    """Return the default value of an input port as an array, sequence or None.
 
     The value is the port's default_value, else zeros (empty texts) of its shape, an empty sequence, or None.
     """
@@ -91,7 +91,7 @@ def create_default(port: Any, dtype: str | None, shape: tuple[int, ...], where: 
 
 
 def lower_default(b: ModelBuilder, port: Any, where: str) -> Value:
-    """Return the default_value of a port whose values may also come from an edge or an outer scope.
+    """Return the default_value of an input port as a program value.
 
     Numbers keep the dtype in which they are written, like values from an edge. A plain number is weak.
     """
@@ -105,7 +105,7 @@ def lower_default(b: ModelBuilder, port: Any, where: str) -> Value:
 
 
 def _follows_precision(data: Data, dtype: str | None) -> bool:
-    """Return True if a value follows the precision of the compilation: float64 without a stated type."""
+    """Return True if a float64 value without a stated dtype takes the precision of the compilation."""
     return dtype is None and bool(data.dtype == np.float64)
 
 

@@ -177,7 +177,7 @@ class ProgramReader:
         return self.inputs[self.ports[node.id, port.id].name].value
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
-        """Convert one evaluation of the graph, and store its results in a memory."""
+        """Convert one evaluation of the graph to operations, and store its results in a `Memory`."""
         input_values = {name: self.inputs[name].value for name in self.settings.inputs}
         context = Context(self.document, Scope(input_values), self.document.graph.id)
         return GraphReader(

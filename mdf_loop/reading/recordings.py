@@ -55,7 +55,7 @@ def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
 
 
 def _parse_recording(entry: NamedEntry) -> RecordingForm:
-    """Parse one entry of the loop argument `recordings`.
+    """Parse the arguments of one recording, an entry of the loop argument `recordings`.
 
     Raise ModelError if a field is wrong.
     """
@@ -166,7 +166,7 @@ def _move_row_axis(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 
 
 def _concatenate_rows(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
-    """Concatenate the rows of a recording along one of their axes."""
+    """Concatenate the stacked rows of a recording along one of the rows' axes."""
     row_count, *row_extents = extents(stack)
     if not row_extents:
         raise OperandError(

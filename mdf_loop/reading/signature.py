@@ -233,7 +233,7 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
 
 
 def gives_truth(node: Any, value: Any) -> bool:
-    """Return True if an expression of a node is evidently a truth value, such as a comparison."""
+    """Return True if an expression of a node is evidently a bool, such as a comparison."""
     if isinstance(value, bool):
         return True
     if not isinstance(value, str):

@@ -36,7 +36,7 @@ _SLICE_KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
 class SliceForm(Struct, frozen=True):
-    """Arguments of a slice of a loop, as written in the document.
+    """Arguments of a slice (array that a loop reads part by part), as written in the document.
 
     Without `part_size`, a part is one element and the axis is dropped.
     """
@@ -52,7 +52,7 @@ class SliceForm(Struct, frozen=True):
 
 
 def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
-    """Parse the loop argument `slices`."""
+    """Parse the loop argument `slices`, which names arrays to read part by part."""
     return tuple(
         _parse_slice(slice_entry)
         for slice_entry in parse_entries(value, where, _SLICE_KEYS, short_key="of")
@@ -60,7 +60,7 @@ def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
 
 
 def _parse_slice(entry: NamedEntry) -> SliceForm:
-    """Parse one entry of the loop argument `slices`.
+    """Parse the arguments of one slice, an entry of the loop argument `slices`.
 
     Raise ModelError if a field is wrong.
     """
@@ -190,7 +190,7 @@ class Slice(Struct, frozen=True, eq=False):
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
-    """Convert the slices of a loop to program values.
+    """Convert the arrays and positions of a loop's slices to program values.
 
     Errors in several slices are raised together.
     """

@@ -70,7 +70,7 @@ def _multiply_stacks(scope: BatchScope, left_operand: Operand, right_operand: Op
 
 
 def _reshape_to_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
-    """Reshape an operand to `n_axes` axes per run, with a vector as a row or a column.
+    """Reshape an operand to `n_axes` axes per run, where a vector becomes a row or a column.
 
     A vector becomes a row if its axis is -2, or a column if its axis is -1.
     """

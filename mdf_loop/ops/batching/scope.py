@@ -166,7 +166,7 @@ def present_operands(operands: Operands) -> list[Operand]:
 
 
 def operand_values(operands: Operands) -> list[Value | None]:
-    """Return the values of all operands, with None for each omitted operand."""
+    """Return the values of all operands for all runs, with None for each omitted operand."""
     return [None if x is None else x.value for x in operands]
 
 
@@ -176,7 +176,7 @@ def attribute(op: Op, name: str) -> Any:
 
 
 def shift_axis(axis: int) -> int:
-    """Return the number of an axis after the run axis was added in front.
+    """Return an axis number of one run as an axis number of all runs, whose first axis is the run axis.
 
     A negative axis number stays unchanged.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def columns_to_image(b: Builder, op: Op) -> Value:
-    """Build Col2Im as the sum of one image for each position in the window.
+    """Build Col2Im as the sum of one image for each position in the sliding window.
 
     Each image contains the element at this position of all windows, without elements outside of the image.
 
@@ -78,7 +78,7 @@ def _place_in_image(
     image: tuple[int, ...],
     windows: Windows,
 ) -> Value:
-    """Build an image with one element of each window at its position in the image, and zeros elsewhere."""
+    """Build an image of zeros with one element of each window at its position in the image."""
     spread_extents = list(window_counts)
     for axis, stride in enumerate(windows.strides):
         if stride > 1:

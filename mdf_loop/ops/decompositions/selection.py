@@ -48,7 +48,7 @@ def nonzero(b: Builder, op: Op) -> Value:
 
 
 def eye_like(b: Builder, op: Op) -> Value:
-    """Build EyeLike as float32 EyeLike and a cast of the result."""
+    """Build EyeLike in float32, and cast the result."""
     identity_matrix = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
     return cast(b, identity_matrix, op.outputs[0].dtype)
 

@@ -36,7 +36,7 @@ Weight: TypeAlias = "Callable[[Builder, Op], Value]"
 
 
 def _reduced_axes(b: Builder, op: Op) -> Value | None:
-    """Return the axes that an operation reduces as a one-dimensional int64 array, or None without axes.
+    """Return the axes that a reduction reduces as an int64 array, or None if there are none.
 
     Raises:
         UnsupportedError: `noop_with_empty_axes` without axes, which ONNX defines for sums only.

@@ -22,7 +22,7 @@ UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
 
 
 class Stride(Struct, frozen=True):
-    """Extent and memory stride of an axis, as products of factors.
+    """Extent and memory stride of an array axis, each as factors of a product.
 
     The stride is the distance of neighbours in elements.
     """

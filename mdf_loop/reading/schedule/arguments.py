@@ -1,4 +1,4 @@
-"""Type and arguments of a scheduler condition, under all names that an argument may have.
+"""Type and arguments of scheduler conditions, with all names that an argument may have.
 
 Both the compilation and the text of conditions read arguments with this module.
 """
@@ -42,7 +42,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
         return None
 
     def node_arguments(self) -> list[Any]:
-        """Return the nodes that the arguments of the condition name."""
+        """Return the nodes in the arguments of a scheduler condition."""
         return _to_list(self.get(*NODE_ARGUMENTS))
 
     def parts(self) -> Iterator[tuple[str, Any]]:

@@ -30,7 +30,7 @@ EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 
 
 def _format_scale(scale: TimeScale) -> str:
-    """Return the name of a unit of time in words."""
+    """Return the name of a graph-scheduler unit of time in words."""
     return scale.name.lower().replace("_", " ")
 
 

@@ -185,7 +185,7 @@ class Schedule(Struct, frozen=True):
         return has_any_run
 
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
-        """Update the counters of the schedule at the end of a pass.
+        """Update the counters of the schedule at the end of a scheduler pass.
 
         `any_ran` tells whether any node has run in the pass.
         """
@@ -207,7 +207,7 @@ class Schedule(Struct, frozen=True):
     # --- one evaluation that is known while the model is read ------------------------------------
 
     def plan(self, counters: Counters, max_executions: int) -> tuple[NodeSets, ...] | None:
-        """Return the sets of nodes that run together in each pass of one evaluation.
+        """Return the sets of nodes that run together in each scheduler pass of one evaluation.
 
         Return None if they are unknown while the model is read, or more than `max_executions`.
 
@@ -236,7 +236,7 @@ class Schedule(Struct, frozen=True):
         raise self.pass_limit_error()
 
     def _plan_pass(self, counters: Counters) -> NodeSets:
-        """Return the sets of nodes that run together in one pass, in order."""
+        """Return the sets of nodes that run together in one scheduler pass, in order."""
         node_sets: list[tuple[str, ...]] = []
         counters.begin_unit(PASS)
         for k, layer in enumerate(self.layers):
