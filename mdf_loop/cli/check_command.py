@@ -21,7 +21,7 @@ from mdf_loop.errors import LoopError
 def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> None:
     """Check each MODEL without running it, and print all errors and notes.
 
-    A note is no error. Notes report parts of a model that modeci_mdf's engine computes differently. Notes also
+    A note is not an error. Notes report parts of a model that modeci_mdf's engine computes differently. Notes also
     report states that read the new values of other states, instead of the values before the step.
     """
     has_errors = False

@@ -186,7 +186,7 @@ def native_option(command: _F) -> _F:
         "--native",
         default="auto",
         show_default=True,
-        help="Run loops as machine code: auto (if faster), off (never), or require (an error if a loop cannot).",
+        help="Run loops as machine code: auto (if faster), off (never), or require (otherwise an error).",
     )(command)
 
 
