@@ -94,7 +94,7 @@ class FusedOperations:
         cells.update((value, Cell(pointer=pointer)) for value, pointer in output_buffers.items())
 
     def _broadcast_operand(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return an operand as a scalar, or as an array that is broadcast to the shape of `like`."""
+        """Return an operand as a scalar, or as an array that is broadcast to the axes of `like`."""
         writer = self._writer
         cell, extents, target_extents = (
             writer.cell(value, cells),

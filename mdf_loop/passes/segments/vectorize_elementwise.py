@@ -17,7 +17,7 @@ from mdf_loop.ops.registry import Reproducibility
 
 
 def is_exact_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation whose bits do not depend on the array's shape."""
+    """Return True for an elementwise operation whose bits do not depend on the array position."""
     operation_row = row_of(op.op_type)
     is_safe = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return (

@@ -159,6 +159,8 @@ def _as_array(value: Any) -> Array | None:
 def _wide_integers_to_float(array: Array) -> Array | None:
     """Convert an array of integers wider than 64 bits to float64, or return None.
 
+    An array of texts is returned unchanged.
+
     None means that the conversion is not exact, or that the array has other objects.
     """
     elements = list(array.flat)

@@ -136,7 +136,7 @@ def _one_line(text: str) -> str:
 
 
 def _expression_failure(error: Exception) -> str:
-    """Return the reason why an expression failed, which modeci_mdf does not report."""
+    """Return the reason of a failed expression, which modeci_mdf prints only in verbose mode."""
     from modelspec.utils import evaluate
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -29,6 +29,8 @@ _Result = TypeVar("_Result")
 def call_runtime(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
     """Call ONNX Runtime in a thread, which is abandoned if the call does not stop on request.
 
+    Outside of commands, call ONNX Runtime directly.
+
     Raises:
         Stopped: The call did not return within `ANSWER_SECONDS` after the request, and was abandoned.
     """

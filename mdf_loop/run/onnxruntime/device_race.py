@@ -170,7 +170,7 @@ class _ModelCall(Struct, frozen=True):
     def time_runs(
         self, placed: PlacedModel, *, least: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
-        """Repeat the call, and return the seconds of the fastest run, and the outputs.
+        """Repeat the call, and return the seconds of the fastest warm run, and the outputs.
 
         Long calls run `least` times. A single run has no warm-up run before it.
 

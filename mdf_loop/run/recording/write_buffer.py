@@ -14,7 +14,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class WriteBuffer:
-    """Reserved disk space for buffered rows, of at least `usual` bytes if available.
+    """Reserved disk space for buffered rows, normally of `usual` bytes.
 
     Initially, at most an eighth of the free space is reserved. The file has no name in its directory, so the
     operating system frees the space when the process ends, even if it is killed.
