@@ -31,7 +31,7 @@ _MIN_TEXT_BYTES = 64
 
 
 class Archive:
-    """Open `.npz` file, whose arrays are read on access.
+    """Reader of an open `.npz` file, which reads an array only on access.
 
     The methods raise one of `ARCHIVE_ERRORS` if the file is damaged.
 
@@ -48,7 +48,7 @@ class Archive:
         )
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuse arrays whose total size exceeds the memory limit, before any array is read.
+        """Raise MemoryLimitError if the named arrays together exceed the memory limit.
 
         Raises:
             MemoryLimitError: The arrays would exceed the memory limit.
@@ -59,7 +59,7 @@ class Archive:
         check(total_size, f"the {array_text} of '{self._name}'"[:300])
 
     def array(self, name: str) -> Array:
-        """Return an array in the byte order of the file.
+        """Read an array of the `.npz` file by name, in the byte order of the file.
 
         Raises:
             MemoryLimitError: The array would exceed the memory limit.
@@ -72,7 +72,7 @@ class Archive:
         return array
 
     def _size(self, name: str) -> int:
-        """Return the number of bytes of an array in memory."""
+        """Return the number of bytes that an array of the `.npz` file takes in memory."""
         entry_info = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(entry_info) as stream:
             shape, dtype = _read_header(stream)

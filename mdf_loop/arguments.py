@@ -16,7 +16,7 @@ from mdf_loop.errors import InputError
 
 
 def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
-    """Return an argument as a dict with text keys. None gives an empty dict.
+    """Return an argument that must be a mapping as a dict with text keys, {} for None.
 
     Args:
         argument: The argument of the user.
@@ -41,17 +41,17 @@ _TEXT_TYPES = frozenset((str,))
 
 
 def inputs(argument: Any) -> dict[str, Any]:
-    """Return the argument `inputs` as a dict by port id. None gives an empty dict."""
+    """Return the user's argument `inputs` as a dict from port ids to values, {} for None."""
     return mapping(argument, "inputs", "inputs={'port': 1.5}")
 
 
 def settings(argument: Any) -> dict[str, Any]:
-    """Return the argument `set` as a dict by `node.parameter`. None gives an empty dict."""
+    """Return the user's argument `set` as a dict from `node.parameter` to values, {} for None."""
     return mapping(argument, "set", "set={'node.parameter': 0.5}")
 
 
 def names(argument: Any, what: str) -> tuple[str, ...]:
-    """Return the names in an argument that is a list of texts or a single text.
+    """Return the names in an argument that is a list of texts or a single text, as a tuple.
 
     Raises:
         InputError: The argument is neither a text nor a list of texts.
@@ -67,7 +67,7 @@ def names(argument: Any, what: str) -> tuple[str, ...]:
 
 
 def text(argument: Any, what: str, example: str) -> str:
-    """Return an argument that must be a text.
+    """Return an argument that must be a text, or raise InputError.
 
     Raises:
         InputError: The argument is no text.
@@ -78,7 +78,7 @@ def text(argument: Any, what: str, example: str) -> str:
 
 
 def flag(argument: Any, what: str) -> bool:
-    """Return an argument that must be True or False as a Python bool.
+    """Return an argument that must be True or False as a Python bool, or raise InputError.
 
     Raises:
         InputError: The argument is neither True nor False.
@@ -89,7 +89,7 @@ def flag(argument: Any, what: str) -> bool:
 
 
 def word(argument: Any, what: str, allowed: Collection[str]) -> str:
-    """Return an argument that must be one of the allowed words.
+    """Return an argument that must be one of the allowed words, or raise InputError.
 
     Raises:
         InputError: The argument is none of these words.
@@ -102,7 +102,7 @@ def word(argument: Any, what: str, allowed: Collection[str]) -> str:
 
 
 def whole(argument: Any, what: str) -> int:
-    """Return an argument that must be a whole number above 0 as a Python int.
+    """Return an argument that must be a whole number above 0 as a Python int, or raise InputError.
 
     Raises:
         InputError: The argument is no whole number above 0, or exceeds 64 bits.
@@ -113,12 +113,12 @@ def whole(argument: Any, what: str) -> int:
 
 
 def is_whole(number: Any) -> bool:
-    """Return True for integers of Python and NumPy."""
+    """Return True for an integer of Python or NumPy that is no bool."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 def _type_error(what: str, why: str, argument: Any, example: str) -> InputError:
-    """Return the error about an argument of a wrong type."""
+    """Return the error for an argument of a wrong type."""
     return InputError(f"{what} is {why}: {_shorten(argument)}", hint=f"e.g. {example}")
 
 

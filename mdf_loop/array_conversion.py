@@ -83,7 +83,7 @@ def is_too_wide(array: Array) -> bool:
 
 
 def _is_special(value: Any) -> bool:
-    """Return True for an instance of a subclass of ndarray. Plain arrays need no slow import of `np.ma`."""
+    """Return True for an instance of a subclass of ndarray, such as a masked array."""
     return type(value) is not np.ndarray and isinstance(value, np.ndarray)
 
 

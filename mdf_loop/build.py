@@ -73,7 +73,7 @@ class ProgramState(Struct):
 
 
 class PlaceContext:
-    """Context in which a builder has a place in the model.
+    """Context manager that sets the MDF path and the name of operations that a builder appends.
 
     The context is no generator, because each operation enters one, and a class is faster.
     """
@@ -117,7 +117,10 @@ class Builder:
 
     @classmethod
     def resume(cls, program: Program) -> Builder:
-        """Return an empty builder that uses no name of a program, for a changed version of this program."""
+        """Return an empty builder that never uses a name that a program already uses.
+
+        The builder is for a changed version of the program.
+        """
         b = cls()
         values = [program_input.value for program_input in program.inputs]
         for operation in walk(program.ops):
@@ -145,7 +148,7 @@ class Builder:
 
     @property
     def producers(self) -> Mapping[Value, Op | Guard]:
-        """Operation that defines each value. Results of loops and choices are not included."""
+        """Operation that defines each value, except for results of loops and conditionals."""
         return self._shared.producers
 
     def body(self) -> Self:
@@ -153,7 +156,7 @@ class Builder:
         return type(self)(parent=self)
 
     def at(self, where: str, label: str = "") -> PlaceContext:
-        """Return a context in which new operations have a place and a name.
+        """Return a context in which new operations have an MDF path and a name.
 
         Args:
             where: MDF path, which errors show.
@@ -196,7 +199,7 @@ class Builder:
         return self._pooled(array, name)
 
     def _pooled(self, array: Any, name: str = "", labels: _ConstantLabels = ()) -> Value:
-        """Return the constant with this array and these labels from the pool, or create the constant."""
+        """Return the constant with this array and these labels, created if none exists yet."""
         array = np.asarray(array)
         root_builder = self
         while root_builder.parent is not None:
@@ -212,11 +215,14 @@ class Builder:
         return self._shared.constant_by_key[key]
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Return a constant that is the result of an operation on other constants."""
+        """Append an array computed from other constants as a constant, and return it."""
         return self.constant(array)
 
     def adopt(self, constant: Constant) -> None:
-        """Append a constant of the old program, whose value later equal constants reuse."""
+        """Append a constant of the program that this builder rewrites.
+
+        Later constants with an equal array reuse its value.
+        """
         self._shared.constants[constant.value] = constant.array
         if self.parent is None:
             self._shared.adopted_constants.setdefault(_dtype_and_shape(constant.array), []).append(
@@ -225,7 +231,7 @@ class Builder:
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
-        """Add adopted constants to the pool that have the dtype and shape of an array.
+        """Let new constants reuse adopted constants with the dtype and shape of an array.
 
         The keys of adopted constants are computed only when needed, because the constants may be large.
         """
@@ -237,7 +243,9 @@ class Builder:
         return None if value is None else self._shared.constants.get(value)
 
     def evaluated(self, value: Value | None) -> Array | None:
-        """Return the array of a value that depends on constants only, computed by NumPy, or None.
+        """Return the array of a value computed from constants only, or None for other values.
+
+        NumPy computes the array.
 
         The run may compute other last bits. Use this method for values that must be known at compile
         time, such as an axis, and `constant_of` for all other values.
@@ -245,7 +253,7 @@ class Builder:
         return None if value is None else self._evaluated(value, {})
 
     def _evaluated(self, value: Value, results: dict[Value, Array | None]) -> Array | None:
-        """Return the array of a value as `evaluated` does, with a cache of results."""
+        """Return the array of a value computed from constants only, with a cache of arrays."""
         known_array = self.constant_of(value)
         if known_array is not None or value in results:
             return results.get(value) if known_array is None else known_array
@@ -260,7 +268,10 @@ class Builder:
         return results[value]
 
     def computed(self, op: Op) -> tuple[Value, ...] | None:
-        """Return the results of an operation on constants, computed by NumPy, or None."""
+        """Return the results of an operation on constants as constants, or None if impossible.
+
+        NumPy computes the results.
+        """
         arrays = _compute_operation(op, [self.constant_of(value) for value in op.inputs])
         return None if arrays is None else tuple(self.derived(array, op.inputs) for array in arrays)
 
@@ -299,7 +310,7 @@ class Builder:
         return outputs
 
     def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
-        """Return the arrays of small numeric constant operands by position, for type inference."""
+        """Return the arrays of small numeric constant operands, by index, for type inference."""
         known_operands = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
         return {
             k: array
@@ -308,7 +319,7 @@ class Builder:
         }
 
     def guard(self, value: Value, ok: Value, sentence: str) -> Value:
-        """Return the value, guarded by a check.
+        """Return the value, guarded by a run-time check of the condition `ok`.
 
         A run that reads the guarded value raises an error if the scalar bool `ok` is false.
 
@@ -332,7 +343,7 @@ class Builder:
         return operation
 
     def _fresh(self, shape: Shape) -> Shape:
-        """Return a shape in which each unknown extent has an unused name."""
+        """Return a shape in which each unknown extent is replaced by an unused dimension name."""
         if shape is None:
             return None
         return tuple(self.name("d") if str(extent).startswith("?") else extent for extent in shape)
@@ -383,13 +394,13 @@ def _dtype_and_shape(array: Array) -> tuple[str, tuple[int, ...]]:
 
 
 def _pool_key(array: Array) -> _PoolKey:
-    """Return a key that is equal for arrays with the same dtype, shape and bits."""
+    """Return a dictionary key of an array, equal for arrays with the same dtype, shape and bits."""
     dtype, shape = _dtype_and_shape(array)
     return dtype, shape, repr(array.tolist()).encode() if dtype == "string" else array_digest(array)
 
 
 def add_place(error: LoopError, where: str) -> LoopError:
-    """Set the place of all findings of an error that have no place yet, and return the error."""
+    """Set the MDF path in those findings of an error that have none, and return the error."""
     error.findings = tuple(
         finding if finding.where else replace(finding, where=where) for finding in error.findings
     )

@@ -13,7 +13,10 @@ _V = TypeVar("_V")
 
 
 class cached_property(functools.cached_property[_V]):  # noqa: N801 - a decorator, as Python's own
-    """Like `functools.cached_property`, but without a lock: two threads may both compute the value."""
+    """Property like `functools.cached_property` without a lock.
+
+    Two threads may both compute the value.
+    """
 
     @overload
     def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...

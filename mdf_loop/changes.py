@@ -30,7 +30,7 @@ _CONTEXT_LINES = 1
 
 
 def changes(program: Program, order: Order) -> str:
-    """Return the program, and the changes of each pass of an order, as text.
+    """Return the program, and a diff of the changes that each pass makes, as text.
 
     Raises:
         UnsupportedError: A pass refuses the program.

@@ -70,14 +70,14 @@ class Decision(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Value of a constant decision, or dependencies of a variable one, as text."""
+        """Value of a constant decision, or the inputs and states that decide a variable one."""
         if self.reads:
             return f"depends on {', '.join(self.reads)}"
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
 
 
 def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[Decision, ...]:
-    """Return every trip count, condition and index of a model, outer ones first.
+    """Return every trip count, condition and index of a model, those of outer loops first.
 
     A decision that is known only in the first evaluation of a model over time is variable, since it
     depends on a state.
@@ -105,7 +105,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
 def decisions(
     program: Program, types: Mapping[str, Any], states: Mapping[str, str] | None = None
 ) -> tuple[Decision, ...]:
-    """Return the decisions of a program, outer ones first.
+    """Return every trip count, condition and index of a program, those of outer loops first.
 
     Args:
         program: The program.
@@ -148,14 +148,14 @@ _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
 
 
 def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
-    """Return the position of the outermost function that contains a path, and the path, for sorting."""
+    """Return the sort key of an MDF path: the position of its outermost function, then the path."""
     outermost_match = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
     outermost_path = outermost_match[0] if outermost_match else path
     return (order.index(outermost_path) if outermost_path in order else len(order), path)
 
 
 def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
-    """Return the decision at a path, which is constant if its values depend on no input or state."""
+    """Return the decision at an MDF path, constant if its values depend on no input or state."""
     dependencies = tuple(
         dict.fromkeys(dependency for value in values for dependency in sources.of(value))
     )
@@ -179,7 +179,7 @@ _FUNCTION_PATH_PATTERN = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
 
 
 class _Sources:
-    """Inputs and states on which the values of a program depend."""
+    """Analysis of the inputs and states on which the values of a program depend."""
 
     def __init__(self, program: Program, states: Mapping[str, str]) -> None:
         self.inputs = {
@@ -222,7 +222,7 @@ class _Sources:
             )
 
     def of(self, value: Value) -> tuple[str, ...]:
-        """Return the inputs and states on which a value depends. Without any, return the loop variables.
+        """Return the inputs and states, or else the loop variables, on which a value depends.
 
         A constant has no dependencies.
         """
@@ -244,7 +244,7 @@ class _Sources:
         return tuple(input_names or loop_variables or ("what is computed in the run",))
 
     def _behind(self, value: Value) -> Iterator[Value]:
-        """Yield the values on which a value directly depends."""
+        """Yield the values from which a value is computed directly."""
         if value in self.turning:
             yield from self.turning[value][1]
         operation = self.producers.get(value)

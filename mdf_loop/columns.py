@@ -25,7 +25,7 @@ _ELEMENT_PATTERN = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
 
 
 def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[str, Array]:
-    """Return the columns of a csv file by name. Columns of elements such as `x[0]` become one array.
+    """Return the columns of a csv file by name, with `x[0]`, `x[1]`, ... joined to one array.
 
     Args:
         path: Path of the file.

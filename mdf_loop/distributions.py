@@ -28,7 +28,7 @@ Size: TypeAlias = "int | Sequence[int] | None"
 
 
 class SiteTurn(Struct, frozen=True):
-    """Source of random numbers for one execution of a call site.
+    """Source of random numbers for one execution of a call that draws random numbers.
 
     Attributes:
         site: Name of the call site, such as `g.A.x#0`.
@@ -51,17 +51,23 @@ class SiteTurn(Struct, frozen=True):
         return replace(self, site=f"{item_path}.{name}#{call_number}")
 
     def least(self, parameter: Any) -> float:
-        """Return the smallest value of a parameter."""
+        """Return the smallest element of a distribution parameter."""
         return float(np.min(parameter))
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
+        """Return a distribution parameter, or raise OperandError if `fits` is false for an element.
+
+        The message of the error is `sentence`.
+        """
         if not np.all(fits):
             raise OperandError(sentence)
         return parameter
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
-        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`. The shape () gives a scalar."""
+        """Return an array of random numbers of a distribution in `streams.DISTRIBUTIONS`.
+
+        The shape () gives a scalar.
+        """
         number_count = math.prod(shape)
         counters = np.arange(
             self.turn * number_count, (self.turn + 1) * number_count, dtype=np.uint64
@@ -79,7 +85,7 @@ def _stream_key(seed: int, site: str) -> Any:
 
 
 def _draw_shape(size: Size, *parameters: Any) -> tuple[int, ...]:
-    """Return the shape of a draw: `size`, or the broadcast shape of the parameters if `size` is None."""
+    """Return the shape of an array of random numbers: `size`, or that of the broadcast parameters."""
     if size is None:
         return np.broadcast_shapes(*map(np.shape, parameters))
     return (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))  # type: ignore[arg-type]
@@ -107,7 +113,7 @@ def _exponential(site: SiteTurn, scale: Any = 1.0, size: Size = None) -> Any:
 
 
 def _make_sized_draw(kind: str) -> Callable[..., Any]:
-    """Return a draw function of a standard distribution, whose only parameter is `size`."""
+    """Return a function that draws from a standard distribution, with `size` as only parameter."""
 
     def draw(site: SiteTurn, size: Size = None) -> Any:
         return site.numbers(kind, _draw_shape(size))
@@ -116,7 +122,7 @@ def _make_sized_draw(kind: str) -> Callable[..., Any]:
 
 
 def _make_shaped_draw(kind: str) -> Callable[..., Any]:
-    """Return a draw function of a standard distribution, whose arguments are the extents of the array."""
+    """Return a function that draws from a standard distribution, with extents as arguments."""
 
     def draw(site: SiteTurn, *extents: int) -> Any:
         return site.numbers(kind, tuple(map(int, extents)))
@@ -180,7 +186,7 @@ def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
 
 
 def _count_by_sums(u: Any, rate: Any) -> Any:
-    """Return the number of cumulative Poisson probabilities that are at most u.
+    """Return the Poisson number of u: the number of cumulative probabilities that are at most u.
 
     The sum ends where it no longer grows in float64.
     """
@@ -206,7 +212,7 @@ def _count_by_sums(u: Any, rate: Any) -> Any:
 
 
 def max_event_count(rate: Any) -> int:
-    """Return the largest number of events that a Poisson draw by sums can return at these rates, plus one."""
+    """Return an upper bound of the Poisson numbers that partial sums give at these rates, plus one."""
     largest_rate = float(np.max(rate, initial=0.0))
     term = cumulative_probability = float(streams.exp(-largest_rate))
     event_count = 1
@@ -217,7 +223,7 @@ def max_event_count(rate: Any) -> int:
 
 
 def _make_formula_draw(variate: Variate) -> Callable[..., Any]:
-    """Return a draw function of a distribution that is defined by a formula."""
+    """Return a function that draws random numbers of a distribution defined by a formula."""
 
     def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
         parameters, size = variate.read(*arguments, **named)
@@ -316,7 +322,7 @@ def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
 
 
 def _cast_to_code(numbers: Any, dtype: int) -> Any:
-    """Cast numbers to the dtype with an ONNX code."""
+    """Cast numbers to the dtype with an ONNX type code."""
     return np.asarray(numbers).astype(helper.tensor_dtype_to_np_dtype(int(dtype)))
 
 

@@ -191,7 +191,7 @@ def _parse_decimal(text: str, dt: str) -> Decimal:
 
 
 def _round_exact(exact: Fraction, dt: str) -> float:
-    """Return an exact number as a float, or raise an error if it overflows or underflows to 0."""
+    """Return an exact fraction as a float, or raise an error if it overflows or underflows to 0."""
     try:
         rounded_step = float(exact)
     except OverflowError:

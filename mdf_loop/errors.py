@@ -20,7 +20,7 @@ MAX_MESSAGE_CHARACTERS = 1500
 
 
 class Finding(Struct, frozen=True):
-    """One problem of a model or a call.
+    """One problem in a model or in the arguments of a call, with its place and a remedy.
 
     Attributes:
         kind: Name of the error class.
@@ -83,11 +83,11 @@ class UnknownNameError(LoopError, NameError):
 
 
 class UnknownFunctionError(LoopError, NameError):
-    """A function that neither MDF, ONNX nor this library knows."""
+    """A model calls a function that neither MDF, ONNX nor this library defines."""
 
 
 class ExpressionError(LoopError, ValueError):
-    """A value expression that cannot be parsed or that a compiled program cannot compute."""
+    """A value expression cannot be parsed, or a compiled program cannot compute it."""
 
 
 class OperandError(LoopError, TypeError):
@@ -103,7 +103,7 @@ class ConditionError(LoopError, TypeError):
 
 
 class TripCountError(LoopError, ValueError):
-    """A trip count is not one whole number."""
+    """The trip count of a loop is not one whole number."""
 
 
 class CarryTypeError(LoopError, TypeError):
@@ -127,7 +127,7 @@ class ScopeError(LoopError, NameError):
 
 
 class SignatureError(LoopError, ValueError):
-    """The order of a body's inputs and outputs is missing, ambiguous or wrong."""
+    """The order of a loop body's inputs and outputs is missing, ambiguous or wrong."""
 
 
 class EndlessLoopError(LoopError, ValueError):
@@ -139,7 +139,7 @@ class CycleError(LoopError, ValueError):
 
 
 class UnsupportedError(LoopError, NotImplementedError):
-    """A feature of MDF that this library cannot compile."""
+    """A model uses a feature of MDF that this library cannot compile."""
 
 
 class InputError(LoopError, ValueError):
@@ -167,7 +167,7 @@ class NotFiniteError(RunError):
 
 
 class GradientError(LoopError, ArithmeticError):
-    """A derivative differs from the differences between runs."""
+    """A computed derivative differs from finite differences between runs."""
 
 
 def _collect_classes(cls: type[LoopError]) -> dict[str, type[LoopError]]:
@@ -196,11 +196,11 @@ def raise_findings(findings: Iterable[Finding]) -> None:
 
 
 class Poisoned(Exception):  # noqa: N818 - not an error: the findings already contain the error
-    """Signal that a value is missing because of an error that the findings already contain."""
+    """Signal that a value is missing because of an error that is already recorded."""
 
 
 class Findings:
-    """Collector of errors, so that reading continues and all errors are reported at once.
+    """Collector of errors, which lets a reader continue and report all errors at once.
 
     Attributes:
         items: Findings so far.
@@ -225,7 +225,7 @@ class Findings:
             pass
 
     def since(self, mark: int) -> tuple[Finding, ...]:
-        """Remove and return the findings that were recorded after the first `mark` findings."""
+        """Remove and return all findings except the first `mark` ones."""
         new_findings = tuple(self.items[mark:])
         del self.items[mark:]
         return new_findings

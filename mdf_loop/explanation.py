@@ -46,7 +46,7 @@ _WORD_WIDTH = 12
 
 @public_call
 def explain(source: Source) -> str:
-    """Return a description of a model in words: the ordered graph, states, loops and choices.
+    """Return a description of a model in words: its ordered graph, states, loops and conditionals.
 
     Args:
         source: Path of a file, or a modeci_mdf Model or Graph.
@@ -86,13 +86,13 @@ def _needs_program(graph: GraphOutline) -> bool:
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
-    """Yield the loops of a graph, without inner loops."""
+    """Yield the outermost loops of a graph."""
     for node in order_nodes(graph):
         yield from node.loops
 
 
 def find_blocks(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
-    """Yield the loops and choices of a graph, each with its node, without inner loops and choices."""
+    """Yield the outermost loops and conditionals of a graph, each with its node."""
     for node in order_nodes(graph):
         yield from ((node, block) for block in node.blocks)
 
@@ -156,7 +156,7 @@ def _describe_node(node: NodeOutline) -> Iterator[str]:
 
 
 def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
-    """Yield lines about a run over time: states carried between evaluations, and recorded outputs."""
+    """Yield lines about a run over time: states between evaluations, and recorded outputs."""
     if not time.carried:
         return
     yield "Over time, one evaluation for each step"
@@ -182,14 +182,14 @@ def _read_program(document: Document, *, over_time: bool) -> Program | None:
 
 
 def _describe_draws(program: Program) -> Iterator[str]:
-    """Yield lines about the calls that draw random numbers."""
+    """Yield lines that list the calls which draw random numbers."""
     if program.sites:
         yield "Random numbers, each from a stream of its own"
         yield from (f"  {site}" for site in program.sites)
 
 
 def _describe_native(program: Program, order: Order) -> Iterator[str]:
-    """Yield lines about the loops, which run as machine code or in ONNX Runtime in a long run."""
+    """Yield a line for each loop that says if machine code or ONNX Runtime computes it."""
     try:
         form_by_loop = predict_forms(prepare(program, ONNXRUNTIME, order))
     except LoopError:
@@ -211,7 +211,7 @@ def _describe_start(pair: CarriedOutline) -> str:
 
 
 def _describe_decisions(document: Document) -> Iterator[str]:
-    """Yield lines about the trip counts, conditions and indices, which are constant or variable."""
+    """Yield lines that list which trip counts, conditions and indices are constant or variable."""
     try:
         decisions = classify(document)
     except LoopError:
@@ -227,7 +227,7 @@ def _describe_decisions(document: Document) -> Iterator[str]:
 
 
 def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
-    """Yield lines about a loop or a choice, with pseudo-code, and about its inner loops and choices."""
+    """Yield lines about a loop or a conditional, with pseudo-code, and about nested ones."""
     yield f"{indent}{block.block_type.capitalize()} {block.full_name}: {block.kind}"
     inner_indent = indent + "  "
     sentences, value_lines = _describe_parts(block, [*_describe_result_uses(node, block)])
@@ -245,7 +245,7 @@ def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterat
 
 
 def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
-    """Return sentences that describe a loop or choice, and lines about its inputs and results."""
+    """Return sentences about a loop or conditional, and lines about its inputs and results."""
     match block:
         case LoopOutline():
             return describe_mode(block), _describe_values(block, takers)
@@ -254,7 +254,10 @@ def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str],
 
 
 def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
-    """Yield a text about the uses of each result: `x_final`, `read by choice`, or `(not used)`."""
+    """Yield a text that names the ports or functions that use each result of a loop.
+
+    Examples are `x_final`, `read by choice` and `(not used)`.
+    """
     for k, ports in enumerate(block.result_ports):
         reading_names = ", ".join(result_readers(node, block, k))
         descriptions = (", ".join(ports), f"read by {reading_names}" if reading_names else "")
@@ -262,7 +265,7 @@ def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
 
 
 def _describe_choice(choice: ChoiceOutline) -> Iterator[str]:
-    """Yield a sentence about the branches of a choice and their selection."""
+    """Yield a sentence about the branches of a conditional and about its condition."""
     selector_name = selector_text(choice)
     if choice.kind == "if":
         yield f"Computes one of two graphs: the first if {selector_name} is true, else the second."
@@ -275,7 +278,7 @@ def _describe_choice(choice: ChoiceOutline) -> Iterator[str]:
 
 
 def _describe_choice_values(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
-    """Yield lines about the results and the captured values of a choice."""
+    """Yield lines about the results and the captured values of a conditional."""
     joins_with_uses = zip(choice.joins, takers, strict=True)
     result_lines = [
         _append_type(f"{join.name} → {use_text}", join.type) for join, use_text in joins_with_uses
@@ -287,7 +290,7 @@ def _describe_choice_values(choice: ChoiceOutline, takers: Sequence[str]) -> Ite
 
 
 def describe_mode(loop: LoopOutline) -> Iterator[str]:
-    """Yield sentences about the mode of a loop: its number of iterations, and the reason of its end."""
+    """Yield sentences about the kind of a loop: its number of iterations, and what ends it."""
     condition_name = loop.continue_name or "its condition"
     if loop.has_mid_exit:
         limit_text = "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
@@ -332,7 +335,7 @@ def _describe_trip_count(loop: LoopOutline) -> str:
 
 
 def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
-    """Yield sentences about a condition that is constant."""
+    """Yield sentences about a loop condition that is constant."""
     if loop.start_condition is None:
         return
     if loop.start_condition.value is False:
@@ -372,7 +375,7 @@ def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
 
 
 def _label_lines(word: str, lines: list[str]) -> Iterator[str]:
-    """Yield indented lines, the first of which begins with the label `word`."""
+    """Yield indented lines, with the label `word` before the first line."""
     for k, line in enumerate(lines):
         yield f"{word if k == 0 else '':<{_WORD_WIDTH}}{line}"
 
@@ -389,7 +392,7 @@ def _describe_carried(pair: CarriedOutline, final: str) -> str:
 
 
 def _describe_recorded(row: RecordedOutline, branch_name: str) -> str:
-    """Return a text about a recorded value of a loop, with the uses of its rows."""
+    """Return a text about a recorded value of a loop and the names that read its rows."""
     return _append_type(f"{row.name}, {row.remark or 'every iteration'} → {branch_name}", row.type)
 
 
@@ -399,7 +402,7 @@ def _append_type(text: str, kind: str) -> str:
 
 
 def _describe_captured(capture: CaptureOutline) -> str:
-    """Describe a captured value of a body: its name, value, kind, owner and type."""
+    """Return a text about a captured value of a loop body: name, value, kind, owner and type."""
     value_suffix = "" if capture.value is None else f" = {value_text(capture.value)}"
     owner_suffix = f" of {capture.owner}" if capture.owner else ""
     return _append_type(f"{capture.name}{value_suffix}, {capture.kind}{owner_suffix}", capture.type)

@@ -31,7 +31,7 @@ from mdf_loop.processes import is_running
 
 
 def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Path:
-    """Return the path of a file to write, after a check of its suffix and its folder.
+    """Return the path of a file to write, after checks of its suffix and its folder.
 
     Args:
         path: Path that the user specifies.
@@ -55,7 +55,7 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
 
 
 def checked_place(path: str | Path) -> Path:
-    """Return the real path of a file to write, after a check that a file can be written or replaced there.
+    """Return the real path of a file to write, after a check that the file can be written there.
 
     Raises:
         InputError: The path is no file, its folder does not exist or is not writable, or the file was
@@ -163,7 +163,7 @@ def _remove(part: Path) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a folder, with repetitions: threads of zarr may still write files after an error."""
+    """Remove a folder, and try again while threads of zarr still write files to it."""
     for wait_seconds in (0.0, 0.01, 0.1, 0.5):
         time.sleep(wait_seconds)
         shutil.rmtree(folder, ignore_errors=True)
@@ -187,7 +187,7 @@ _FILE_NUMBERS = itertools.count()
 
 
 def _process_suffix(process: int) -> str:
-    """Return the text that follows the name of the target in the names of a process's temporary files."""
+    """Return the suffix with which a process names its temporary files."""
     return f".{_HOST_ID}-{process}-{_PROCESS_ID}-"
 
 
@@ -199,7 +199,7 @@ ABANDONED_SECONDS = 3600.0
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove temporary files of ended processes beside the target."""
+    """Remove the temporary files beside a target file that ended processes have left."""
     for temporary_file in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
         if (part_match := _PART_PATTERN.fullmatch(temporary_file.name[len(target.name) :])) is None:
             continue
@@ -209,7 +209,7 @@ def remove_abandoned(target: Path) -> None:
 
 
 def _has_ended(host: str, process: str) -> bool:
-    """Return True if a process of this machine has ended. Processes of other machines count as running."""
+    """Return True if a process of this machine has ended, and False for other machines."""
     process_number = int(process)
     with contextlib.suppress(OverflowError):
         return host == _HOST_ID and (
@@ -219,7 +219,7 @@ def _has_ended(host: str, process: str) -> bool:
 
 
 def _is_stale(part: Path) -> bool:
-    """Return True if a file was not changed for a long time. Folders count as in use."""
+    """Return True if a temporary file was not changed for `ABANDONED_SECONDS`, False for a folder."""
     with contextlib.suppress(OSError):
         return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED_SECONDS
     return False
@@ -237,7 +237,7 @@ class LazyArray(Protocol):
         """Length of each axis."""
 
     def __getitem__(self, place: Any, /) -> Any:
-        """Return a part of the elements as an array."""
+        """Return a part of the elements of the array as a NumPy array."""
 
 
 BLOCK_BYTES = 1 << 22
@@ -245,7 +245,7 @@ BLOCK_BYTES = 1 << 22
 
 
 def iterate_blocks(rows: LazyArray, size: int = BLOCK_BYTES) -> Iterator[tuple[Any, Array]]:
-    """Yield parts of an array along its first axis, each with its slice (or index) and about `size` bytes."""
+    """Yield parts of about `size` bytes of an array, each with its position along the first axis."""
     if not rows.shape:
         yield (), np.asarray(rows[()])
         return

@@ -23,7 +23,9 @@ Rows = Sequence[Sequence[str]]
 
 
 def limit_rows(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
-    """Return at most `MAX_ROWS` rows with escaped control characters, and a row that counts omitted rows.
+    """Return the first `MAX_ROWS` table rows, and a last row with the number of omitted ones.
+
+    Control characters are escaped.
 
     Args:
         rows: Cells of each row.
@@ -49,7 +51,7 @@ def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int =
 
 
 def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Return the column titles and the cells of a pandas table as texts. The index is the first column."""
+    """Return the column titles and the cells of a pandas table, with its index, as texts."""
     table_columns = table.reset_index()
     cell_rows = [
         [number_text(cell) for cell in row] for row in table_columns.itertuples(index=False)
@@ -58,7 +60,7 @@ def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:
 
 
 def short_text(value: object) -> str:
-    """Return a value as text of at most 40 characters, followed by `...` if the text was longer."""
+    """Return a value as text, cut to 40 characters and `...` if it is longer."""
     value_text = "" if value is None else str(value)
     return (
         value_text if len(value_text) <= _MAX_TEXT_LENGTH else f"{value_text[:_MAX_TEXT_LENGTH]}..."

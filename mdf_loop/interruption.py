@@ -32,7 +32,7 @@ def interruptible(
     on_interrupt: str | None,
     describe: Callable[[T], str],
 ) -> T:
-    """Return the results of `compute`, or react to Ctrl-C during the call as `on_interrupt` states.
+    """Return the results of `compute`, or handle Ctrl-C as `on_interrupt` states.
 
     Only the main thread receives signals. In other threads this function only calls `compute`. A nested
     call (from an objective or a callback) always raises, so that the outer call ends.
@@ -86,7 +86,7 @@ def interruptible(
 
 
 def _choose_reaction(on_interrupt: str | None, is_nested: bool) -> str:
-    """Return the reaction of an interrupted call: `raise`, `return`, or `silent` within a command."""
+    """Return how a call reacts to Ctrl-C: `raise`, `return`, or `silent` within a command."""
     if is_nested:
         return "raise"
     if on_interrupt is not None:
@@ -110,5 +110,5 @@ def attach_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: boo
 
 
 def _is_nested(interrupt: KeyboardInterrupt) -> bool:
-    """Return True if the results of the exception belong to a nested call."""
+    """Return True if the results of an exception belong to a nested call."""
     return getattr(interrupt, "is_nested", False)

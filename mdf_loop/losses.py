@@ -40,7 +40,7 @@ class Loss(Struct, frozen=True):
 
 
 def losses(of: Any) -> tuple[Loss, ...]:
-    """Return the terms of an objective from a mapping of outputs to terms or lists of terms.
+    """Return the terms of an objective, which are given as a mapping from outputs to terms.
 
     Raises:
         InputError: A term is invalid, or the mapping is empty.
@@ -68,7 +68,7 @@ def _parse_terms(name: str, terms: Any) -> Iterator[Loss]:
 
 
 def _check_array(name: str, word: str, data: Any) -> Any:
-    """Return the data or weights of a term as a float64 array, or raise InputError."""
+    """Return the data or weights of an objective's term as a float64 array, or raise InputError."""
     data = convert(data, NO_UNIT, f"the array for {word} of '{name}'")
     try:
         data_array = np.asarray(data)
@@ -80,7 +80,7 @@ def _check_array(name: str, word: str, data: Any) -> Any:
 
 
 def checked_names(wrt: Any) -> Sequence[str]:
-    """Return the names with respect to which an objective is differentiated, without duplicates.
+    """Return the names in the argument `wrt` of a gradient, without duplicates.
 
     Raises:
         InputError: `wrt` contains no name, or an element that is no text.
@@ -94,7 +94,7 @@ def checked_names(wrt: Any) -> Sequence[str]:
 
 
 def checked_truncation(truncate: Any) -> int | None:
-    """Return the largest number of iterations of backward propagation, or None without a limit.
+    """Return the checked number of loop iterations through which gradients flow back, or None.
 
     Raises:
         InputError: The number is no whole number above 0.

@@ -37,7 +37,7 @@ _HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"
 
 
 def checked_limit(argument: object) -> int | None:
-    """Return the limit that a user specifies, in bytes, or None without a limit.
+    """Return a user's memory limit in bytes, or None without a limit.
 
     Raises:
         InputError: The argument is no positive size.
@@ -92,7 +92,7 @@ def limit() -> int:
 
 @contextlib.contextmanager
 def limited(size: int | None) -> Iterator[None]:
-    """Apply a memory limit inside this context. None keeps the current limit."""
+    """Apply a memory limit inside this context, or keep the current limit if None is given."""
     context_token = _CURRENT_LIMIT.set(_CURRENT_LIMIT.get() if size is None else size)
     try:
         yield
@@ -101,12 +101,12 @@ def limited(size: int | None) -> Iterator[None]:
 
 
 def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:
-    """Return the error about an object of `size` bytes that exceeds the limit. `what` names the object."""
+    """Return the error for an object of `size` bytes that exceeds the memory limit."""
     return _request_error(size, what, where, f"the limit allows: {as_text(limit())}")
 
 
 def check(size: float, what: str, where: str = "", hint: str = _REDUCE_HINT) -> None:
-    """Refuse a request for memory that would exceed the limit.
+    """Raise MemoryLimitError if a request for memory would exceed the memory limit.
 
     Args:
         size: Requested bytes.
@@ -124,21 +124,21 @@ def check(size: float, what: str, where: str = "", hint: str = _REDUCE_HINT) -> 
 
 
 def _describe_limit(limit_bytes: int, used_bytes: int) -> str:
-    """Return a text about the limit and the memory in use."""
+    """Return a text with the memory limit and the memory in use."""
     return f"the limit allows: {as_text(limit_bytes)}, of which {as_text(used_bytes)} are in use"
 
 
 def _request_error(
     size: float, what: str, where: str, allowed: str, hint: str = _REDUCE_HINT
 ) -> MemoryLimitError:
-    """Return the error about a request of `size` bytes."""
+    """Return the error for a request of `size` bytes that exceeds the memory limit."""
     return MemoryLimitError(
         f"{what} would take {as_text(size)} of memory, more than {allowed}", where, hint
     )
 
 
 def exceeded_error(limit_bytes: int) -> MemoryLimitError:
-    """Return the error about a run that exceeded the memory limit."""
+    """Return the error for a run that exceeded the memory limit."""
     return MemoryLimitError(
         f"the run took more memory than its limit of {as_text(limit_bytes)}",
         hint="record less (only, every, reduce), stream rows to disk (output='run.zarr', --output "
@@ -147,7 +147,7 @@ def exceeded_error(limit_bytes: int) -> MemoryLimitError:
 
 
 def growth_error(size: float, used_bytes: int, limit_bytes: int) -> MemoryLimitError:
-    """Return the error about a run that is stopped before its growing values exceed the memory limit."""
+    """Return the error for a run stopped because growing values would exceed the memory limit."""
     return _request_error(
         size,
         "what the run carries from step to step grows and",
@@ -161,7 +161,10 @@ def growth_error(size: float, used_bytes: int, limit_bytes: int) -> MemoryLimitE
 
 
 def measure_use(more: float, limit_bytes: int) -> int:
-    """Return the resident bytes of this process. Free the memory pool if `more` bytes would exceed `limit_bytes`."""
+    """Return the resident bytes of this process, and free pooled memory if the limit is near.
+
+    The pool is freed if `more` bytes would exceed `limit_bytes`.
+    """
     used_bytes = resident_bytes()
     return (
         resident_bytes()

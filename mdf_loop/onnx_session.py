@@ -9,7 +9,7 @@ CPU = "CPUExecutionProvider"
 
 
 def session_options() -> Any:
-    """Return options of a session that logs no warnings, since exceptions contain all information."""
+    """Return ONNX Runtime session options that turn off the log."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

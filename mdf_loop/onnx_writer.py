@@ -1,4 +1,4 @@
-"""Import of onnx_ir without sympy, whose import takes a quarter of the time of a small run.
+"""Import of onnx_ir without sympy, because importing sympy slows down small runs.
 
 onnx_ir needs sympy only for arithmetic with symbolic extents, which this package does not use. While
 onnx_ir is imported, a placeholder module takes the place of sympy and imports it on first access. Other

@@ -1,4 +1,4 @@
-"""Rules for the parameters of distributions, equal to the rules of NumPy. A violation is an error of the run.
+"""Checks of distribution parameters, which are equal to the rules of NumPy.
 
     scale = check_not_negative(site, scale, "the scale of a normal distribution")
 
@@ -18,24 +18,24 @@ BERNOULLI_PROBABILITY = "the probability of onnx::Bernoulli"
 
 
 class Checker(Protocol):
-    """Call site that checks parameters: immediately in the reference, or in the run of a compiled model."""
+    """Protocol of an object that checks parameters of distributions, now or at run time."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
+        """Return a distribution parameter, with the error `sentence` if `fits` is false somewhere."""
 
 
 def check_not_negative(site: Checker, parameter: Any, what: str) -> Any:
-    """Return the parameter, or raise an error for a negative value."""
+    """Return a distribution parameter, or raise an error if an element is negative."""
     return site.ensured(parameter, np.logical_not(parameter < 0.0), f"{what} must not be negative")
 
 
 def check_positive(site: Checker, parameter: Any, what: str) -> Any:
-    """Return the parameter, or raise an error for nan or a value that is not above 0."""
+    """Return a distribution parameter, or raise an error if an element is nan or not above 0."""
     return site.ensured(parameter, parameter > 0.0, f"{what} must be above 0")
 
 
 def check_range(site: Checker, parameter: Any, low: float, high: float, what: str) -> Any:
-    """Return the parameter, or raise an error for nan or a value outside of an interval."""
+    """Return a distribution parameter, or raise an error if an element is outside of an interval."""
     is_in_range = (parameter >= low) & (parameter <= high)
     return site.ensured(
         parameter,

@@ -67,7 +67,7 @@ _READ_FILES: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
 
 @contextmanager
 def track_read_files(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
-    """Yield a set that contains the `known` files and all files that are read inside this context."""
+    """Yield a set that collects the paths of all files that are read inside this context."""
     read_files = set(known)
     context_token = _READ_FILES.set((*_READ_FILES.get(), read_files))
     try:

@@ -1,4 +1,4 @@
-"""The order of all passes for each target.
+"""Order of the rewriting passes of programs, for each target such as ONNX Runtime or a file.
 
     ready = prepare(program, ONNXRUNTIME, asked=evaluation())
 
@@ -62,7 +62,7 @@ MAX_ROUNDS = 50
 
 
 def fixed_point(*passes: Pass) -> Pass:
-    """Return a pass that applies these passes repeatedly until the program stops changing.
+    """Return a pass that applies several passes repeatedly until the program stops changing.
 
     Raises:
         UnsupportedError: The passes replace an operation endlessly. The error names the operation.
@@ -81,7 +81,7 @@ def fixed_point(*passes: Pass) -> Pass:
 
 
 def _endless_replacement_error(before: Program, after: Program) -> UnsupportedError:
-    """Return the error about the first operation that the last round of passes has replaced."""
+    """Return the error for passes that never stop replacing an operation."""
     previous_ids = {id(operation) for operation in walk(before.ops)}
     replaced_op = next(
         op for op in walk(after.ops) if isinstance(op, Op) and id(op) not in previous_ids
@@ -130,12 +130,15 @@ LEGAL: Order = (
 
 
 def evaluation(swept: Collection[str] = ()) -> Order:
-    """Return the passes for a single evaluation with loop reports. `swept` names inputs with many values."""
+    """Return the passes for a single evaluation; `swept` names the inputs with many values.
+
+    The program also reports about its loops.
+    """
     return (report_needed_loops, *_make_batching_passes(swept)) if swept else (report_loops,)
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
-    """Return the passes for a model over time. With `thinned`, only every k-th step is recorded."""
+    """Return the passes for a model over time; `thinned` records only every k-th step."""
     row_passes = (subsample_recordings,) if thinned else ()
     return (
         (*row_passes, *_make_batching_passes(swept), refuse_ragged_outputs) if swept else row_passes
@@ -193,7 +196,7 @@ CUDA: Order = (
 
 
 def prepare(program: Program, order: Order, first: Order = ()) -> Program:
-    """Apply the passes `first`, and then all passes of an order.
+    """Return the program after the passes in `first` and then the passes in `order`.
 
     Raises:
         UnsupportedError: The program cannot be prepared for the target. The message names the place.
@@ -204,7 +207,7 @@ def prepare(program: Program, order: Order, first: Order = ()) -> Program:
 
 
 def run_passes_in_turn(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
-    """Yield the name of each pass with the program that the pass returns."""
+    """Yield the name of each pass with the program that it returns."""
     for apply_pass in order:
         program = apply_pass(program)
         yield apply_pass.__name__, program

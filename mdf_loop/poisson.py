@@ -1,4 +1,4 @@
-"""Poisson random numbers: from cumulative probabilities up to a rate of 708, from a normal number above.
+"""Poisson random numbers: partial sums for rates up to 708, a normal quantile for larger rates.
 
     rate <= 708    the number of cumulative probabilities of 0, 1, 2, ... that are at most u
     rate > 708     the largest k whose gamma quantile of shape k is at most the rate
@@ -34,7 +34,7 @@ LARGEST_RATE = 9.2e18
 
 
 def poisson_quantile(z: Any, rate: Any) -> Any:
-    """Return the Poisson quantile, as a float, at the probability of the normal number `z`.
+    """Return the Poisson quantile, as a float, at the normal probability of `z`.
 
     The rate is above 708. The error of the series is below 0.01 for all z, so the nearest whole number is
     the quantile or larger by one.

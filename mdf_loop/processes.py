@@ -6,7 +6,7 @@ import os
 
 
 def is_running(process: int) -> bool:
-    """Return True if a process with this number exists, or if the system cannot answer.
+    """Return True if a process with this id exists, or if the system cannot answer.
 
     Raises:
         OverflowError: The number is too large for a process.

@@ -26,7 +26,7 @@ _PUBLIC_OPERATORS = ("__call__", "__getitem__")
 
 
 def public_call(function: _Function) -> _Function:
-    """Return a function like `function`, whose errors of this package have no frames of this package."""
+    """Decorate a function so that tracebacks of this package's errors end at the user's line."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -41,7 +41,7 @@ def public_call(function: _Function) -> _Function:
 
 
 def public_calls(cls: _Class) -> _Class:
-    """Make each public method of a class a public call, and return the class."""
+    """Decorate a class so that tracebacks from its public methods end at the user's line."""
     for name, member in tuple(vars(cls).items()):
         if inspect.isfunction(member) and (not name.startswith("_") or name in _PUBLIC_OPERATORS):
             setattr(cls, name, public_call(member))

@@ -47,7 +47,7 @@ _SPELLING_REPLACEMENTS = (
 
 
 class Unit(Struct, frozen=True):
-    """Unit of a model.
+    """Unit that a model states for a value, with the place of the statement.
 
     Attributes:
         text: Unit as the model states it, or an empty text.
@@ -63,7 +63,7 @@ NO_UNIT = Unit()
 
 
 def has_unit(value: Any, depth: int = 0) -> bool:
-    """Return True if a value, or one of its elements, is a Quantity, including dimensionless ones.
+    """Return True if a value or one of its elements is a Quantity, also a dimensionless one.
 
     Args:
         value: Any value.
@@ -125,7 +125,7 @@ def short_form(value: Any) -> str:
 
 
 class _Conversion(Struct, frozen=True):
-    """Conversion of the Quantities in one value. See `convert`."""
+    """Converter of the Quantities in one value to the unit of the model."""
 
     unit: Unit
     what: str
@@ -148,7 +148,7 @@ class _Conversion(Struct, frozen=True):
         return value if inner_elements is None else self.apply(inner_elements)
 
     def _magnitude(self, quantity: Any) -> Any:
-        """Return the number of a Quantity in the unit of the model."""
+        """Return the number of a Quantity after conversion to the unit of the model."""
         if _full_unit_name(quantity.units) == "dimensionless":
             return _to_plain_number(quantity.magnitude)
         target_unit = self._target(quantity)
@@ -161,7 +161,7 @@ class _Conversion(Struct, frozen=True):
         return _to_plain_number(magnitude)
 
     def _target(self, quantity: Any) -> Any:
-        """Return the unit to which a Quantity is converted."""
+        """Return the model's unit to which a Quantity is converted."""
         if not self.unit.text:
             if quantity.units.dimensionless:
                 return ""
@@ -173,7 +173,7 @@ class _Conversion(Struct, frozen=True):
         return "" if quantity.units.dimensionless and not target_unit.dimensionless else target_unit
 
     def _difference(self, quantity: Any, target: Any) -> Any:
-        """Return the unit of differences between values in `target`.
+        """Return the unit of differences between two values in the unit `target`.
 
         Raises:
             LoopError: The Quantity is no difference, but a point on a scale such as degrees Celsius.
@@ -188,7 +188,7 @@ class _Conversion(Struct, frozen=True):
     # --- errors -----------------------------------------------------------------------------------
 
     def _without_unit(self, quantity: Any) -> LoopError:
-        """Return the error about a Quantity for a value without a unit in the model."""
+        """Return the error for a Quantity where the model states no unit."""
         unit_name, unit_symbol = _full_unit_name(quantity.units), f"{quantity.units:~D}"
         if self.error is not InputError:  # raised where a document is read
             return self.error(
@@ -203,7 +203,7 @@ class _Conversion(Struct, frozen=True):
         return self.error(message, self.unit.where, hint)
 
     def _unlike(self, quantity: Any, problem: str) -> LoopError:
-        """Return the error about a Quantity that cannot be converted to the unit of the model."""
+        """Return the error for a Quantity that cannot be converted to the unit of the model."""
         unit_name = _full_unit_name(quantity.units)
         return self.error(
             f"{self.what} is given in {unit_name}, but its unit is '{self.unit.text}': {problem}"[
@@ -214,7 +214,7 @@ class _Conversion(Struct, frozen=True):
         )
 
     def _unknown(self, quantity: Any) -> LoopError:
-        """Return the error about a unit of the model that pint does not know."""
+        """Return the error for a unit of the model that pint does not know."""
         unit_text = self.unit.text
         known_spelling = next(_find_known_spellings(quantity._REGISTRY, unit_text), None)
         spelling_hint = (
@@ -228,7 +228,7 @@ class _Conversion(Struct, frozen=True):
         )
 
     def _foreign(self, value: Any, text: str) -> LoopError:
-        """Return the error about a quantity of another package than pint."""
+        """Return the error for a quantity from another package than pint."""
         package_name = type(value).__module__.partition(".")[0]
         unit_suffix = f" in '{self.unit.text}'" if self.unit.text else ""
         return self.error(
@@ -250,7 +250,7 @@ def _is_quantity(value: Any) -> bool:
 
 
 def _find_foreign_unit(value: Any) -> str:
-    """Return the unit of a quantity of astropy, Brian2 and similar packages as text, or an empty text."""
+    """Return the unit of a quantity from astropy, Brian2 or a similar package as text, or ""."""
     # Only arrays have a unit in the instance: such an attribute of a table may be a column.
     attribute_owner = value if isinstance(value, np.ndarray) else type(value)
     for attribute_name in _FOREIGN_ATTRIBUTES:
@@ -286,7 +286,7 @@ def _find_difference_unit(registry: Any, unit: Any) -> Any:
 
 
 def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
-    """Yield spellings of a unit that a registry knows, after replacement of common spellings."""
+    """Yield spellings of a unit that a pint registry knows, after replacing common spellings."""
     spelling = text
     for usual_pattern, known_spelling in _SPELLING_REPLACEMENTS:
         spelling = usual_pattern.sub(known_spelling, spelling)
@@ -298,7 +298,7 @@ def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
 
 
 def _to_plain_number(number: Any) -> Any:
-    """Return a magnitude with the number type of any registry (such as Decimal) as a float or NumPy array."""
+    """Return the magnitude of a Quantity, such as a Decimal, as a float or NumPy array."""
     if isinstance(number, Decimal | Fraction):
         return float(number)
     if type(number) is not np.ndarray:
@@ -311,7 +311,7 @@ def _to_plain_number(number: Any) -> Any:
 
 
 def _error_message(problem: Exception) -> str:
-    """Return the message of an error of a registry, or the name of its class if it has no message."""
+    """Return the message of an error of a pint registry, or the name of its class."""
     try:
         return str(problem)
     except Exception:  # noqa: BLE001 - errors about Fractions fail here, for example
@@ -319,5 +319,5 @@ def _error_message(problem: Exception) -> str:
 
 
 def _full_unit_name(unit: Any) -> str:
-    """Return the full name of a unit, independent of the default format of its registry."""
+    """Return the full name of a unit, independent of its registry's default format."""
     return format(unit, "D")

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 
 def renamed_attributes(names: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
-    """Return a method `__getattr__` for a class whose attributes were renamed.
+    """Return a `__getattr__` that raises an error with the new name of a renamed attribute.
 
     Args:
         names: New name of each former attribute.

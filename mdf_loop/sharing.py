@@ -1,4 +1,4 @@
-"""Options for the distribution of members and trials over processes."""
+"""Options for distributing members of a sweep and trials over processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_RETRIES = 5
 
 
 class Sharing(Struct, frozen=True):
-    """Options for the distribution of members and trials. See `CompiledModel.run` for the arguments.
+    """Options for distributing members of a sweep and trials over processes.
 
     Attributes:
         cluster: Workers: a number of processes, an address, a client or a file.
@@ -33,7 +33,7 @@ class Sharing(Struct, frozen=True):
 
 
 def checked_sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
-    """Return the options of a run on a cluster, or None without a cluster.
+    """Return the checked cluster options of a run, or None without a cluster.
 
     Raises:
         InputError: `block` or `retries` is invalid, or is given without `cluster`.
@@ -54,7 +54,7 @@ def checked_sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
 
 
 def resumes_store(resume: Any, output: Any) -> bool:
-    """Return True if a run on a cluster resumes from the store that it writes.
+    """Return True if a run on a cluster resumes from the Zarr store that it writes.
 
     Raises:
         InputError: `resume` names another store, or the run writes no store.
@@ -71,7 +71,7 @@ def resumes_store(resume: Any, output: Any) -> bool:
 
 
 def checkpoint_error() -> InputError:
-    """Return the error about a checkpoint for a run on a cluster, which is not supported."""
+    """Return the error for a checkpoint of a run on a cluster, which is not supported."""
     return InputError(
         "a run on a cluster has no checkpoint: its store says what is computed",
         hint="give output='sweep.zarr', and resume=True to go on",

@@ -100,7 +100,7 @@ class Signalled(KeyboardInterrupt):
 
 
 def stop_exception(reason: StopReason) -> KeyboardInterrupt:
-    """Return the exception for a signal: KeyboardInterrupt for Ctrl-C, else `Signalled`."""
+    """Return the exception to raise for a signal: KeyboardInterrupt for Ctrl-C, else `Signalled`."""
     return KeyboardInterrupt() if reason is StopReason.INTERRUPTED else Signalled(reason)
 
 
@@ -113,7 +113,10 @@ def in_main_thread() -> bool:
 
 
 def install_handlers(numbers: Iterable[int]) -> list[int]:
-    """Install the handler for those signals that have their default handler, and return their numbers."""
+    """Install this module's handler for signals that have their default handler.
+
+    Return the numbers of these signals.
+    """
     installed_numbers = []
     for signal_number in numbers:
         if _system.getsignal(signal_number) == _DEFAULT_HANDLERS[signal_number]:
@@ -124,7 +127,7 @@ def install_handlers(numbers: Iterable[int]) -> list[int]:
 
 
 def remove_handlers(numbers: Iterable[int]) -> None:
-    """Restore the default handlers of signals, except where a later handler has replaced that of `install_handlers`."""
+    """Restore the default handlers of signals, unless another handler was installed later."""
     for signal_number in numbers:
         if _system.getsignal(signal_number) is _handle:
             _system.signal(signal_number, _DEFAULT_HANDLERS[signal_number])
@@ -143,7 +146,7 @@ def remove_listener(listener: Listener) -> None:
 
 
 def interrupt_count() -> int:
-    """Return the number of calls that Ctrl-C has ended and that returned partial results."""
+    """Return the number of Ctrl-C interrupts after which a call returned partial results."""
     return _interrupt_count
 
 
@@ -155,17 +158,17 @@ def count_interrupt() -> None:
 
 
 def in_command() -> bool:
-    """Return True within a command of the command line, which handles interrupts itself."""
+    """Return True inside a command of the `mdf-loop` program, which handles interrupts itself."""
     return _command_depth > 0
 
 
 def is_repetition(number: int, last: float | None, now: float) -> bool:
-    """Return True if a signal at the time `now` is a repetition of the one at the time `last`."""
+    """Return True if a signal at the time `now` repeats the signal at the time `last`."""
     return number != signal.SIGINT and last is not None and now < last + REPETITION_SECONDS
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    """Handle a signal in the main thread: call all listeners, or raise an exception."""
+    """Handle a signal in the main thread by calling all listeners or raising an exception."""
     global _interrupt_count
     reason, current_time = REASONS[number], time.monotonic()
     last_time = _LAST_SIGNAL_TIMES.get(number)
@@ -193,7 +196,7 @@ _IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return True if a frame or one of its callers imports a module."""
+    """Return True if a stack frame or one of its callers imports a module."""
     while frame is not None:
         if frame.f_globals.get("__name__") in _IMPORT_SYSTEM:
             return True
@@ -215,7 +218,7 @@ def _redirect_terminal() -> None:
 def handling_signals(
     end_process: Callable[[StopReason], object] | None = None, *, to_the_end: bool = False
 ) -> Iterator[None]:
-    """Handle all signals in `REASONS` inside this context of a command, except signals that are ignored.
+    """Handle all signals in `REASONS` inside this context of a command, unless they are ignored.
 
     Args:
         end_process: Function that ends the process for a signal outside of `raising_signals`. With None, signals
@@ -241,7 +244,7 @@ def handling_signals(
 
 @contextlib.contextmanager
 def raising_signals() -> Iterator[None]:
-    """Let signals raise exceptions inside this context of a command, whose code handles them."""
+    """Let signals raise exceptions inside this context, because the code in it catches them."""
     global _end_process
     end_process, _end_process = _end_process, None
     try:
@@ -251,14 +254,14 @@ def raising_signals() -> Iterator[None]:
 
 
 def _ignore_handled() -> None:
-    """Ignore the handled signals at exit, before Python restores their default handlers."""
+    """Ignore all handled signals at exit, before Python restores their default handlers."""
     for signal_number in tuple(_HANDLED_SIGNALS):
         _system.signal(signal_number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
 def deferring_signals() -> Iterator[None]:
-    """Store signals that arrive during an import in `DEFERRED_SIGNALS`, until the handler is called again."""
+    """Defer signals that arrive during an import inside this context."""
     global _can_defer
     _can_defer = True
     try:
@@ -268,18 +271,18 @@ def deferring_signals() -> Iterator[None]:
 
 
 def record_answer() -> None:
-    """Record that the main thread has received a signal and completes its partial results."""
+    """Record that the main thread has received a signal and is completing partial results."""
     global _is_answered
     _is_answered = True
 
 
 def is_answered() -> bool:
-    """Return True if the main thread has received a signal, or is completing results in `delaying_interrupt`."""
+    """Return True if the main thread has received a signal or is completing its results."""
     return _is_answered or _finishing_depth > 0
 
 
 def abandon_thread() -> None:
-    """Record that a thread still computes for a run that has ended."""
+    """Record that a thread is still computing for a run that has already ended."""
     global _has_abandoned_thread
     _has_abandoned_thread = True
 
@@ -290,7 +293,7 @@ def has_abandoned_thread() -> bool:
 
 
 def ignore_repetitions() -> None:
-    """Ignore repetitions of the signal that ended the program, which would change the exit code."""
+    """Ignore repetitions of the signal that ended the program, to keep its exit code."""
     for signal_number in tuple(_HANDLED_SIGNALS):
         if (
             signal_number != signal.SIGINT
@@ -302,7 +305,7 @@ def ignore_repetitions() -> None:
 
 @contextlib.contextmanager
 def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
-    """Delay a first signal (Ctrl-C in a script) until the end of this context.
+    """Delay the first signal, such as Ctrl-C, until the end of this context.
 
     Args:
         heard: True if a signal came before. The next signal then raises at once.
@@ -339,7 +342,7 @@ def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
 
 
 class WakeupSocket:
-    """Socket to which signals write their numbers while it is installed.
+    """Socket that receives the numbers of signals through Python's wake-up descriptor.
 
     Attributes:
         socket: Socket to wait for. After it becomes readable, `heard` returns the bytes.
@@ -355,12 +358,15 @@ class WakeupSocket:
         self._own = self._writing.fileno()
 
     def ring(self) -> None:
-        """Wake the waiting thread without a signal."""
+        """Wake the thread that waits for the socket without a signal."""
         with contextlib.suppress(BlockingIOError):  # a full buffer wakes the thread, too
             self._writing.send(b"\0")
 
     def hang(self) -> bool:
-        """Install the socket as wake-up descriptor, and return True if it was not installed before."""
+        """Install the socket as Python's wake-up descriptor, unless it is installed already.
+
+        Return True if it was not installed before.
+        """
         previous_descriptor = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
         if previous_descriptor == self._own:
             return False
@@ -369,17 +375,17 @@ class WakeupSocket:
         return True
 
     def take_down(self) -> None:
-        """Restore the previous wake-up descriptor. A descriptor that was installed later stays."""
+        """Restore the wake-up descriptor that was installed before this socket."""
         if self in _INSTALLED_SOCKETS:
             _INSTALLED_SOCKETS.remove(self)
             _replace_wakeup_fd(self._own, self._before)
 
     def leave(self) -> None:
-        """Remove the wake-up descriptor in a forked process, since the socket belongs to the parent."""
+        """Remove the wake-up descriptor in a forked process, as the parent owns the socket."""
         _replace_wakeup_fd(self._own, -1)
 
     def heard(self) -> bytes | None:
-        """Read the signal numbers from the socket as bytes, or return None if no byte is available.
+        """Return the signal numbers received by the socket as bytes, or None if there are none.
 
         A byte 0 stands for a wake-up without a signal. Other bytes are forwarded to the previous wake-up
         descriptor.
@@ -399,7 +405,7 @@ _INSTALLED_SOCKETS: list[WakeupSocket] = []
 
 
 def _replace_wakeup_fd(own: int, other: int) -> None:
-    """Replace the wake-up descriptor `own` by `other`. Keep any other current descriptor."""
+    """Replace the wake-up descriptor `own` by `other`, unless another one is installed."""
     current_descriptor = signal.set_wakeup_fd(-1)
     if current_descriptor == own:
         current_descriptor = other
@@ -409,7 +415,7 @@ def _replace_wakeup_fd(own: int, other: int) -> None:
 
 
 def reasons_in(data: bytes) -> set[StopReason]:
-    """Return the stop reasons of received signal numbers. Omit signals that the program itself handles."""
+    """Return the stop reasons of those received signal numbers that this module handles."""
     return {
         REASONS[signal_number]
         for signal_number in data

@@ -66,7 +66,7 @@ class Values(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Names of the recorded values, and the steps and reductions for which they are recorded.
+    """Names of the recorded values, the steps at which rows are recorded, and reductions.
 
     Attributes:
         record: Names that are recorded in addition to the outputs.
@@ -86,7 +86,7 @@ class Selection(Struct, frozen=True):
 
     @property
     def names_outputs(self) -> bool:
-        """True if the run records exactly the model's outputs."""
+        """True if the run records exactly the outputs of the model."""
         return self.only is None and not self.named
 
     @property
@@ -114,19 +114,19 @@ class RunControls(Struct, frozen=True):
 
     @property
     def begins(self) -> bool:
-        """True if the run starts from the beginning, also if it resumes from a missing checkpoint."""
+        """True if the run starts at its first step, also if its checkpoint is missing."""
         path = self.resume
         return path is None or (path == self.checkpoint and not path.exists())
 
     @property
     def is_patient(self) -> bool:
-        """True if no option requires that the run is divided into short segments."""
+        """True if no option requires dividing the run into short segments."""
         is_observed = callable(self.progress) or self.saved_at is not None or self.watches
         return not is_observed and (self.time_limit is None or self.time_limit > 1.0)
 
     @property
     def saved_at(self) -> Path | None:
-        """Path of the checkpoints. The default is the file that the run resumes from."""
+        """Path of the checkpoint file, by default the one from which the run resumes."""
         return self.checkpoint or self.resume
 
 
@@ -158,7 +158,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def reading(self) -> Hashable:
-        """Hashable key of all options that, together with input types, determine the programs of this run."""
+        """Hashable key of all options that determine the run's programs for given input types."""
         selection, stepping_mode = self.selection, None
         if self.steps is not None:
             stepping_mode = (self.dt is not None, self.execution_list)
@@ -166,7 +166,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def begins(self) -> bool:
-        """True if the run starts from the beginning."""
+        """True if the run starts at its first step."""
         return self.controls.begins and not (self.sharing is not None and self.sharing.resumes)
 
     @property
@@ -182,13 +182,13 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def streams(self) -> bool:
-        """True if this process writes rows to a store while they are computed."""
+        """True if this process writes rows to a Zarr store while the run computes them."""
         is_over_time = self.store is not None and self.steps is not None and self.engine != "modeci"
         return is_over_time and self.sharing is None
 
     @property
     def shares_store(self) -> bool:
-        """True if all processes that compute members write one store."""
+        """True if all worker processes write their members of the sweep to one store."""
         trial_statistics = self.selection.over_trials.statistics
         return self.sharing is not None and self.store is not None and not trial_statistics
 
@@ -288,7 +288,7 @@ _SWEEP_EXAMPLE = "sweep={'node.parameter': [0.1, 0.2]}"
 
 
 def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
-    """Return the selection of recorded values from arguments of a run, after a check of their types."""
+    """Return the selection of recorded values from a run's arguments, with checked types."""
     recorded_names = arguments.names(record, "record")
     records_all_rows = type(every) is int and every == 1 and when is None and reduce is None
     if records_all_rows and not recorded_names and only is None:
@@ -303,7 +303,7 @@ def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any)
 
 
 def _parse_reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
-    """Return the words of reductions by the names of outputs."""
+    """Return the words of reductions, such as `mean` or `max`, by the names of outputs."""
     words_by_output = arguments.mapping(argument, "reduce", "reduce={'node.port': 'mean'}")
     return {
         output_name: _parse_reduction_words(reduction_words, f"reduce of '{output_name}'")
@@ -312,7 +312,7 @@ def _parse_reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
 
 
 def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
-    """Return the words of one reduction: `mean,max` are two words, as on the command line."""
+    """Return the words of one reduction over time: `mean,max` gives `mean` and `max`."""
     word_lists = (word.split(",") for word in arguments.names(argument, what))
     return tuple(word.strip() for word_list in word_lists for word in word_list)
 
@@ -326,7 +326,7 @@ def _build_controls(
     resume: str | Path | bool | None,
     memory_limit: Any,
 ) -> RunControls:
-    """Return the limits and checkpoints from arguments of a run, after a check of their values."""
+    """Return the limits and checkpoints of a run from its arguments, with checked values."""
     if nan is not None:
         arguments.word(nan, "nan", NAN_REACTIONS)
     if isinstance(resume, bool):
@@ -396,7 +396,7 @@ def _checked_time_step(dt: Any) -> float | None:
 
 
 def _refuse_without_steps(spec: RunSpecification) -> None:
-    """Raise an error for arguments that are valid only with `steps`."""
+    """Raise an error for arguments of a run that are valid only with `steps`."""
     selection = spec.selection
     dt, state, has_execution_list = spec.dt, spec.values.state, spec.execution_list
     every, when, reduce = selection.every, selection.when, selection.reduce

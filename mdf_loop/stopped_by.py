@@ -32,12 +32,15 @@ class StopReason(Enum):
 
     @property
     def word(self) -> str:
-        """Reason as a word in results: `trip_count`, `condition`, `max_iterations`, ..."""
+        """Stop reason as a word in results: `trip_count`, `condition`, `max_iterations`, ..."""
         return self.name.lower()
 
     @property
     def code(self) -> int:
-        """Position of the reason among all reasons; `loop.stopped_by` in a model is 0, 1 or 2."""
+        """Position of the stop reason among all reasons.
+
+        `loop.stopped_by` in a model is 0, 1 or 2.
+        """
         return REASONS.index(self)
 
 

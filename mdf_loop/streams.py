@@ -36,7 +36,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def squares(counter: Any, key: Any) -> Any:
-    """Return 64 random bits for each counter and key, which are broadcast, by the Squares generator."""
+    """Return 64 random bits for each pair of counter and key, by the Squares generator."""
     x, key = _cast(counter, np.uint64), _cast(key, np.uint64)
     with np.errstate(over="ignore"):
         y = x * key
@@ -63,7 +63,10 @@ def _cast(x: Any, dtype: type[np.generic]) -> Any:
 
 
 def uniform(words: Any) -> Any:
-    """Return uniform numbers: each is the midpoint of one of 2**52 equal parts of the unit interval."""
+    """Return uniform random numbers in (0, 1) from 64-bit words.
+
+    Each is the midpoint of one of 2**52 equal parts of the unit interval.
+    """
     return (_extract_upper_bits(words) + 0.5) * 2.0**-52
 
 
@@ -91,7 +94,7 @@ HALF_NUMERATOR = tuple(coefficient / 2 for coefficient in NUMERATOR)
 
 
 def normal(uniforms: Any) -> Any:
-    """Return normal numbers of mean 0 and variance 1 by the inverse of the normal distribution.
+    """Return standard normal numbers for uniform numbers, by the inverse of the distribution.
 
     With q = u - 1/2 and s = (1 - 4 q*q) ** (1/16), by four square roots, the normal number is q times a
     rational function of s. It is odd in q, monotone, and within 2.5e-9 for each uniform number. 2u and
@@ -102,12 +105,12 @@ def normal(uniforms: Any) -> Any:
 
 
 def _normal(words: Any) -> Any:
-    """Return `normal(uniform(words))` with the same bits and fewer operations."""
+    """Return `normal(uniform(words))` by fewer operations with the same bits."""
     return _inverse(_extract_upper_bits(words) * 2.0**-51 + 2.0**-52)
 
 
 def _inverse(twice: Any) -> Any:
-    """Return the inverse of the normal distribution at u, from `twice` = 2u. Then `twice` - 1 is 2q."""
+    """Return the standard normal quantile at u, computed from `twice` = 2u."""
     root = (2.0 - twice) * twice
     for _ in range(4):
         root = np.sqrt(root)
@@ -118,7 +121,7 @@ def _inverse(twice: Any) -> Any:
 
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
-    """Evaluate a polynomial by Horner's rule. The coefficients begin with the constant one."""
+    """Evaluate a polynomial by Horner's rule, with the constant coefficient first."""
     *higher_coefficients, polynomial_sum = coefficients
     for coefficient in reversed(higher_coefficients):
         polynomial_sum = x * polynomial_sum + coefficient
@@ -133,7 +136,7 @@ ATANH_COEFFICIENTS = tuple(1.0 / (2 * k + 1) for k in range(15))
 
 
 def exponential(uniforms: Any) -> Any:
-    """Return exponential numbers of mean 1 by the inverse of their distribution: -log(u), within 2e-14.
+    """Return exponential numbers -log(u) of mean 1 for uniform numbers u, within 2e-14.
 
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s), -log(u) is 128 atanh(t). The series
     of atanh converges fast, since t is below 0.28.
@@ -196,7 +199,7 @@ def expm1(x: Any) -> Any:
 
 
 def _scale_argument(x: Any) -> Any:
-    """Return x / 1024, clipped to the range of the exponential function."""
+    """Return x / 1024 for the series of exp, after clipping x to the range of exp in float64."""
     x = _cast(x, np.float64)
     x = np.where(x < MIN_EXP_ARGUMENT, MIN_EXP_ARGUMENT, x)
     return np.where(x > MAX_EXP_ARGUMENT, MAX_EXP_ARGUMENT, x) * 2.0**-HALVING_COUNT
@@ -210,17 +213,17 @@ _TRIAL_FACTOR = np.uint64(0xD1342543DE82EF95)
 
 
 def site(name: str) -> int:
-    """Return the number of a site from its name `graph.node.item#k`, for the k-th draw in an expression."""
+    """Return a hash of the name `graph.node.item#k` of the k-th random draw in an expression."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def sites(names: Iterable[str]) -> Words:
-    """Return the numbers of sites from their names."""
+    """Return hashes of the names of random draws, which select their streams of random numbers."""
     return np.array([site(name) for name in names], np.uint64)
 
 
 def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
-    """Return the keys of streams from seeds, sites and trials, which are broadcast.
+    """Return the keys of random streams from broadcast seeds, call sites and trials.
 
     Each half of a key has eight different nonzero hexadecimal digits, and the key is odd.
     """
@@ -238,7 +241,7 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
 
 
 def _mix(x: Any) -> Words:
-    """Return hashes of words, in which each bit depends on all bits of the word (splitmix64)."""
+    """Return hashes of 64-bit words, in which each bit depends on all bits (splitmix64)."""
     x = np.asarray(x, np.uint64) + _SPLITMIX_STEP
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -277,7 +280,10 @@ def _draw_digits(choices: Words, *, odd: bool) -> Words:
 
 
 def _pick_odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
-    """Return the position of a random odd digit among the remaining digits, and the rest of `choices`."""
+    """Pick a random odd digit among the remaining digits of each key.
+
+    Return its position and the rest of `choices`.
+    """
     is_odd = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
     choices, odd_digit_rank = np.divmod(choices, is_odd.sum(axis=1).astype(np.uint64))
     is_beyond_rank = np.cumsum(is_odd, axis=1) > odd_digit_rank[:, np.newaxis].astype(np.int64)

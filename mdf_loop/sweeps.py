@@ -1,4 +1,4 @@
-"""Values of the members of sweeps: paired, grid, and Sobol sequences.
+"""Values of the members of parameter sweeps: paired, grid, and Sobol sequences.
 
 Examples:
     paired({"a": [0, 1], "b": [5, 6]})          2 members: a and b are 0 and 5, then 1 and 6
@@ -28,26 +28,26 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ComputedSweep(Mapping[str, Array]):
-    """Sweep whose values are computed on access: a mapping from names to the values of all members."""
+    """Sweep whose parameter values are computed on access, as a mapping by name."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Number of members along each axis of results."""
+        """Number of sweep members along each axis of results."""
 
     @abstractmethod
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the values of the members from `first` to `last - 1`, by name."""
+        """Return the parameter values of the members from `first` to `last - 1`, by name."""
 
     @abstractmethod
     def _definition(self) -> dict[str, Array]:
-        """Return the arrays that determine the values of all members, by name."""
+        """Return the arrays that define this sweep, by name."""
 
     @abstractmethod
     def convert(
         self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     ) -> ComputedSweep:
-        """Return the sweep with all values converted from their units by a function.
+        """Return the sweep with the values of each name converted from their units by a function.
 
         Raises:
             InputError: The converted values are no numbers.
@@ -81,17 +81,17 @@ class Grid(ComputedSweep):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of values of each swept name."""
+        """Number of values of each swept name, which are the axes of results."""
         return tuple(len(values) for values in self.along.values())
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the values of the members from `first` to `last - 1`, by name."""
+        """Return the parameter values of the members from `first` to `last - 1`, by name."""
         index_arrays = np.unravel_index(np.arange(first, last), self.shape)
         values_with_indices = zip(self.along.items(), index_arrays, strict=True)
         return {name: values[indices] for (name, values), indices in values_with_indices}
 
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Grid:
-        """Return the grid with the values of each name converted from their units."""
+        """Return the grid with the values of each name converted from their units by a function."""
         unitless_values = conversion(self.along)
         return self if unitless_values is self.along else grid(unitless_values)
 
@@ -116,18 +116,18 @@ class Grid(ComputedSweep):
 
 @public_calls
 class Sobol(ComputedSweep):
-    """Sweep whose members fill the space between bounds evenly, by a Sobol sequence."""
+    """Sweep whose members fill the box between bounds evenly, by a Sobol sequence."""
 
     def __init__(self, ends: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
         self._ends, self._count, self._seed = dict(ends), count, seed
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of members."""
+        """Number of members of the sweep, as a tuple with one element."""
         return (self._count,)
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the values of the members from `first` to `last - 1`, by name."""
+        """Return the parameter values of the members from `first` to `last - 1`, by name."""
         points = generate_sobol_points(last, len(self._ends), self._seed, first)
         return {
             name: low + points[:, axis_index] * (high - low)
@@ -135,7 +135,7 @@ class Sobol(ComputedSweep):
         }
 
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Sobol:
-        """Return the sweep between bounds that are converted from their units by a function."""
+        """Return the sweep with its bounds converted from their units by a function."""
         unitless_bounds = conversion(self._ends)
         return (
             self
@@ -183,7 +183,7 @@ def select_members(sweep: Mapping[str, Any], first: int, last: int) -> dict[str,
 
 
 def refuse_uneven(sweep: Mapping[str, Any]) -> None:
-    """Refuse a sweep whose names have different numbers of values.
+    """Raise an error for a sweep whose names have different numbers of values.
 
     Raises:
         InputError: The numbers differ. The message states the number of each name.
@@ -244,7 +244,7 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
 
 @public_call
 def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
-    """Return a sweep whose members fill the space between bounds evenly, by a Sobol sequence.
+    """Return a sweep whose members fill the box between bounds evenly, by a Sobol sequence.
 
     Args:
         bounds: Least and largest value, which may be pint Quantities, of each parameter
@@ -306,7 +306,7 @@ def generate_sobol_points(count: int, size: int, seed: int, first: int = 0) -> A
 
 
 def _check_nonempty(values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return the argument of a sweep as a nonempty dict by name, or raise InputError."""
+    """Return the argument of a sweep as a nonempty dict by parameter name, or raise InputError."""
     values_by_name = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
     if not values_by_name:
         raise InputError(f"{what} of nothing make no sweep", hint="name a parameter or an input")
@@ -335,7 +335,7 @@ def _to_rows(name: str, values: Any) -> Array:
 
 
 def _to_numbers(name: str, values: Any) -> Array:
-    """Return the values of a name in a grid as an array of numbers or of Quantities, or raise InputError."""
+    """Return the grid values of a name as an array of numbers or Quantities, or raise InputError."""
     try:
         rows = _to_rows(name, values)
     except InputError:
@@ -352,7 +352,7 @@ def _to_numbers(name: str, values: Any) -> Array:
 
 
 def _are_single(rows: Array) -> bool:
-    """Return True if all rows are scalars and some are Quantities."""
+    """Return True if all swept values are scalars and some are Quantities."""
     return has_unit(rows) and not any(getattr(row, "shape", ()) for row in rows)
 
 

@@ -28,14 +28,14 @@ def escape_to_one_line(text: str) -> str:
 
 
 def _escape_character(character: str) -> str:
-    """Return a character, or its escape sequence if it is unprintable."""
+    """Return a printable character unchanged, and any other as its escape sequence."""
     if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode("ascii")
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """Return the text, or its beginning and end with ` ... ` between if it exceeds a number of characters."""
+    """Return a text with ` ... ` in place of its middle if the text is too long."""
     if len(text) <= limit:
         return text
     end_length = (limit - 5) // 3

@@ -20,7 +20,7 @@ from mdf_loop.quantities import NO_UNIT, convert
 
 
 class Draws(Struct, frozen=True):
-    """Seed and trials of the random numbers of a run.
+    """Seed of the random numbers of a run, and the numbers of its trials.
 
     Attributes:
         seed: Seed of all random numbers.
@@ -68,7 +68,7 @@ MAX_TRIALS = 1 << 40
 
 
 def draws(seed: Any, trials: Any = None) -> Draws:
-    """Return the checked seed and trials of a run. The seed `"fresh"` selects an arbitrary seed.
+    """Return the checked seed and trials of a run, with an arbitrary seed for `"fresh"`.
 
     Raises:
         InputError: The seed is no whole number from 0 to 2**64 - 1, or the trials are invalid.
@@ -122,7 +122,7 @@ _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by
 
 
 def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
-    """Return the statistics over all trials from the arguments `over_trials` and `by` of a run.
+    """Return the requested statistics over trials from a run's arguments `over_trials` and `by`.
 
     Raises:
         InputError: An argument is invalid, or the run has no trials.
@@ -142,7 +142,7 @@ def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
 
 
 def _parse_statistics(name: str, argument: Any) -> Iterator[Statistic]:
-    """Yield the statistics of one output."""
+    """Yield the statistics over trials that are requested of one output."""
     for statistic_word in [argument] if isinstance(argument, str | Mapping) else argument:
         if isinstance(statistic_word, str):
             yield Statistic(statistic_word)

@@ -1,4 +1,4 @@
-"""Reuse of the memory of arrays that were deleted.
+"""Pool that reuses the memory of deleted arrays for new arrays.
 
     rows = pooled_array((1000, 100_000), numpy.dtype("float64"))
 
@@ -30,7 +30,7 @@ _POOL: deque[npt.NDArray[np.uint8]] = deque()
 
 
 class _PooledMemory:
-    """Memory of one array and all of its views, which returns to the pool when the last view is deleted."""
+    """Memory of one array and its views, which returns to the pool when the last is deleted."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
         self._memory = memory
@@ -47,7 +47,7 @@ class _PooledMemory:
 
 
 def pooled_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return an uninitialized array like `numpy.empty`, with memory from the pool if possible.
+    """Return an uninitialized array like `numpy.empty`, with memory from a pool if possible.
 
     Raises:
         MemoryError, ValueError: The array is too large.
@@ -63,7 +63,7 @@ def pooled_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[An
 
 
 def _take_from_pool(size: int) -> npt.NDArray[np.uint8] | None:
-    """Return memory from the pool that is at least `size` and at most twice as large, or None."""
+    """Return pooled memory of at least `size` bytes and at most twice as many, or None."""
     for _ in range(len(_POOL)):
         try:
             memory = _POOL.popleft()
@@ -76,7 +76,7 @@ def _take_from_pool(size: int) -> npt.NDArray[np.uint8] | None:
 
 
 def free_pool() -> bool:
-    """Free the pool, and return True if it contained memory."""
+    """Free the pooled memory of deleted arrays, and return True if there was any."""
     has_memory = bool(_POOL)
     _POOL.clear()
     return has_memory

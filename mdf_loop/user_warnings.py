@@ -7,7 +7,7 @@ import warnings
 
 
 def warn_user(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that refers to the innermost frame outside of this package."""
+    """Issue a warning that refers to the innermost code line outside of this package."""
     package_name = __name__.partition(".")[0]
     stack_level, frame = 2, sys._getframe(1)
     while (

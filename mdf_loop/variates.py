@@ -1,4 +1,4 @@
-"""Distributions as formulas of uniform, normal and exponential numbers.
+"""Random distributions as formulas of uniform, normal and exponential random numbers.
 
     VARIATES["numpy.random.weibull"].formula(site, shape, a)
 
@@ -24,19 +24,22 @@ Shape = tuple[int, ...]
 
 
 class CallSite(Protocol):
-    """Call that draws random numbers."""
+    """Protocol of a call that draws random numbers, in NumPy or in a compiled program."""
 
     def numbers(self, kind: str, shape: Shape) -> Any:
-        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`. Repeated calls return equal numbers."""
+        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`.
+
+        Repeated calls return equal numbers.
+        """
 
     def part(self, name: str) -> Self:
         """Return an independent source of random numbers for a named part of this call."""
 
     def least(self, parameter: Any) -> float:
-        """Return the smallest value of a parameter, or minus infinity if the value is unknown yet."""
+        """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
+        """Return a distribution parameter, with the error `sentence` if `fits` is false somewhere."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------
@@ -46,7 +49,9 @@ MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE = 1e-3, 1e9
 
 
 def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) -> tuple[Any, Any]:
-    """Return gamma numbers `x * exp(-exponent)` as x and exponent, since numbers of small shapes may underflow.
+    """Return gamma random numbers `x * exp(-exponent)` as the pair x and exponent.
+
+    The numbers themselves may underflow for small shapes.
 
     For a shape below 6, x is a number of shape a + 6. A factor `u**(1/a)` reduces the shape from a + 1 to
     a. Six such factors give the exponent, a sum of exponential numbers.
@@ -97,7 +102,7 @@ def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
 
 
 def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
-    """Return beta numbers `x / (x + y)` of gamma numbers x and y.
+    """Return beta random numbers `x / (x + y)` of gamma random numbers x and y.
 
     Both numbers are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
     """
@@ -137,7 +142,7 @@ MAX_DIRICHLET_COMPONENTS = 256
 
 
 def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
-    """Return gamma numbers along the last axis, divided by their sum.
+    """Return Dirichlet random vectors: gamma numbers along the last axis, divided by their sum.
 
     The gamma numbers are first divided by their largest factor `exp(-s)`, which prevents underflow.
     """
@@ -168,7 +173,7 @@ _check_positive = parameter_rules.check_positive
 
 
 def _check_scale(site: CallSite, scale: Any, distribution: str) -> Any:
-    """Return the scale of a distribution, or raise an error for a negative scale."""
+    """Return the scale of a distribution, or raise an error if an element is negative."""
     return parameter_rules.check_not_negative(site, scale, f"the scale of {distribution}")
 
 
@@ -230,7 +235,7 @@ MIN_SUCCESS_PROBABILITY = 1e-9
 
 
 def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
-    """Return geometric numbers: exponential numbers of rate `-log(1 - p)`, rounded up.
+    """Return geometric random numbers: exponential ones of rate `-log(1 - p)`, rounded up.
 
     For a small p, the rate is a series in `p / (2 - p)`.
     """
@@ -249,7 +254,7 @@ def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
 
 
 def _triangular(site: CallSite, size: Shape, left: Any, mode: Any, right: Any) -> Any:
-    """Return triangular numbers by the inverse distribution, a square root on each side of the mode."""
+    """Return triangular random numbers by the inverse of their distribution function."""
     is_mode_between = (left <= mode) & (mode <= right) & (left < right)
     left = site.ensured(
         left,
@@ -277,7 +282,7 @@ def _standard_cauchy(site: CallSite, size: Shape) -> Any:
 
 
 def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
-    """Return Wald (inverse Gaussian) numbers, computed from normal and uniform numbers.
+    """Return Wald (inverse Gaussian) random numbers, from normal and uniform numbers.
 
     Source: Michael, Schucany and Haas, Generating random variates using transformations with multiple
     roots (1976).
@@ -298,7 +303,7 @@ def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
 
 
 class Variate(Struct, frozen=True):
-    """Name and formula of a distribution.
+    """Random distribution that models can call: its name, parameters and formula.
 
     Attributes:
         formula: Function of the call site, the shape of the draw, and the parameters.
@@ -312,7 +317,7 @@ class Variate(Struct, frozen=True):
 
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
-        """Parameters of a call, followed by `size` if the call has this argument."""
+        """Parameters of a call of the distribution, with `size` at the end if the call has it."""
         parameters = tuple(inspect.signature(self.formula).parameters.values())[2:]
         size_parameter = inspect.Parameter(
             "size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None
@@ -320,7 +325,7 @@ class Variate(Struct, frozen=True):
         return (*parameters, size_parameter) if self.has_size else parameters
 
     def read(self, *arguments: Any, **named: Any) -> tuple[list[Any], Any]:
-        """Return the values of the parameters in a call, and its `size`, or None."""
+        """Return the parameter values in a call of the distribution, and its `size` or None."""
         bound_arguments = inspect.Signature(self.parameters).bind(*arguments, **named)
         bound_arguments.apply_defaults()
         argument_values = list(bound_arguments.arguments.values())
