@@ -1,4 +1,4 @@
-"""Graphs that functions of a document own as bodies.
+"""Bodies of functions in a document: graphs that a loop, If or other function owns.
 
 A document has a body in the arguments of its function, in a parameter of the node, or as another graph of
 the model.
@@ -20,13 +20,19 @@ from mdf_loop.errors import LoopError
 
 
 def owned_graph_ids(graph: Any) -> set[str]:
-    """Return the ids of other graphs that functions of a graph, or of its inline bodies, own."""
+    """Return the ids of other graphs that are bodies of functions in a graph.
+
+    Functions in inline bodies of the graph count, too.
+    """
     nodes = [node for node in graph.nodes if hasattr(node, "functions")]  # importers nest graphs
     return {graph_id for node in nodes for graph_id in owned_graph_ids_of_node(node)}
 
 
 def owned_graph_ids_of_node(node: Any) -> set[str]:
-    """Return the ids of other graphs that functions of a node, or of its inline bodies, own."""
+    """Return the ids of other graphs that are bodies of functions in a node.
+
+    Functions in inline bodies of the node count, too.
+    """
     graph_ids: set[str] = set()
     for function_or_parameter in (*node.functions, *node.parameters):
         for body in written_bodies(function_or_parameter, node).values():
@@ -52,7 +58,7 @@ class WrittenBody(Struct, frozen=True):
 
 
 def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
-    """Return every graph that a function owns, by its path in the arguments: `body`, `branches[1]`."""
+    """Return each body of a function by its path in the arguments, such as `branches[1]`."""
     bodies: dict[str, WrittenBody] = {}
     for argument_name in GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ()):
         body = written_body(owner, node, argument_name)
@@ -65,7 +71,7 @@ def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
 
 
 def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
-    """Return the ids of a node's parameters that are graphs of a function, or lists of graphs."""
+    """Return the ids of a node's parameters that contain a function's bodies."""
     argument_names = GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ())
     bodies = [written_body(owner, node, argument_name) for argument_name in argument_names]
     bodies += written_bodies(owner, node).values()
@@ -88,7 +94,10 @@ def _contains_graph(value: Any) -> bool:
 
 
 def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenBody:
-    """Return a body from an argument, the parameter that the argument names, or the parameter of the same name."""
+    """Return the body that a function's argument contains, or names by a parameter's id.
+
+    Without the argument, the body is the parameter with the argument's name.
+    """
     argument = (owner.args or {}).get(argument_name)
     if argument is None or (isinstance(argument, str) and not argument.strip()):
         argument = (

@@ -1,4 +1,4 @@
-"""Changed copies of parts of a document. A document itself is immutable.
+"""Changed copies of a document and its objects. A document itself is immutable.
 
 port = replace_fields(port, value="2 * x")
 """
@@ -14,7 +14,7 @@ from mdf_loop.document.document import Document
 
 
 def replace_fields(part: Any, **values: Any) -> Any:
-    """Return a copy of a part with new field values, or the part itself if no field changes."""
+    """Return a copy of an MDF object with new field values, or the object if nothing changes."""
     if all(field_value is getattr(part, field_name) for field_name, field_value in values.items()):
         return part
     part_copy = copy.copy(part)

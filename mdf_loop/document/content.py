@@ -69,7 +69,7 @@ reads only mappings.
 
 
 def _find_unwritable_values(part: Any) -> dict[str, Any]:
-    """Return the values of a part that modeci_mdf cannot write, such as arrays."""
+    """Return the fields of an MDF object that modeci_mdf cannot write, such as arrays."""
     fields = ((field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS)
     return {
         field_name: field_value
@@ -85,7 +85,7 @@ def _is_unwritable(name: str, value: Any) -> bool:
 
 
 def _copy_graph_with_placeholders(graph: Any) -> Any:
-    """Return a copy of the graph with placeholders for the values of its parts."""
+    """Return a copy of the graph with placeholders for values that modeci_mdf cannot write."""
     graph_copy = copy.copy(graph)
     graph_copy.edges = [_copy_with_placeholders(edge) for edge in graph.edges]
     graph_copy.nodes = [copy.copy(node) for node in graph.nodes]
@@ -112,7 +112,10 @@ def _copy_with_placeholders(part: Any) -> Any:
 
 
 def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """Yield the parts that may have values, with their paths; conditions come before their owner."""
+    """Yield each edge, port, function, parameter and condition of a graph, with its path.
+
+    Conditions come before the parameter that owns them.
+    """
     yield from ((edge, ("edges", edge.id)) for edge in graph.edges)
     for node in graph.nodes:
         for section in _SECTIONS:
@@ -127,7 +130,7 @@ def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ..
 
 
 def _convert_value(value: Any) -> Any:
-    """Return the value of a part, with body objects converted to content."""
+    """Convert modeci_mdf Graph objects inside a value to plain content."""
     if hasattr(value, "nodes") and hasattr(value, "to_dict"):
         return {value.id: _build_graph_content(value)}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Names of axes in the metadata of a model; outputs with equal names share an axis.
+"""Names of array axes in the metadata of a model. Outputs with equal names share an axis.
 
 An output port, a parameter, a function or an input port states the names in `metadata: {dims: [cell]}`, one
 name for each axis of an evaluation, outermost first. A part that only passes a value on has the names of this
@@ -16,7 +16,7 @@ from mdf_loop.document.structure import DIMS, RESERVED_DIMS
 
 
 def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
-    """Return the axis names of every `node.item` that has axis names."""
+    """Return the axis names of ports, parameters and functions, by names such as `node.port`."""
     graph = document.graph
     nodes_by_id = {node.id: node for node in graph.nodes}
     edges_by_receiver = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
@@ -36,7 +36,10 @@ def _find_dims_of_part(
     nodes_by_id: Mapping[str, Any],
     edges_by_receiver: Mapping[tuple[str, str], Any],
 ) -> tuple[str, ...]:
-    """Return the axis names that a part, or the nearest source of its value, states."""
+    """Return the axis names in the metadata of a port, parameter or function, or of its source.
+
+    The source is the nearest one that passes its value on unchanged and states axis names.
+    """
     pending_parts, visited_ids = [(node, part)], set[int]()
     while pending_parts:
         node, part = pending_parts.pop(0)

@@ -1,4 +1,4 @@
-"""Findings about unknown keys of a document.
+"""Errors for keys of a document that MDF does not define.
 
 modeci_mdf drops unknown keys silently. A part with a misspelt key would be computed as if the key were
 absent, with other numbers and no error. Remarks of the modeller belong into `metadata`.
@@ -44,7 +44,7 @@ _READ_EDGE_PARAMETERS = ("weight",)
 
 @functools.cache
 def _find_known_keys(part_kind: str) -> tuple[str, ...]:
-    """Return the keys that MDF defines for a part.
+    """Return the keys that MDF defines for objects of a kind, such as "node" or "edge".
 
     The id is excluded, because it is the key of the part itself.
     """
@@ -58,7 +58,7 @@ def _find_known_keys(part_kind: str) -> tuple[str, ...]:
 def unread_keys(
     part_kind: str, part: Mapping[str, Any], name: str, where: str
 ) -> Iterator[Finding]:
-    """Report the keys of a part that neither MDF nor a known writer of MDF defines."""
+    """Report the keys of an MDF object that neither MDF nor a known writer of MDF defines."""
     known_keys = _find_known_keys(part_kind)
     for key in part:
         if key not in known_keys and key != "id" and key not in _TOLERATED_KEYS.get(part_kind, ()):
@@ -83,7 +83,7 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
 
 
 def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report further top-level entries of a document. Its first entry is the model."""
+    """Report top-level keys of a document after the first key, which is the model."""
     model_name, *other_keys = document
     for key in other_keys:
         is_model_key = key in _find_known_keys("model")

@@ -1,4 +1,4 @@
-r"""Findings about lone surrogates, which JSON can write (`"\ud800"`), but UTF-8 cannot encode.
+r"""Errors for lone surrogates, which JSON can write (`"\ud800"`), but UTF-8 cannot encode.
 
 Every text of a model is checked when the model is read: names, expressions, units.
 """

@@ -1,4 +1,4 @@
-"""Parts of a node that only pass a value on. Such parts have the unit and the axis names of the value.
+"""Ports, parameters and functions that only pass a value on, with its unit and axis names.
 
 output_ports: {v: {value: V}}                                       # V
 parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # V0
@@ -16,12 +16,15 @@ _PASSED_ON_FIELDS = ("value", "default_initial_value")
 
 
 def node_parts(node: Any, sections: Sequence[str] = SECTIONS) -> Iterator[Any]:
-    """Return the parts of a node of these kinds."""
+    """Iterate over the output ports, parameters, functions and input ports of a node.
+
+    `sections` selects some of these kinds.
+    """
     return (part for section in sections for part in getattr(node, section, None) or ())
 
 
 def value_sources(node: Any, part: Any) -> Iterator[Any]:
-    """Yield the parameters, functions and input ports whose value a part passes on, by name."""
+    """Yield the parameters, functions or input ports whose value `part` passes on unchanged."""
     for field_name in _PASSED_ON_FIELDS:
         field_value = getattr(part, field_name, None)
         source_name = field_value.strip() if isinstance(field_value, str) else None

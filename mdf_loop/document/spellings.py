@@ -78,7 +78,10 @@ def _get_field(content: Any, key: str) -> Any:
 
 
 def _map_section(content: Any, section: str, convert_part: _PartConversion) -> Any:
-    """Apply a function to every part of a section; return the same object if nothing changes."""
+    """Apply `convert_part` to each entry of a section such as `nodes`.
+
+    Return the same object if nothing changes.
+    """
     parts = _get_field(content, section)
     if not isinstance(parts, Mapping):
         return content

@@ -104,7 +104,7 @@ def as_mapping(part: Any) -> Any:
 def _common_findings(
     part_kind: str, name: str, part: Mapping[str, Any], where: str
 ) -> Iterator[Finding]:
-    """Report errors in the keys and in the metadata of a part."""
+    """Report errors in the keys and in the metadata of a node, port or other MDF object."""
     yield from unread_keys(part_kind, part, name, where)
     if not _may_be_mapping(part.get("metadata")):
         statement = (
@@ -164,7 +164,9 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
 def _dims_findings(
     part_kind: str, name: str, part: Mapping[str, Any], where: str
 ) -> Iterator[Finding]:
-    """Report errors in the names of axes. A list without any text does not contain axis names.
+    """Report errors in the axis names that metadata state.
+
+    A list without any text does not contain axis names.
 
     If the metadata state a shape, the list describes the shape's open extents. In this case, a name may occur
     twice, and extents may be numbers.
@@ -224,7 +226,7 @@ SIGNATURE_KEYS = {"graph", "inputs", "outputs"}
 
 
 def _owned_graph_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    """Report errors in the graphs that the arguments or the value of a part contain."""
+    """Report errors in the graphs inside the arguments or the value of a function or parameter."""
     args = part.get("args")
     function = part.get("function")
     if isinstance(function, Mapping):
@@ -346,7 +348,7 @@ def _is_extent(extent: Any) -> bool:
 
 
 def _iterate_named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a section by name, and a finding for each invalid part."""
+    """Yield the entries of a section such as `nodes` by name, and an error for an invalid entry."""
     if isinstance(section, list) and all(hasattr(part, "id") for part in section):
         yield from ((part.id, as_mapping(part)) for part in section)
         return

@@ -50,7 +50,7 @@ def array_metadata(array: Array) -> dict[str, Any]:
 
 
 def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") -> Any:
-    """Return the content with an array in place of each value with a stated dtype.
+    """Convert each value with a dtype in its metadata to an array.
 
     Raises:
         ModelError: Numbers do not fit the stated dtype or shape, or a side file is missing or in another

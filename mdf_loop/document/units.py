@@ -40,7 +40,7 @@ def stated_time_unit(document: Document) -> str | None:
 
 
 def units_of(document: Document) -> dict[str, str]:
-    """Return the unit of every `node.item` with a unit, and the unit of `time`."""
+    """Return the units of `time`, ports, parameters and functions, by names such as `node.port`."""
     units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in node_parts(node):
@@ -50,7 +50,7 @@ def units_of(document: Document) -> dict[str, str]:
 
 
 def unit_of(document: Document, node: Any, part: Any) -> Unit:
-    """Return the unit of a part of a node, and the path of the metadata that state the unit.
+    """Return the unit of a port, parameter or function, and the path of the metadata that state it.
 
     Without a unit, the path is the path of the part.
     """
@@ -68,7 +68,7 @@ def unit_of_time(document: Document) -> Unit:
 
 
 class _UnitStatement(Struct, frozen=True):
-    """Statement of a unit in metadata.
+    """Unit in the metadata of a port, parameter or function, or of its node.
 
     Attributes:
         unit: Unit.
@@ -86,7 +86,10 @@ class _UnitStatement(Struct, frozen=True):
 def _find_unit_statement(
     node: Any, part: Any, visited_ids: tuple[int, ...]
 ) -> _UnitStatement | None:
-    """Return the statement of the unit of a part; `visited_ids` has the ids of visited parts."""
+    """Find the unit of a port, parameter or function in its metadata, or in those of its source.
+
+    `visited_ids` has the `id()` of objects that were visited.
+    """
     direct_statement = _read_part_statement(part) or _read_node_statement(node, part)
     if direct_statement is not None or id(part) in visited_ids:
         return direct_statement
@@ -100,14 +103,14 @@ def _find_unit_statement(
 
 
 def _read_part_statement(part: Any) -> _UnitStatement | None:
-    """Return the unit that the metadata of a part state."""
+    """Return the unit in the metadata of a port, parameter or function, or None."""
     unit_key, stated_unit = _find_unit_entry(part.metadata)
     unit = _strip_unit(stated_unit)
     return _UnitStatement(unit, unit_key, part, is_of_part=True) if unit else None
 
 
 def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
-    """Return the unit that the metadata of a node state for one of its parts."""
+    """Return the unit that a node's metadata state for one of its ports, parameters or functions."""
     unit_key, stated_units = _find_unit_entry(node.metadata)
     unit = _strip_unit(stated_units.get(part.id)) if isinstance(stated_units, Mapping) else ""
     return (
@@ -116,7 +119,7 @@ def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
 
 
 def _format_path_step(node: Any, part: Any) -> str:
-    """Return the step in a path from a node to one of its parts."""
+    """Format the step in a path to a port, parameter or function, such as `.parameters['a']`."""
     kind = next(
         section
         for section in SECTIONS

@@ -51,7 +51,7 @@ def _read_from_events(text: str) -> Any:
 
 
 class _NodesNeeded(Exception):  # noqa: N818 - no error: the document is read through nodes
-    """Exception for content that must be read from nodes instead of events."""
+    """Exception for YAML content that must be read from PyYAML's nodes instead of its events."""
 
 
 _NUMBER_PATTERN = re.compile(
@@ -152,7 +152,7 @@ class _EventReader:
 
 
 class _TooDeep(Exception):  # noqa: N818 - no error: the parser in Python does not recurse in C
-    """Exception for a part that is nested too deep for libyaml."""
+    """Exception for YAML content that is nested too deep for libyaml."""
 
 
 def _refuse_deep_nesting(text: str) -> None:

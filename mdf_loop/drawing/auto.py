@@ -1,4 +1,4 @@
-"""Automatic choice of level, direction and bands by the size of a picture.
+"""Automatic choice of a picture's level of detail, direction and columns by its size.
 
 Options of the caller are never changed. The forms are tried in this order:
 
@@ -45,7 +45,7 @@ _BAND_ATTEMPTS = 3
 
 
 class PictureForm(Struct, frozen=True):
-    """Form in which a picture is drawn: view, direction and a note about automatic choices."""
+    """Layout of a picture: level of detail, direction, and a note about automatic choices."""
 
     view: View
     rankdir: str
@@ -70,7 +70,7 @@ class LayoutRequest(Struct, frozen=True):
 def draw_fitting(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Canvas:
-    """Draw a graph in the first form that fits on a page, or in the last form if none fits."""
+    """Draw a graph in the most detailed layout that fits on a page, or in the least detailed one."""
     forms = _candidate_forms(graph, request, build_canvas)
     canvas = build_canvas(next(forms))
     while not _fits(canvas.extent(), canvas.direction.is_sideways):
@@ -95,7 +95,7 @@ def _fits(extent: Extent, sideways: bool) -> bool:
 def _candidate_forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Iterator[PictureForm]:
-    """Yield the forms of a picture to try, the most detailed first."""
+    """Yield the layouts of a picture to try, the most detailed first."""
     node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     if (request.level is not None or node_count <= MAX_DETAILED_NODES) and not isinstance(
         request.level, str
@@ -108,7 +108,7 @@ def _candidate_forms(
 
 
 def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureForm]:
-    """Yield the forms of each allowed level, the most detailed first, in each allowed direction."""
+    """Yield layouts of each allowed level of detail and direction, the most detailed first."""
     default_detail_level = default_level(graph)
     levels = (
         [request.level] if request.level is not None else list(range(default_detail_level, 0, -1))
@@ -134,7 +134,7 @@ _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 def _operator_forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, node_count: int
 ) -> Iterator[PictureForm]:
-    """Yield forms that show operators in bands, first with all frames open, then with fewer."""
+    """Yield layouts that show operators in columns, first with all frames open, then with fewer."""
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
     path_length = flow_length(flow_of(graph))
@@ -174,7 +174,7 @@ def _choose_bands(
     flow_length_of_graph: float,
     build_canvas: CanvasBuilder,
 ) -> PictureForm:
-    """Return the form with the number of bands whose aspect ratio is closest to `BANDS_ASPECT_RATIO`."""
+    """Choose the number of columns that brings the aspect ratio closest to `BANDS_ASPECT_RATIO`."""
     if request.band_count is not None:
         return replace(form, view=replace(form.view, band_count=request.band_count))
     ratio_deviations: dict[int, float] = {}

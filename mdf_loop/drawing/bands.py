@@ -1,4 +1,4 @@
-"""Bands of a long flow, which are side by side like columns of a text.
+"""Layout of a long graph in bands, which are side by side like columns of a text.
 
     1 -> 2 -> 3 -> 4 -> 5 -> 6        1   +> 4
          |_________________^          2 -+|  5
@@ -22,7 +22,7 @@ LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
 
 
 class Bands(Struct, frozen=True):
-    """Assignment of runs of operators to bands, with a stub number for each run that feeds another band."""
+    """Band of each chain of operators, and a stub number for each chain that feeds another band."""
 
     band_by_run: tuple[int, ...]
     stub_number_by_run: dict[int, int]
@@ -34,7 +34,7 @@ class Bands(Struct, frozen=True):
 
 
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
-    """Cut a flow into bands of about equal length."""
+    """Cut a flow of nodes into bands of about equal length, drawn side by side."""
     run_lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
     run_positions = _run_positions(flow, run_lengths)
     total_length = max(
@@ -57,7 +57,7 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
 
 
 def flow_length(flow: Flow) -> float:
-    """Return the length of the longest path through a flow."""
+    """Return the drawn length of the longest path through a flow of boxes."""
     run_lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
     run_positions = _run_positions(flow, run_lengths)
     return max(
@@ -66,7 +66,10 @@ def flow_length(flow: Flow) -> float:
 
 
 def _run_positions(flow: Flow, run_lengths: list[float]) -> list[float]:
-    """Return the position of each run along the flow. A run without senders is just before its first reader."""
+    """Return the position of each chain of nodes along the flow.
+
+    A chain without senders is just before its first reader.
+    """
     senders, readers = defaultdict(list), defaultdict(list)
     for sender_run, reader_run in flow.links:
         senders[reader_run].append(sender_run)

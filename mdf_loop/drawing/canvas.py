@@ -44,7 +44,7 @@ class End(Struct, frozen=True):
 
 
 class EdgeTarget(Struct, frozen=True):
-    """Target of edges: the end, the stroke of the edges, and the expressions that read the values."""
+    """Target of drawn edges, with their stroke and the expressions that read their values."""
 
     end: End
     stroke: str = "data"
@@ -74,12 +74,12 @@ class NodeConnections(Struct):
 
     @property
     def node_input(self) -> End:
-        """End of edges to a port that the drawn node does not show."""
+        """Attachment point for edges to an input port that the drawn node does not show."""
         return End(self.first_name, self.header_port, "w" if self.header_port else "")
 
     @property
     def node_output(self) -> End:
-        """End of edges from a port that the drawn node does not show."""
+        """Attachment point for edges from an output port that the drawn node does not show."""
         return End(self.last_name, self.header_port, "e" if self.header_port else "")
 
 

@@ -85,7 +85,9 @@ def _draw_branch(
     left_rail: Rail,
     right_rail: Rail,
 ) -> list[tuple[str, str]]:
-    """Draw the frame of a branch. Return the first and last nodes on its longest chain.
+    """Draw the frame of one branch of a choice.
+
+    Return the first and the last drawn node of each node in its longest chain.
 
     The edges between branch and rails are drawn outside of the frame.
     """
@@ -129,7 +131,7 @@ def _draw_branch(
 
 
 def _terminals_by_name(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
-    """Return the terminal's key and the edge's stroke for each name that the branches read."""
+    """Return the left terminal's key and the edge stroke of each value that the branches capture."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(choice.captures)}
 
 

@@ -1,4 +1,4 @@
-"""Reduction of a large graph to a flow of few boxes before layout.
+"""Reduction of a large graph to few boxes before layout: chains of nodes become one box.
 
     x -> Conv -> BatchNormalization -> Relu -> Add        [Conv, BatchNormalization, Relu] -> [Add]
     weight -> Transpose -> Conv                           no box: independent of all inputs
@@ -24,7 +24,9 @@ MAX_RUN_LENGTH = 8
 
 
 class Flow(Struct, frozen=True):
-    """Flow of a graph: runs of one or more nodes, ordered by their first nodes, and links between runs.
+    """Reduced graph for layout: chains of nodes, each drawn as one box, and links between them.
+
+    The chains (`runs`) are ordered by their first nodes.
 
     Attributes:
         links: Distinct pairs (sender, receiver) of positions in `runs`.
@@ -39,12 +41,12 @@ class Flow(Struct, frozen=True):
 
     @property
     def order(self) -> list[int]:
-        """Positions of the runs in topological order."""
+        """Positions in `runs` in topological order."""
         return topological_order(range(len(self.runs)), self.links)
 
 
 def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
-    """Reduce a graph to a flow of runs. Nodes with an id in `alone` are never joined with other nodes."""
+    """Join chains of nodes in a graph into single boxes, except for nodes with an id in `alone`."""
     live_ids = _live_node_ids(graph)
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
     edge_pairs = _edge_pairs(graph, nodes, feedback=False)
@@ -77,7 +79,7 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
 def _edge_pairs(
     graph: GraphOutline, nodes: Iterable[str], *, feedback: bool
 ) -> list[tuple[str, str]]:
-    """Return the distinct pairs (sender, receiver) of the feedback edges or of all other edges."""
+    """Return the distinct pairs (sender, receiver) of feedback edges, or of all other edges."""
     node_ids = frozenset(nodes)
     edge_pairs = (
         (edge.sender, edge.receiver)

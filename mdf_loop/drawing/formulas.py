@@ -1,4 +1,4 @@
-"""Formulas of a node that owns graphs, which are computed before, between and after its frames."""
+"""Formulas of a node that also owns loops or choices, drawn before, between and after them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class OwnFormula(Struct, frozen=True):
 
 
 def own_formulas(node: NodeOutline) -> list[OwnFormula]:
-    """Return the formulas of a node's varying items, and of output ports that are more than a name."""
+    """Return a node's formulas outside of its loops and choices, without constants.
+
+    An output port whose value is only a name has no formula.
+    """
     formulas = [
         OwnFormula(
             item.id,
@@ -60,7 +63,7 @@ def _item_expressions(item: ItemOutline) -> tuple[object, ...]:
 
 
 def _is_name(value: object, node: NodeOutline) -> bool:
-    """Return True if an expression is only the name of a port, an item or a block of the node."""
+    """Return True if an expression is only the name of a port, parameter or function of the node."""
     known_names = {port.id for port in node.inputs} | {item.id for item in node.items}
     known_names |= {block.id for block in node.blocks if not block.result_ports}
     return value is None or not isinstance(value, str) or value.strip() in known_names

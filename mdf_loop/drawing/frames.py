@@ -37,7 +37,7 @@ GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
 
 
 class Frame(Struct, frozen=True):
-    """Drawn loop or choice: targets of the values that it reads, and ends of its results."""
+    """Drawn loop or choice, with the ends of edges for the values it reads and its results."""
 
     first_name: str
     last_name: str
@@ -102,14 +102,17 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
 
 
 def block_name(block: Block) -> str:
-    """Return the name of a block: `node · function`, or only the node if the function has no name."""
+    """Return the displayed name of a loop or choice: `node · function`, or only the node."""
     is_unnamed = block.id in (block.owner, IMPORTED_FUNCTION_ID)
     return shorten_name(block.owner, 60) if is_unnamed else f"{block.owner} · {block.id}"
 
 
 @contextmanager
 def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
-    """Draw a frame around the nodes of one pass if an evaluation has several passes."""
+    """Draw a frame around a graph whose scheduler may run its nodes in several passes.
+
+    Without `pass_lines`, no frame is drawn.
+    """
     if not pass_lines:
         yield
         return
@@ -182,7 +185,7 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
 
 
 def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
-    """Return the terminals that read outer values of a loop, as targets of edges."""
+    """Return the loop's left terminals as targets of edges from values outside the loop."""
     edge_targets = []
     if loop.trip_count is not None:
         edge_targets.append(EdgeTarget(left_rail.outer("N"), "data", (loop.trip_count.expression,)))
@@ -211,7 +214,7 @@ def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
 
 
 def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
-    """Return the terminal key and the stroke of each name that enters the body."""
+    """Return the left terminal's key and the edge stroke of each value that enters a loop's body."""
     terminals = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
     terminals.update(
         {
@@ -315,7 +318,10 @@ def keep_body_between_rails(
     graph: GraphOutline,
     connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
-    """Draw invisible edges that keep the body between the rails. Return the receivers of each node."""
+    """Draw invisible edges that keep the body of a loop or choice between its left and right rail.
+
+    Return the receivers of each node.
+    """
     drawn_ids = [node.id for node in graph.nodes if node.id in connections]
     receivers_by_node: dict[str, list[str]] = {node: [] for node in drawn_ids}
     for edge in graph.edges:
@@ -342,7 +348,7 @@ def longest_chain_ends(
     receivers_by_node: dict[str, list[str]],
     connections: dict[str, NodeConnections],
 ) -> list[tuple[str, str]]:
-    """Return the first and the last drawn node of each node in the longest chain."""
+    """Return the first and the last drawn shape of each node in the longest chain."""
     return [
         (connections[node].first_name, connections[node].last_name)
         for node in _longest_chain(graph, receivers_by_node)
@@ -352,7 +358,7 @@ def longest_chain_ends(
 def straighten(
     canvas: Canvas, first_name: str, last_name: str, chain_ends: list[tuple[str, str]]
 ) -> None:
-    """Draw invisible edges that keep a chain of nodes and the rails on one line."""
+    """Draw invisible edges that place a chain of nodes and both rails of a frame on one line."""
     edge_starts = [first_name, *(end_name for _, end_name in chain_ends)]
     edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_name]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):

@@ -326,7 +326,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 
 
 def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
-    """Return the edge targets of all names that the node's formulas and captures read."""
+    """Map each name that the node's formulas and captures read to the edge targets `targets`."""
     names_read = {name for expression in _expressions(node) for name in names_in(expression)}
     names_read |= {capture.name for block in node.blocks for capture in block.captures}
     return dict.fromkeys(sorted(names_read), targets)

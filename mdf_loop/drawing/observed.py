@@ -1,4 +1,4 @@
-"""Texts about an observed run in a picture: at loops, in ports and at results.
+"""Texts in a picture about a recorded run: at loops, in ports and at results.
 
     6 iterations · its condition became false · 0.8 ms · ⚡ native
     = 1.41421 mV  ▁▂▄▇█
@@ -81,7 +81,10 @@ def describe_terminal(observation: Observation | None, loop: LoopOutline, port: 
 
 
 def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
-    """Return the observation of a port. The name of a model result may consist of only the port."""
+    """Return the recorded values of an output port, or None.
+
+    The name of a model result may consist of only the port.
+    """
     value_observation = observation.value(node, port) or observation.values.get(port)
     if value_observation is None:
         port_observations = [

@@ -63,7 +63,7 @@ def draw_operators(
 
 
 class _BandedGraph(Struct, frozen=True):
-    """Graph to draw in bands: its view, the run of each node, and the edges of each band."""
+    """Graph to draw in bands side by side, with the box of each node and the edges of each band."""
 
     graph: GraphOutline
     view: View
@@ -72,12 +72,12 @@ class _BandedGraph(Struct, frozen=True):
     edges_by_band: dict[int, list[EdgeOutline]]
 
     def band(self, node: str) -> int:
-        """Return the band of a node."""
+        """Return the number of the band in which a node is drawn."""
         return self.bands.band_by_run[self.run_index_by_node[node]]
 
 
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
-    """Assign the nodes of a graph to runs, and its edges to bands."""
+    """Assign the nodes of a graph to boxes, and its edges to bands."""
     run_index_by_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
     edges_by_band: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
@@ -103,7 +103,7 @@ def _draw_runs(
     view: View,
     draw_graph: GraphDrawer,
 ) -> dict[str, NodeConnections]:
-    """Draw the runs of a band, and return the connections of their nodes."""
+    """Draw the boxes of one band, and return the connections of their nodes by id."""
     connections: dict[str, NodeConnections] = {}
     for run in canvas.direction.stacking_order(runs):
         (first_node, *following_nodes) = run
@@ -120,7 +120,10 @@ def _draw_runs(
 def _draw_run(
     canvas: Canvas, run: tuple[NodeOutline, ...], view: View
 ) -> dict[str, NodeConnections]:
-    """Draw a box with a line for each node of a run. A tooltip has the names of the nodes."""
+    """Draw a chain of nodes as one box with a line for each operator.
+
+    A tooltip has the names of the nodes.
+    """
     box_name = canvas.name(run[0].id)
     operator_lines = [style_text(operator_name(node), size=SMALL_FONT_SIZE) for node in run]
     canvas.node(
@@ -186,7 +189,7 @@ def _draw_edges(
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
-    """Draw the numbered stub of a cut edge, and return the name of the stub."""
+    """Draw the numbered stub of an edge between two bands, and return the name of the stub."""
     stub_name = canvas.name(f"cut {number} {side}")
     label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.point(

@@ -28,7 +28,7 @@ BLOCK_DRAWERS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOu
 def draw_owner(
     canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer
 ) -> NodeConnections:
-    """Draw a node with loops or choices, as one box if the view keeps the node closed."""
+    """Draw a node with loops or choices as frames, or as one box if the view keeps it closed."""
     if not view.opens(node):
         return draw_box(canvas, node, [_closed_block_lines(block) for block in node.blocks])
     formulas = own_formulas(node)
@@ -107,7 +107,7 @@ def _draw_frames_and_formulas(
 def _wire_results(
     canvas: Canvas, node: NodeOutline, target: EdgeTarget, frames: dict[str, Frame]
 ) -> None:
-    """Draw edges from the results of frames that an expression reads."""
+    """Draw edges from the loop and choice results that the expressions of `target` read."""
     for block_id, frame in frames.items():
         for expression in target.expressions:
             for k in result_positions(expression, block_id):
@@ -119,7 +119,7 @@ def _wire_results(
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, formulas: list[OwnFormula], view: View
 ) -> tuple[dict[str, End], list[EdgeTarget]]:
-    """Draw a small table for the formulas of each stage. Frames run between two stages."""
+    """Draw a small table for the formulas before, between and after the frames of a node."""
     stages = _formula_stages(node, formulas)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     formula_ends: dict[str, End] = {}
@@ -148,7 +148,7 @@ def _draw_formulas(
 
 
 def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, int]:
-    """Return the stage of each formula: the largest number of frames on a path to the formula."""
+    """Return the number of frames (loops or choices) on the longest path to each formula."""
     formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
     stages_by_name: dict[str, int] = {}
@@ -179,7 +179,7 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
 
 
 def _names_read(block: Block) -> set[str]:
-    """Return the names that a block reads in its expressions or captures from its node."""
+    """Return the names that a loop or choice reads in its expressions or captures from its node."""
     expressions = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for expression in expressions for name in names_in(expression)}
 

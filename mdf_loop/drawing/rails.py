@@ -1,4 +1,6 @@
-"""Rails of a loop frame: terminals of inputs and outputs. Each carried value has a row with two terminals.
+"""Rails of a loop frame: a table of input terminals on one side and of outputs on the other.
+
+Each carried value has a row with two terminals.
 
 A rail is one table, so that the layout cannot reorder its rows. Both rails have the same number of rows of
 equal height, so that both terminals of a carried value are on one line.
@@ -46,7 +48,10 @@ from mdf_loop.outline.words import delay_text, slice_text
 
 
 class Terminal(Struct, frozen=True):
-    """Row of a rail: kind of mark, key of its ports, name, and a remark below the name."""
+    """Input or output of a loop or choice, drawn as a row of a rail with a mark and a name.
+
+    `key` identifies the ports of the row in Graphviz. `remark` is a text below the name.
+    """
 
     mark_kind: str
     key: str
@@ -194,7 +199,7 @@ def _leave_terminal(
 def _recording_terminals(
     loop: LoopOutline, detail: Detail, observation: Observation | None
 ) -> Iterable[Terminal]:
-    """Yield the terminals of recorded values."""
+    """Yield the right terminals of a loop's recorded values."""
     for k, recorded_value in enumerate(loop.recorded):
         type_text = recorded_value.type if detail.shows_types else ""
         observed_value = _observed_value(observation, loop, recorded_value.ports)
@@ -203,7 +208,7 @@ def _recording_terminals(
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the terminals of results that describe the run, such as the iteration count."""
+    """Yield the right terminals of a loop's reports on its run, such as the iteration count."""
     for k, report in enumerate(loop.results):
         remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
         yield Terminal("result", f"x{k}", report.name.replace("_", " "), remark)
@@ -212,7 +217,7 @@ def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Ite
 def _observed_value(
     observation: Observation | None, loop: LoopOutline, ports: tuple[str, ...]
 ) -> str:
-    """Return the observed value of the first of these ports, as text."""
+    """Format the recorded value of the first output port in `ports`."""
     return describe_terminal(observation, loop, ports[0]) if ports else ""
 
 
@@ -222,7 +227,7 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 
 
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the terminals of slices."""
+    """Yield the left terminals of a loop's sliced inputs."""
     for k, row_slice in enumerate(loop.slices):
         remark = ", ".join(
             text for text in (f"= {slice_text(row_slice)}", row_slice.remark) if text
@@ -231,7 +236,7 @@ def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the terminals of delays."""
+    """Yield the left terminals of a loop's delayed values."""
     for k, delay in enumerate(loop.delays):
         initial_text = (
             ""
@@ -242,7 +247,7 @@ def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
-    """Yield the terminals of captures."""
+    """Yield the left terminals of captured values."""
     for k, capture in enumerate(captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         remark = capture.type if detail.shows_types else ""

@@ -127,7 +127,7 @@ class Direction(Struct, frozen=True):
         return self.rankdir == "LR"
 
     def stacking_order(self, elements: Sequence[_T]) -> Sequence[_T]:
-        """Return elements in the order in which they must be drawn.
+        """Return elements in the order in which Graphviz needs them, reversed if flow is sideways.
 
         Graphviz stacks the nodes of a left-to-right picture bottom up.
         """
@@ -141,7 +141,7 @@ DIRECTIONS = {
 
 
 class Detail(Struct, frozen=True):
-    """Level of detail. `max_formulas` and `line_width` limit the formulas of a node.
+    """Settings of a level of detail. `max_formulas` and `line_width` limit a node's formulas.
 
     With `shows_only_operators`, nodes show only their operators, and chains of operators share a box.
     """

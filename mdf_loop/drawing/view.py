@@ -52,11 +52,11 @@ def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
 
 
 def default_level(graph: GraphOutline) -> int:
-    """Return the level of detail by the size of a graph: 3 small, 2 medium, 1 large."""
+    """Choose the level of detail by the size of a graph: 3 small, 2 medium, 1 large."""
     node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     return 3 if node_count <= 12 else 2 if node_count <= 40 else 1
 
 
 def detail_of(level: int | str) -> Detail:
-    """Return the detail of a level."""
+    """Return the detail settings of a level: a number, or "operators"."""
     return OPERATORS_DETAIL if isinstance(level, str) else LEVELS[level]

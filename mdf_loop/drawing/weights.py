@@ -1,4 +1,4 @@
-"""Merging of captured constants: a loop or a choice with many captured constants has one terminal for all.
+"""Merging of captured constants: a loop or choice with many of them gets one terminal for all.
 
     ◇ w_1  ◇ b_1  ◇ w_2  ...        ->        ◇ 42 constants
 
@@ -41,7 +41,10 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
 
 
 def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[str]:
-    """Return the names of captured constants that only the node's bodies read, if there are many."""
+    """Return the names of captured constants to merge: those that only the node's bodies read.
+
+    The result is empty if there are at most `MAX_SEPARATE_CONSTANTS`.
+    """
     captured_names = {
         capture.name for block in node.blocks for capture in block.captures
     } & constant_names
@@ -52,7 +55,7 @@ def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[s
 
 
 def _remove_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
-    """Remove the input ports and captures with these names from a node."""
+    """Remove the input ports and captures called `names` from a node."""
     return replace(
         node,
         inputs=tuple(port for port in node.inputs if port.id not in names),
@@ -61,7 +64,7 @@ def _remove_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
 
 
 def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
-    """Replace a block's captures with these names by a single capture."""
+    """Replace the captures called `names` of a loop or choice by a single capture."""
     merged_captures = [capture for capture in block.captures if capture.name in names]
     if not merged_captures:
         return block
@@ -73,7 +76,7 @@ def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
 
 
 def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
-    """Remove the inputs and captures with these names from a body."""
+    """Remove the inputs and captures called `names` from a body."""
     return replace(
         body,
         inputs=tuple(

@@ -60,7 +60,7 @@ def resolve_carry(
 def _destination_ports(
     graph: FlatGraph, nodes: Sequence[str], name: str, open_ports: Mapping[Port, Content]
 ) -> tuple[Port, ...]:
-    """Return the input ports that a destination denotes.
+    """Return the input ports that a destination in the `carry` argument denotes.
 
     A name `node.port` denotes one port. A port id denotes all input ports with this id.
     """
@@ -94,7 +94,10 @@ def _resolve_source(
     destinations: tuple[Port, ...],
     open_ports: Mapping[Port, Content],
 ) -> tuple[Port, tuple[Port, ...], bool]:
-    """Return the source port, the destination ports, and True if the source is an input port."""
+    """Resolve a carried value to its source port and its destination ports.
+
+    The third result is True if the source is an input port.
+    """
     output_ports = graph.ports("output_ports", nodes)
     if any(name in (port[1], ".".join(port)) for port in output_ports):
         return find_port(name, output_ports, "the carried value", graph.where), destinations, False

@@ -1,4 +1,4 @@
-"""Values that enter the body of a folded loop, and the names of these values.
+"""Inputs of the body of a folded loop, with their names.
 
 An input port of a body without an edge is bound by its id. If two ports with the same id must
 receive different values, one of the two ports gets an edge from a relay node, which only forwards
@@ -20,7 +20,7 @@ DEFAULT_RELAY_ID = "entering"
 
 
 class Entrance(Struct, frozen=True):
-    """Value that enters the body, with the ports that receive the value, and the edges from outside.
+    """Input of the folded loop's body, with the ports that receive it and the edges from outside.
 
     Input ports with the same `source_key` receive the same value. The key identifies the source of the value,
     a carried value, or the iteration number.
@@ -33,7 +33,7 @@ class Entrance(Struct, frozen=True):
 
 
 class Boundary(Struct, frozen=True):
-    """Edges of a graph, grouped by whether their sender and receiver belong to a set of nodes."""
+    """Inner, incoming, outgoing and outer edges of a set of nodes in a graph."""
 
     inner_edges: tuple[Edge, ...]
     incoming_edges: tuple[Edge, ...]
@@ -42,7 +42,7 @@ class Boundary(Struct, frozen=True):
 
     @classmethod
     def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
-        """Return the edges of `graph`, grouped by whether sender and receiver belong to `nodes`."""
+        """Classify the edges of `graph` as inner, incoming, outgoing or outer edges of `nodes`."""
         edges_by_ends: dict[tuple[bool, bool], list[Edge]] = {}
         for edge in graph.edges:
             edges_by_ends.setdefault(
@@ -55,7 +55,7 @@ class Boundary(Struct, frozen=True):
         return cls(inner_edges, incoming_edges, outgoing_edges, outer_edges)
 
     def edges_into(self, port: Port) -> tuple[Edge, ...]:
-        """Return the edges that lead from nodes outside of the set to `port`."""
+        """Return the edges to `port` from nodes outside of the set."""
         return tuple(edge for edge in self.incoming_edges if edge.receiver == port)
 
 
@@ -86,7 +86,7 @@ def find_entrances(
     special_keys: Mapping[Port, Any],
     boundary: Boundary,
 ) -> tuple[Entrance, ...]:
-    """Return all values that enter the body, with unique names.
+    """Return all inputs of the folded loop's body, with unique names.
 
     `special_keys` maps carried ports, and the port for the iteration number, to their keys.
     """
@@ -128,7 +128,7 @@ def _check_single_origin(entrance: Entrance, boundary: Boundary, where: str) -> 
 def _name_entrances(
     unnamed_entrances: Sequence[Entrance], output_port_ids: set[str]
 ) -> tuple[Entrance, ...]:
-    """Return the entrances with unique names: the id of their ports, if possible.
+    """Give each input of the body a unique name: the id of its ports, if possible.
 
     If inputs without an edge share a name, all of these inputs are renamed, so that none of them
     replaces the others.
@@ -169,7 +169,10 @@ def _name_entrances(
 
 
 def build_relay(entrances: Sequence[Entrance], relay_id: str) -> tuple[Content, Content]:
-    """Return the relay node and its edges, or two empty dicts if no relay is needed."""
+    """Build a node that forwards body inputs to ports with other names, and its edges.
+
+    Both dicts are empty if no such node is needed.
+    """
     relayed_ports = [
         (entrance, port)
         for entrance in entrances

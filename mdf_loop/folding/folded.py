@@ -300,7 +300,7 @@ def _build_model(request: _FoldRequest) -> Any:
 
 
 def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> dict[Port, str]:
-    """Return the ids of the loop node's output ports."""
+    """Choose a unique id for each output port of the loop node."""
     output_port_ids: dict[Port, str] = {}
     reserved_names = [*entrance_names, _FUNCTION_ID]
     for port in outputs.output_ports:
@@ -370,7 +370,10 @@ def _build_body_content(
 
 
 def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
-    """Return the node without the default values of ports that the relay feeds."""
+    """Remove the default values of those input ports that get an edge from the relay node.
+
+    The relay node forwards inputs of the body to ports with other names.
+    """
     if not any(relay_target_node == node_id for relay_target_node, _ in relay_targets):
         return node
     input_ports = {

@@ -24,7 +24,7 @@ from mdf_loop.reading.signature import Signature, find_signature
 
 
 class UnfoldableLoop(Struct, frozen=True):
-    """Loop with `iteration_count` iterations.
+    """Loop that can be unfolded, because its number of iterations is constant.
 
     `item_ids` are the ids of ports, parameters and functions of the loop node. `captured_names`
     are the names in the node that the body may capture.
@@ -84,11 +84,11 @@ class UnfoldableLoop(Struct, frozen=True):
         return matches[0] if matches else None
 
     def keeps_last(self, name: str) -> bool:
-        """Return True if only the last row of a recording is kept."""
+        """Return True if a recorded output keeps only the value of the last iteration."""
         return name in self.recordings and self.recordings[name].keeps_last_row
 
     def stack_expression(self, name: str, rows: Sequence[str]) -> str:
-        """Return an expression that stacks the rows of a recording."""
+        """Return the NumPy expression that stacks a recorded output's values over all iterations."""
         recording_form = self.recordings.get(name) or RecordingForm(name)
         ordered_rows = ", ".join(reversed(rows) if recording_form.reverse else rows)
         stack_function = "numpy.concatenate" if recording_form.concat else "numpy.stack"
@@ -100,7 +100,7 @@ class UnfoldableLoop(Struct, frozen=True):
         return any((port or {}).get("type") for port in declared_ports)
 
     def names_without_port(self, node_id: str) -> list[str]:
-        """Return the outer names that a body node reads without an input port."""
+        """Return the captured values and body inputs that a node reads without an input port."""
         node_content = self.nodes[node_id]
         local_names = {
             name
@@ -115,7 +115,7 @@ class UnfoldableLoop(Struct, frozen=True):
 
 
 def without_unused_parts(node: Content) -> Content:
-    """Return the node without the ports, parameters and functions that its outputs do not need."""
+    """Remove input ports, parameters and functions that no output of the node depends on."""
     contents_by_name: dict[str, Any] = {}
     for section in ("input_ports", "functions", "parameters"):
         contents_by_name |= node[section]

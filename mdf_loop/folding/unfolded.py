@@ -56,7 +56,7 @@ def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
 
 
 class _Iteration(Struct, frozen=True):
-    """Unfolded iteration: its number, and the source port of each carried value, by name."""
+    """One iteration of the unfolded loop: its number, and the source port of each carried value."""
 
     number: int
     source_ports: Mapping[str, Port]
@@ -129,7 +129,7 @@ class _Unfolder:
         return self._typed_port(f"iteration_{iteration_number}", iteration_number, "int64")
 
     def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
-        """Return the output port of the entry node for a constant of dtype `dtype`."""
+        """Return a port that provides a constant of dtype `dtype` to the unfolded iterations."""
         if name not in self.entry_outputs:
             parameter_id = unique_name(f"{name}_value", self.loop.item_ids)
             self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}

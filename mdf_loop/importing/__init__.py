@@ -106,7 +106,7 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
 
 
 def _read_with_errors(reader: Callable[[Path], _Model], path: Path) -> _Model:
-    """Read a file, and add the name of the file to errors of the reader."""
+    """Read a model file, and add the file's name to the message of a reading error."""
     try:
         return reader(record_read_file(path))
     except RecursionError:

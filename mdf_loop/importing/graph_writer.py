@@ -22,7 +22,10 @@ _FUNCTION_IDS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "choice
 
 
 class GraphWriter:
-    """Builder of a graph, which collects nodes and derives the edges between them."""
+    """Builder of an MDF graph from nodes that refer to their inputs by value names.
+
+    Each node names the values that it reads and provides. The edges are derived from these names.
+    """
 
     def __init__(self, graph_id: str, outer: GraphWriter | None = None) -> None:
         self.graph_id = graph_id
@@ -130,7 +133,10 @@ class GraphWriter:
         inputs: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Content:
-        """Return the finished graph by its id. `inputs` are the ordered inputs of a body."""
+        """Return the finished graph as a dict `{graph id: content}`.
+
+        `inputs` are the ordered inputs of a body.
+        """
         graph_metadata: Content = dict(metadata or {})
         if inputs:
             graph_metadata["inputs"] = list(inputs)

@@ -61,7 +61,10 @@ class AmbiguousLoop(Struct, frozen=True):
 
 
 def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
-    """Write `reading` into the metadata of each ambiguous loop. The model is at the package's opset."""
+    """Mark each ambiguous loop of an ONNX model with the interpretation of its condition.
+
+    The interpretation `reading` is written into the metadata of the Loop. The model is at the package's opset.
+    """
     if not any(
         _has_no_condition_input(node) for graph in graphs_of(model.graph) for node in graph.node
     ):
@@ -75,7 +78,10 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
-    """Return the reading of a loop's condition that `mark_ambiguous_loops` wrote, or None."""
+    """Return the interpretation of a Loop's condition from the node's metadata, or None.
+
+    `mark_ambiguous_loops` writes the interpretation.
+    """
     return next((entry.value for entry in node.metadata_props if entry.key == LOOP_CONDITION), None)
 
 
@@ -85,7 +91,7 @@ def _has_no_condition_input(node: onnx.NodeProto) -> bool:
 
 
 class _TrueValues(Struct, frozen=True):
-    """Boolean values of a graph that are true in every run."""
+    """Query for boolean values of an ONNX graph that are true in every run."""
 
     facts: Facts
     true_names: frozenset[str] = frozenset()
@@ -126,7 +132,10 @@ class _TrueValues(Struct, frozen=True):
 
 
 def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
-    """Mark the ambiguous loops of a graph and its bodies. `truths` belong to a copy with inferred types."""
+    """Mark the ambiguous loops of a graph and its bodies with the interpretation `reading`.
+
+    `truths` belong to a copy with inferred types.
+    """
     for node, typed_node in zip(graph.node, truths.facts.graph.node, strict=True):
         bodies = (attribute.g for attribute in node.attribute if attribute.HasField("g"))
         typed_bodies = (

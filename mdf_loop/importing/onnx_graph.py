@@ -109,7 +109,10 @@ def convert_loop_body(
 
 
 def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
-    """Write nodes that convert a scalar input to the declared type of `name`. Return the scalar's name."""
+    """Write nodes that convert a scalar input to the declared type of `name`.
+
+    Return the scalar's name.
+    """
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
     scalar_name, cast_name, axes_name = (
@@ -136,7 +139,7 @@ def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Sh
 
 
 def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """Return the dtype and the shape that a file declares. An undeclared dtype is empty."""
+    """Return dtype and shape of an ONNX type declaration, with dtype `""` if undeclared."""
     type_kind = proto.WhichOneof("value")
     if type_kind is None or (type_kind == "tensor_type" and not proto.tensor_type.elem_type):
         return "", None
@@ -242,7 +245,10 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
 
 
 def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
-    """Return the names of omitted arguments that are names of inputs, which MDF would read instead."""
+    """Return the arguments that an ONNX node omits but that are named like one of its inputs.
+
+    MDF would read the input with the name of the argument, unless the argument is written as None.
+    """
     schema = _schema_of(node)
     formal_names = [
         formal_input.name for formal_input in schema.inputs if formal_input.option != _VARIADIC

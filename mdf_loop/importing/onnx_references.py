@@ -1,4 +1,4 @@
-"""Resolution of references to attributes of a function, at nodes outside of functions.
+"""Resolution of ONNX attribute references (`ref_attr_name`) at nodes outside of functions.
 
     y = Softmax <axis = @axis> (x)      in a function: the `axis` of its caller
                                   ->    elsewhere: y = Softmax <axis = 0> (x)

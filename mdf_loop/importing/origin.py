@@ -91,7 +91,7 @@ _Location: TypeAlias = "str | int | dict[str, str]"
 
 
 class _ArrayLocations:
-    """Locations of a model's arrays: equal initializers of the graph, or else the list of stored arrays."""
+    """Locations of an MDF model's arrays in its ONNX file: equal initializers, or stored copies."""
 
     def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
         self._names = {digest: name for name, digest in digests}

@@ -130,7 +130,10 @@ def _to_json_key(key: Any) -> Any:
 def _convert_arguments(
     args: Any, array_file: str, large_arrays: dict[str, Array], name: str
 ) -> Any:
-    """Convert a function's arguments to plain data. An argument `value` is not a parameter's value."""
+    """Convert a function's arguments to plain data: large arrays move to `large_arrays`.
+
+    An argument called `value` is not treated as a parameter's value.
+    """
     if not isinstance(args, Mapping):
         return to_plain_content(args, array_file, large_arrays, name)
     return {

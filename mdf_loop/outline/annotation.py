@@ -1,4 +1,4 @@
-"""Annotations of a document by the reader: dtypes, shapes and fixed values.
+"""Types, constants and notes about a document, as determined by the compiler's front end.
 
 If the model cannot be read, there are no annotations, and the notes are the reasons. Otherwise the notes
 are remarks for the modeller.
@@ -27,7 +27,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class Annotations(Struct, frozen=True):
-    """Types, constants and notes about a model, which the reader of the document determines.
+    """Types, constants and notes about a model, as determined by the compiler's front end.
 
     Attributes:
         program_values: Program value of each port, parameter and function.
@@ -44,7 +44,7 @@ class Annotations(Struct, frozen=True):
     counted_events: tuple[str, ...] = ()
 
     def type_of(self, path: str, port: Any = None) -> str:
-        """Return the type of the value at a path, or else the type that the port declares."""
+        """Return the type of the value at a document path, or else the type that `port` declares."""
         program_value = self.program_values.get(path)
         return program_value.type if isinstance(program_value, Value) else stated_type(port)
 
@@ -100,7 +100,9 @@ def annotate(document: Document) -> Annotations:
 
 
 def annotate_over_time(document: Document) -> Annotations:
-    """Return annotations that hold in every time step: types of carried values in the loop, not of initial values.
+    """Return annotations of a document that hold in every time step.
+
+    The types of carried values are those in the loop, not those of the initial values.
 
     A model that cannot be read over time has only the notes of one evaluation.
     """

@@ -1,4 +1,4 @@
-"""Context of a function that owns graphs: its node, its path and the scope around it."""
+"""Context for outlining a loop or choice: its node, its path and the scope around it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ BodyReader: TypeAlias = Callable[
 
 
 class BlockContext(Struct, frozen=True):
-    """Function or parameter that owns graphs, with its node, its paths, and the reader of its graphs."""
+    """Function or parameter that defines a loop or choice, with its node, path and scope.
+
+    `read_body` outlines the graphs that the function owns.
+    """
 
     item: Any
     node: Any
@@ -34,12 +37,12 @@ class BlockContext(Struct, frozen=True):
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """Arguments of the function, as written in the document."""
+        """Arguments of the function or parameter, as written in the document."""
         return dict(self.item.args or {})
 
     @property
     def name(self) -> str:
-        """Name of the function in error messages."""
+        """Name `node.function` in error messages."""
         return f"{self.node.id}.{self.item.id}"
 
     def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:

@@ -107,7 +107,7 @@ def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
 
 
 def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
-    """Return the results of a choice, each of which joins one output of every branch."""
+    """Return the results of a choice. Each result is one output of the branch that runs."""
     item, node = context.item, context.node
     ports_of_results = [result_ports(node, item.id, k) for k in range(count)]
     return tuple(
@@ -123,7 +123,7 @@ def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]
 def _outline_captures(
     context: BlockContext, branches: Iterable[BranchOutline]
 ) -> tuple[CaptureOutline, ...]:
-    """Return the captured values of all branches, each name once."""
+    """Return the values that the branches of a choice capture, each name once."""
     scope = context.scope()
     captures_by_name: dict[str, CaptureOutline] = {}
     for branch in branches:

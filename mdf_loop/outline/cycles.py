@@ -1,4 +1,4 @@
-"""Cycles of a graph: groups of nodes that feed each other, and edges that carry values of an earlier pass.
+"""Cycles of a graph: nodes that feed each other, and edges that feed back.
 
 A node does not wait for an edge into a port with a default_value. If the receiver runs before the sender,
 the edge is feedback. In a cycle without such a port, the edge that closes it in document order is feedback.
@@ -32,7 +32,10 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return the ids of edges that carry a value of an earlier pass, because their sender runs after their receiver."""
+    """Return the ids of feedback edges, whose sender runs after their receiver.
+
+    Such an edge carries the value of an earlier pass over the graph.
+    """
     valid_edges = usable_edges(graph)
     senders_before = find_required_senders(graph, valid_edges)
     closing_edge_ids: set[str] = set()

@@ -80,7 +80,7 @@ class _Reader:
         self.open_bodies: list[str] = []
 
     def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
-        """Return the outline of a graph. `scope` has the names around the graph."""
+        """Return the outline of a graph. `scope` has the names that an enclosing node defines."""
         cycles = cycle_groups(graph)
         conditions_by_node = node_conditions(graph)
         return GraphOutline(
@@ -105,7 +105,10 @@ class _Reader:
         outputs: Sequence[str],
         outer_scope: OutlineScope,
     ) -> GraphOutline:
-        """Return the outline of a body with its inputs and outputs. `outer_scope` belongs to the owner node."""
+        """Return the outline of a loop body or branch with its inputs and outputs.
+
+        `outer_scope` belongs to the node that owns the body.
+        """
         if where in self.open_bodies:
             raise ModelError(f"the graph '{body.id}' contains itself", where)
         self.open_bodies.append(where)
@@ -263,7 +266,7 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
 
 
 def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
-    """Yield the functions and parameters of a node, each with the name of its list."""
+    """Yield pairs ("functions" or "parameters", item) for the functions and parameters of a node."""
     yield from (("functions", item) for item in node.functions)
     yield from (("parameters", item) for item in node.parameters)
 
@@ -279,12 +282,12 @@ def _is_graph(value: Any) -> bool:
 
 
 def _identifiers(names: Iterable[str]) -> set[str]:
-    """Return the names that are identifiers, which an enclosing scope may define."""
+    """Return the names that are valid identifiers."""
     return {name for name in names if name.isidentifier()}
 
 
 def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
-    """Return the inputs of a body's signature as values that inner bodies can capture."""
+    """Return the inputs of a loop body as captures, for bodies nested inside it."""
     role_texts = {"iteration": "iteration number"}
     role_texts |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
     return {

@@ -26,7 +26,7 @@ RESULT_NAMES = ("iterations", "condition", "stopped_by")
 
 
 class PartialSignature(Struct, frozen=True):
-    """Signature of a body, where unknown names are empty."""
+    """Names of a loop body's inputs and outputs, with empty texts for unknown names."""
 
     iteration: str
     condition_in: str
@@ -150,7 +150,7 @@ _KINDS_WITHOUT_CONDITION = {"for-while": "for", "sliced-while": "sliced"}
 
 
 def mark_condition_nodes(body: GraphOutline) -> GraphOutline:
-    """Return a body that marks the nodes on which the loop's condition depends."""
+    """Mark the nodes of a loop's body on which its condition depends."""
     condition_nodes = {body.outputs[0].node} if body.outputs else set()
     for _ in body.nodes:
         senders = {
@@ -173,7 +173,9 @@ def loop_kind(
     *,
     has_slices: bool = False,
 ) -> str:
-    """Return the operating mode of a loop. Slices count only without a trip count.
+    """Return the operating mode of a loop, such as "for" or "while", from its arguments.
+
+    Slices count only without a trip count.
 
     | trip count | condition  | mode      |
     | given      | omitted    | for       |
@@ -261,7 +263,7 @@ def _name_at(names: Sequence[str], position: int) -> str:
 
 
 def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
-    """Return the positions of a loop's results that an expression reads. None means all results."""
+    """Return the indices of the loop results that an expression reads. None means all results."""
     if not isinstance(expression, str):
         return ()
     result_pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
@@ -292,7 +294,7 @@ def _remove_spaces(value: Any) -> str:
 
 
 def _outline_report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
-    """Return the results that report on the run of a loop, such as its iterations, with their ports."""
+    """Return a loop's reports on its run, such as the iteration count, with their output ports."""
     report_results = []
     for name in RESULT_NAMES:
         port_ids = [

@@ -1,4 +1,4 @@
-"""Observation of a run for pictures: iterations of each loop, and values of each output port over time.
+"""Data of a run for pictures: iterations of each loop, and values of each output port.
 
     observation = observe(results)
     observation.loop("newton.improve").iterations_text      # "6 iterations"
@@ -27,7 +27,7 @@ MAX_OBSERVED_NUMBERS = 100_000
 
 
 class LoopObservation(Struct, frozen=True):
-    """Iterations and stop reason of an observed loop, such as `6 iterations` and `its condition became false`.
+    """Iterations and stop reason of a loop in a run, such as `6 iterations`.
 
     `native_text` is `native`, `standard: ` with the reason, or empty. `seconds` is None for a loop that was not
     measured separately.
@@ -45,7 +45,7 @@ class LoopObservation(Struct, frozen=True):
 
 
 class ValueObservation(Struct, frozen=True, eq=False):
-    """Last value of an observed output, and for a run over time its `rows[row, ...]`.
+    """Last value of an output in a run, and for a run over time its values `rows[row, ...]`.
 
     `rows` has the steps in `Observation.row_numbers`. None for an output without a time axis.
     """
@@ -56,7 +56,7 @@ class ValueObservation(Struct, frozen=True, eq=False):
 
 
 class Observation(Struct, frozen=True, eq=False):
-    """Loops and values that were observed in a run.
+    """Loop reports and output values of a run, for pictures of its model.
 
     Attributes:
         loops: Observed loops by `node.function`. `time` is the loop over time, the empty name one evaluation.
@@ -81,16 +81,16 @@ class Observation(Struct, frozen=True, eq=False):
     stopped_by: str = ""
 
     def loop(self, name: str) -> LoopObservation | None:
-        """Return the observation of a loop by its name `node.function`."""
+        """Return the data of a run about the loop `node.function`."""
         return self.loops.get(name)
 
     def value(self, node: str, port: str) -> ValueObservation | None:
-        """Return the observation of an output port."""
+        """Return the values of an output port in a run."""
         return self.values.get(f"{node}.{port}")
 
 
 def observe(results: Outputs) -> Observation:
-    """Return the observation of a run for the pictures of its model."""
+    """Collect the data of a run that pictures of its model show."""
     time_axis = next((axis for axis in results.axes if axis.name == OVER_TIME), None)
     other_axes = [axis for axis in results.axes if axis.name != OVER_TIME]
     row_count = 0 if time_axis is None else time_axis.length
@@ -114,7 +114,10 @@ def observe(results: Outputs) -> Observation:
 
 
 def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
-    """Yield the observation of each loop that has a report, a choice of native code or a duration."""
+    """Yield the name and the run data of each loop, such as iterations and duration.
+
+    Loops without a report, a choice of native code and a duration are omitted.
+    """
     empty_reports = dict.fromkeys((*results.native, *results.seconds))
     reports: dict[str, LoopReport | None] = {**empty_reports, **results.loops}
     for name, report in reports.items():
@@ -130,7 +133,7 @@ def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
 
 
 def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
-    """Yield the name of each output that is an array, and what a picture shows of its values."""
+    """Yield the name of each array output, and the values that a picture shows."""
     for name in results:
         values = results[name]
         if not hasattr(values, "dtype"):
@@ -148,7 +151,10 @@ def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str,
 
 
 def _row_numbers(results: Outputs, count: int) -> Array:
-    """Return the positions of the rows to observe."""
+    """Return evenly spaced positions of at most `MAX_OBSERVED_ROWS` of `count` rows.
+
+    With large rows, the limit is lower, so that at most about `MAX_OBSERVED_NUMBERS` numbers are kept.
+    """
     row_sizes = [
         int(np.prod(array.shape[len(results.axes_of(name)) :]))
         for name, array in results.items()

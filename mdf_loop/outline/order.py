@@ -1,4 +1,4 @@
-"""Order in which one pass visits the nodes of a graph."""
+"""Topological order of the nodes of a graph."""
 
 from __future__ import annotations
 

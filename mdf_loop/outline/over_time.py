@@ -1,4 +1,4 @@
-"""Outline of a model over time: the whole graph is the body of one loop.
+"""Outline of a model that runs over time steps: the whole graph is the body of one loop.
 
     for each time step:
         evaluate the graph      # carried: states, and outputs that feed back
@@ -35,7 +35,7 @@ from mdf_loop.outline.values import ArgumentOutline, CaptureOutline, CarriedOutl
 
 
 def outline_over_time(source: Source) -> GraphOutline:
-    """Return the outline of a model over time: one node with one loop, whose body is the graph.
+    """Return the outline of a model over time steps: one loop whose body is the graph.
 
     Raises:
         ModelError: The file is missing, is not MDF, or has no graph.
@@ -163,7 +163,10 @@ def _prepend_time_axis(type_: str) -> str:
 
 
 class _State(Struct, frozen=True):
-    """Carried value of the loop over time, with its inputs in the body and its origin in the graph."""
+    """State of a model over time: a value that the loop over time steps carries.
+
+    It has inputs in the body, and an origin in the graph.
+    """
 
     carried_value: CarriedOutline
     body_inputs: tuple[InputOutline, ...]
@@ -173,7 +176,7 @@ class _State(Struct, frozen=True):
 
 
 def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
-    """Return the states of a graph: stateful parameters first, then outputs that feed back."""
+    """Return the states of a graph over time: stateful parameters, then outputs that feed back."""
     stateful_items = [
         (node, item) for node in graph.nodes for item in node.items if item.is_stateful
     ]
@@ -197,7 +200,7 @@ def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
 
 
 def _unused_name(name: str, used_names: set[str]) -> str:
-    """Return the name of a state, with the suffix ` sent` if another state or input has the name."""
+    """Return `name`, with the suffix ` sent` if the name is used."""
     return name if name not in used_names else _unused_name(f"{name} sent", used_names)
 
 
@@ -273,7 +276,7 @@ def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline
 
 
 def _common_default(ports: list[PortOutline]) -> Any | None:
-    """Return the default value that all ports share, or a sentence if the defaults differ."""
+    """Return the default value that all ports share, or a phrase if the defaults differ."""
     defaults = [port.default for port in ports]
     if all(default == defaults[0] for default in defaults):
         return defaults[0] if defaults else None

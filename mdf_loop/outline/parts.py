@@ -1,4 +1,4 @@
-"""Parts of an outline: graphs, nodes, loops and choices as frozen data.
+"""Data classes of an outline: graphs, nodes, loops and choices.
 
 Expressions have the spelling of the modeller. `type` is a text such as `float64[time, n]`, and empty if it
 is unknown. `path` is the path in the MDF document.
@@ -179,7 +179,7 @@ class ChoiceOutline(Struct, frozen=True):
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """Graphs of the branches, as far as they are known."""
+        """Graphs of the choice's branches, without branches whose graph is unknown."""
         return tuple(branch.body for branch in self.branches if branch.body is not None)
 
     def with_bodies(self, change: BodyChange) -> ChoiceOutline:
@@ -191,7 +191,7 @@ class ChoiceOutline(Struct, frozen=True):
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Names of the values that the branches capture."""
+        """Names of the values that the branches of the choice capture."""
         yield from (capture.name for capture in self.captures)
 
     @property
@@ -338,5 +338,5 @@ class GraphOutline(Struct, frozen=True):
 
     @property
     def scheduled(self) -> bool:
-        """True if node or termination conditions may split an evaluation into several passes."""
+        """True if scheduler conditions may split an evaluation of the graph into several passes."""
         return bool(self.termination) or any(node.condition for node in self.nodes)

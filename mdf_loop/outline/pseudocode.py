@@ -95,7 +95,7 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
 
 
 def _condition_variable(loop: LoopOutline) -> str:
-    """Return the name of the variable that decides about the next iteration."""
+    """Return the name of a loop's condition in the pseudo-code."""
     return loop.condition_name or "going"
 
 

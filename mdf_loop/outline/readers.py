@@ -10,7 +10,7 @@ from mdf_loop.outline.parts import Block, ItemOutline, NodeOutline
 
 
 def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
-    """Return the names of items, blocks and ports of a node that compute with a block's `k`-th result.
+    """Return the names in a node that compute with the `k`-th result of a loop or choice.
 
     For the result `until_decision`, `choice` is a reader if `choice = until_decision > 0`. A port whose value is
     exactly the result is not a reader.
@@ -28,7 +28,7 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
 
 
 def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:
-    """Return True if one of the expressions reads the `k`-th result of a block."""
+    """Return True if one of the expressions reads the `k`-th result of a loop or choice."""
     return any(
         position in (None, k) for text in texts for position in result_positions(text, block_id)
     )
@@ -42,7 +42,7 @@ def _item_expressions(item: ItemOutline) -> Iterator[Any]:
 
 
 def _capture_names(block: Block) -> Iterator[str]:
-    """Yield the names that a block captures."""
+    """Yield the names that a loop or choice captures."""
     return (capture.name for capture in block.captures)
 
 

@@ -33,7 +33,7 @@ class OutlineScope(Struct, frozen=True):
 
 
 def known_value(node: Any, expression: Any) -> Any | None:
-    """Return the constant number, boolean or list that an expression of a node equals, or None."""
+    """Return the constant value of an expression in a node, or None if it is not known."""
     for _ in range(8):
         if not isinstance(expression, str):
             return expression

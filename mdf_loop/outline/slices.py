@@ -19,7 +19,10 @@ _MAX_AXES_WITH_COLONS = 3
 
 
 def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
-    """Return the outline of a slice. `iteration` is the name of the body's iteration number."""
+    """Return the outline of a loop's sliced input.
+
+    `iteration` is the name of the body's iteration number.
+    """
     remark_text = ", ".join(_slice_remarks(form))
     return SliceOutline(form.name, form.source, indices(form.axis, iteration or "i"), remark_text)
 
@@ -34,7 +37,7 @@ def indices(axis: int, iteration: str) -> str:
 
 
 def _slice_remarks(form: SliceForm) -> Iterator[str]:
-    """Yield remarks about a slice that is not one row per iteration."""
+    """Yield remarks about the options of a loop's sliced input, such as `backwards`."""
     is_backwards = form.stride < 0
     if form.part_size is not None:
         yield f"parts of {form.part_size}"
@@ -47,7 +50,7 @@ def _slice_remarks(form: SliceForm) -> Iterator[str]:
 
 
 def outline_delay(form: DelayForm) -> DelayOutline:
-    """Return the outline of a delay."""
+    """Return the outline of a loop's delayed value."""
     return DelayOutline(form.name, form.source_name, form.iterations_back, form.initial_expression)
 
 

@@ -99,7 +99,7 @@ def formula_lines(item: ItemOutline) -> Iterator[str]:
 
 
 def resolve_expression(node: Any, expression: Any) -> str:
-    """Replace an expression that is only an item's name by the expression of the item."""
+    """Replace an expression that is only a parameter's or function's name by its expression."""
     items = {item.id: item for item in (*node.parameters, *node.functions)}
     for _ in range(8):
         item = items.pop(expression.strip(), None) if isinstance(expression, str) else None

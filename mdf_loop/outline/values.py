@@ -89,14 +89,14 @@ class CaptureOutline(Struct, frozen=True):
 
 
 class ResultOutline(Struct, frozen=True):
-    """Result that reports on the run of a loop, such as its number of iterations, with its ports."""
+    """Loop result that reports on its run, such as the iteration count, and the ports that have it."""
 
     name: str
     ports: tuple[str, ...]
 
 
 class JoinOutline(Struct, frozen=True):
-    """Result of a choice with one output per branch, and the output ports with this result."""
+    """Result of a choice, joined from one output of each branch, and the ports that have it."""
 
     name: str
     ports: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ _MAX_NAMED_CASES = 4
 
 
 def headline(block: Block) -> str:
-    """Describe a block in one line: `for i in range(M=10) while keepgoing`, `if hot … else …`."""
+    """Describe a loop or choice in one line, such as `for i in range(M=10) while keepgoing`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -20,7 +20,7 @@ def headline(block: Block) -> str:
 
 
 def closed_headline(block: Block) -> str:
-    """Describe a block without its graphs in one line: `if hot (2 branches)`."""
+    """Describe a loop or choice without its graphs in one line, such as `if hot (2 branches)`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -138,7 +138,7 @@ def selector_text(choice: ChoiceOutline) -> str:
 
 
 def _case_count(choice: ChoiceOutline) -> int:
-    """Return the number of branches without the default branch."""
+    """Return the number of a choice's branches without the default branch."""
     return sum(branch.title != "else" for branch in choice.branches)
 
 

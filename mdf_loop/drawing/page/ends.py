@@ -25,7 +25,7 @@ class NodeEnds(Struct):
     targets_by_name: dict[str, list[End]] = field(default_factory=dict)
 
     def targets(self, port: str | None, name: str) -> list[End]:
-        """Return the targets of a value: by its input port, or by its name if it has no port."""
+        """Return the ends of wires to an input port, or to formulas that read the value `name`."""
         ends = self.inputs.get(port) if port is not None else self.targets_by_name.get(name)
         return ends or [(self.box_id, "data")]
 
@@ -35,7 +35,7 @@ class NodeEnds(Struct):
 
 
 class Recording(Struct, frozen=True):
-    """Right terminal of a recorded value: its number, its frame, its loop, and its output `node.port`."""
+    """Drawn output of a loop's recorded value: its port number, frame, loop and output name."""
 
     port_number: int
     frame_number: int
@@ -73,7 +73,7 @@ class Numbering(Struct):
 
 
 class BoxPorts:
-    """Ports through which values cross the sides of a box. Each port is created on first use."""
+    """Ports through which values enter and leave a box. Each port is created on first use."""
 
     def __init__(self, numbers: Numbering) -> None:
         self.numbers = numbers

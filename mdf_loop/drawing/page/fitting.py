@@ -1,4 +1,4 @@
-"""Simplification of a scene: runs of operators are joined, and many boxes are grouped."""
+"""Simplification of a page's scene: chains of operators are joined, many boxes are grouped."""
 
 from __future__ import annotations
 

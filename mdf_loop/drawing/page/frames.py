@@ -34,7 +34,7 @@ MAX_NAME_LENGTH, MAX_REMARK_LENGTH, MAX_TITLE_LENGTH = 36, 44, 80
 
 
 class FrameBuilder:
-    """Builder of the box of a loop or choice, with its ports by terminal key."""
+    """Builder of the box of a loop or choice with ports, wires and the boxes of its body."""
 
     def __init__(self, block: Block, numbers: Numbering) -> None:
         self.block = block

@@ -1,4 +1,4 @@
-"""Groups of boxes, which are closed at first, by the scopes in the names of boxes.
+"""Groups of boxes on a page by the common beginning of their names, closed at first.
 
     /encoder/layers.0/Mul, /encoder/layers.0/Add, /encoder/layers.1/Mul, ...
     groups layers.0, layers.1, ...
@@ -104,7 +104,7 @@ def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Group]:
 
 
 def _common_depth(scopes: list[tuple[str, ...]]) -> int:
-    """Return the number of leading parts that all scopes have in common."""
+    """Return the length of the common prefix of scopes, such as 1 for (encoder, a), (encoder, b)."""
     return sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, zip(*scopes, strict=False)))
 
 
@@ -121,7 +121,10 @@ def _scope_of(box: Box) -> tuple[str, ...]:
 def _group_scopes(
     boxes: Iterable[Box], scopes: dict[int, tuple[str, ...]], depth: int
 ) -> Iterator[_Group]:
-    """Yield a group for each scope of this depth, and a single box for each member of a small group."""
+    """Yield a group of boxes for each scope prefix of length `depth`.
+
+    The boxes of a small group are yielded as single boxes.
+    """
     boxes_by_scope: dict[tuple[str, ...], list[Box]] = defaultdict(list)
     for box in boxes:
         scope = scopes[box.id][:depth]

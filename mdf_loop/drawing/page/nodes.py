@@ -120,14 +120,17 @@ def node_formulas(node: NodeOutline) -> Iterator[str]:
 
 
 def _plain_names(node: NodeOutline) -> Iterator[str]:
-    """Yield the names of ports and items. An output port whose value is such a name shows no formula."""
+    """Yield the names of a node's input ports, parameters, functions and imported results.
+
+    An output port whose value is only one of these names shows no formula.
+    """
     yield from (port.id for port in node.inputs)
     yield from (item.id for item in node.items)
     yield from (f"{IMPORTED_FUNCTION_ID}[{k}]" for k in range(len(node.outputs)))
 
 
 def item_formulas(item: ItemOutline) -> Iterator[str]:
-    """Yield the formulas of an item. The names of imported operators are shown without `onnx::`."""
+    """Yield the formulas of a parameter or function, with imported operators without `onnx::`."""
     if item.function and item.id == IMPORTED_FUNCTION_ID:
         yield call_text(item.function.removeprefix("onnx::"), item.arguments)
     else:

@@ -129,7 +129,7 @@ def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
 
 
 def _frame_readers(frame: FrameBuilder) -> list[Reader]:
-    """Return the left terminals of a frame with the expressions that they read."""
+    """Return the input ports of a loop's or choice's box, with the expressions they read."""
     return [
         (frame.left_ports[terminal.key].id, terminal.stroke, terminal.expressions)
         for terminal in frame.terminals.input_terminals
@@ -138,7 +138,7 @@ def _frame_readers(frame: FrameBuilder) -> list[Reader]:
 
 
 def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
-    """Return the names that some expressions read, in alphabetical order."""
+    """Return the names that expressions read, in alphabetical order."""
     return sorted({name for expression in expressions for name in names_in(expression)})
 
 
@@ -148,7 +148,7 @@ def _build_inner_wires(
     boxes: dict[str, Box],
     readers: list[Reader],
 ) -> tuple[list[Wire], dict[str, list[End]]]:
-    """Return the wires between formulas and frames, and the ends of outer values by name."""
+    """Return the wires between formulas and frames of a node, and the wire ends of its inputs."""
     wires: list[Wire] = []
     outer_ends: dict[str, list[End]] = {}
     input_names = {port.id for port in node.inputs}
@@ -169,7 +169,7 @@ def _build_inner_wires(
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
-    """Return the port numbers of a frame's results at these positions, or of all results for None."""
+    """Return the port numbers of some results of a loop or choice. None selects all results."""
     result_keys = frame.terminals.result_keys
     selected_keys = (
         result_keys

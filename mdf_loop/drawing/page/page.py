@@ -113,7 +113,10 @@ def _boxes_open_at_first(
 
 
 def _visible_count(inner_scene: Scene) -> int:
-    """Return the number of boxes that are shown if their box opens. Branches open with their choice."""
+    """Return the number of boxes that appear when the box around `inner_scene` opens.
+
+    The branches of a choice open with the choice.
+    """
     branches = (
         box.inner_scene for box in inner_scene.boxes if box.kind == "branch" and box.inner_scene
     )

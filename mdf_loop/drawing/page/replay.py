@@ -1,4 +1,4 @@
-"""Data of an observed run on a page: texts of loops, values by port number, and tapes.
+"""Recorded run as data for a page: texts at loops, values by port number, and time series.
 
 A tape has the values that were recorded along one axis: time steps, or iterations of a loop. Each row has
 numbers for some ports. The page also shows these values at other ports along the wires. `places` are the
@@ -83,7 +83,7 @@ def _append_unit(text: str, unit: str) -> str:
 
 
 def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
-    """Yield the tape of the values that were recorded over time, if the run is over time."""
+    """Yield the time series of a run over time, as one "tape" that the page replays."""
     recorded_values = {
         name: value_observation
         for name, value_observation in observation.values.items()
@@ -107,7 +107,7 @@ def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[s
 
 
 def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
-    """Yield a tape for each loop with recorded rows in one evaluation."""
+    """Yield the values over iterations of each loop, as a "tape" that the page replays."""
     rows_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
     for recording in numbers.recordings:
         value_observation = observation.values.get(recording.output_name)
@@ -145,7 +145,7 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
 
 
 def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
-    """Return the rows of one value on a tape: `[end, name, unit, elements of a row, [[...], ...]]`."""
+    """Return one value's rows for JSON: `[end, name, unit, elements of a row, [[...], ...]]`."""
     flat_rows = np.asarray(rows).reshape(len(rows), -1)
     return [
         end,

@@ -1,4 +1,6 @@
-"""Joining of imported operators: a linear run is one box, and constant operators are details of their reader.
+"""Joining of imported operators on a page: a linear chain of operators becomes one box.
+
+Operators that compute constants become details of their reader.
 
 Mul -> Add -> Relu          one box of three lines
 Constant -> Reshape -> Add  the box of Add, with Constant and Reshape among its details
@@ -18,7 +20,7 @@ MAX_RUN_LENGTH = 8
 
 
 def join_operators(scene: Scene, numbers: Numbering) -> Scene:
-    """Join linear runs of operators into single boxes, and fold constant operators into their reader."""
+    """Join linear chains of operators into one box, and move constant operators to their reader."""
     return _join_runs(_fold_constant_operators(scene), numbers)
 
 
@@ -37,7 +39,10 @@ class _Links:
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
-    """Remove operators that depend on no input and have one reader. The reader's details describe them."""
+    """Remove operators that depend on no input and have one reader.
+
+    The details of the reader's box describe the removed operators.
+    """
     links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
     unvisited_ids = [
@@ -66,7 +71,7 @@ def _fold_constant_operators(scene: Scene) -> Scene:
 
 
 def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
-    """Join each linear run of operators into one box."""
+    """Join each linear chain of operators into one box."""
     links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
     run_start_by_box: dict[int, int] = {}
@@ -133,7 +138,7 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
 
 
 def _build_run_box(boxes: list[Box]) -> Box:
-    """Build one box that represents a run of operators."""
+    """Build one box that represents a linear chain of operators."""
     if len(boxes) == 1:
         return boxes[0]
     details = (detail for box in boxes for detail in (("operator", box.title), *box.details))

@@ -118,7 +118,7 @@ def _pack_box(box: Box) -> dict[str, Any]:
 
 
 def _pack_port(port: Port | None) -> list[Any] | int:
-    """Convert a port to plain data for JSON. No port is 0."""
+    """Convert a port to plain data for JSON. A missing port becomes 0."""
     if port is None:
         return 0
     return [

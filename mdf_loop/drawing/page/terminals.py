@@ -36,7 +36,7 @@ class InputTerminal(Struct, frozen=True):
 
 
 class Terminals(Struct, frozen=True):
-    """Terminals of a block, and their connections to values outside and inside.
+    """Terminals of a loop or choice, and their connections to values outside and inside.
 
     Attributes:
         rows: Left and right terminals of each row.
@@ -113,7 +113,7 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
 
 
 def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
-    """Return right key, left key and label of the edge of each delayed value."""
+    """Return the right terminal, left terminal and label of the back edge of each delayed value."""
     keys_by_name = {
         carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried)
     }
@@ -149,10 +149,10 @@ def _capture_terminals(captures: tuple[CaptureOutline, ...]) -> list[InputTermin
 
 
 def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, str]]:
-    """Return the terminal key and the stroke of each captured value by name."""
+    """Return the left terminal's key and the wire stroke of each captured value by name."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(captures)}
 
 
 def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
-    """Return a pair (output port, terminal key) for each port of each result."""
+    """Return pairs (output port, terminal key) for the output ports of a loop or choice."""
     return [(port, terminal_key) for ports, terminal_key in pairs for port in ports]

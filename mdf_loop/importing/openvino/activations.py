@@ -1,4 +1,4 @@
-"""Conversion of activation functions.
+"""Conversion of OpenVINO's activation layers to ONNX operators.
 
 Source: OpenVINO operation sets, group "Activation".
 """
@@ -126,7 +126,7 @@ def _gelu(call: LayerCall) -> Result:
 
 @layer("MVN")
 def _mvn(call: LayerCall) -> Result:
-    """Convert MVN: `(x - mean) / sqrt(variance + eps)` along axes. `eps` may be outside of the root.
+    """Convert MVN: `(x - mean) / sqrt(variance + eps)`, or with `eps` added to the root.
 
     Source: OpenVINO operation sets, MVN-6.
     """

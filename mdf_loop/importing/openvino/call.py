@@ -1,4 +1,4 @@
-"""Interface between layers and translators: inputs, types, attributes, and the table of translators.
+"""Access to one OpenVINO layer for its translator to ONNX, and the table of translators.
 
 @layer("Add")
 def add(call: Call) -> Result:
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def layer(*types: str) -> Callable[[Translator], Translator]:
-    """Register the decorated function as the translator of these layer types."""
+    """Register the decorated function as the translator of the layer types `types`."""
 
     def register(translator: Translator) -> Translator:
         TRANSLATORS.update(dict.fromkeys(types, translator))
@@ -153,7 +153,7 @@ class LayerCall(Struct, frozen=True):
         return int(array.reshape(())[()])
 
     def number(self, value: float, position: int = 0) -> Array:
-        """Return a scalar constant with the dtype of an input."""
+        """Build a scalar constant with the dtype of an input of the layer."""
         return np.array(value, numpy_dtype(self.dtype(position)))
 
     def int64(self, position: int) -> Term:
@@ -213,7 +213,7 @@ class LayerCall(Struct, frozen=True):
         return flag_text in ("true", "1")
 
     def choice(self, key: str, meanings: dict[str, T], default: str | None = None) -> T:
-        """Return the entry of `meanings` for the word in a layer attribute.
+        """Look up the text of a layer attribute in the dict `meanings`.
 
         Raises:
             UnsupportedError: The word is not in `meanings`.
@@ -234,7 +234,7 @@ class LayerCall(Struct, frozen=True):
 
 
 def cast(value: Term, dtype: str) -> OnnxOp:
-    """Return a term that casts a value to another dtype."""
+    """Build an ONNX Cast of a value to another dtype."""
     return op("Cast", value, to=element_type(dtype))
 
 

@@ -18,7 +18,7 @@ _ACTIVATIONS: dict[str, str] = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "R
 
 
 def activation_functions(call: LayerCall, default: str) -> list[str]:
-    """Return the ONNX names of the layer's activation functions. `default` determines their number."""
+    """Return the ONNX names of the layer's activation functions, as many as `default` has."""
     function_names = [
         function_name.strip() for function_name in call.text("activations", default).split(",")
     ]

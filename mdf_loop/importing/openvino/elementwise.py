@@ -1,4 +1,4 @@
-"""Conversion of elementwise layers: arithmetic, comparisons, logic, rounding.
+"""Conversion of OpenVINO's elementwise layers: arithmetic, comparisons, logic, rounding.
 
 Source: OpenVINO operation sets, groups "Arithmetic", "Comparison", "Logical".
 """
@@ -164,7 +164,7 @@ def _floor_mod(call: LayerCall) -> Result:
 
 @layer("Clamp")
 def _clamp(call: LayerCall) -> Result:
-    """Convert Clamp, where the bounds of integers are rounded: min up, max down."""
+    """Convert Clamp. For integer inputs, the lower bound is rounded up and the upper bound down."""
     stated_lower, stated_upper = call.read_float("min"), call.read_float("max")
     if call.is_float():
         return op("Clip", call.input(0), call.number(stated_lower), call.number(stated_upper))

@@ -40,7 +40,7 @@ _LAYERS_WITHOUT_TRANSLATOR = ("Parameter", "Result", "Const")
 
 
 def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
-    """Register the decorated function as the writer of these layer types, which own bodies."""
+    """Register the decorated function as the writer of the layer types `types`, such as Loop and If."""
 
     def register(write: BodyLayerWriter) -> BodyLayerWriter:
         BODY_LAYER_WRITERS.update(dict.fromkeys(types, write))

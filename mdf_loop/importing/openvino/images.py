@@ -1,4 +1,4 @@
-"""Conversion of convolutions and pooling.
+"""Conversion of OpenVINO's convolution and pooling layers to ONNX operators.
 
 Source: OpenVINO operation sets, groups "Convolution" and "Pooling".
 """

@@ -125,13 +125,16 @@ class _LoopWriter:
     # --- inputs of the body ---------------------------------------------------------------------
 
     def _read_outer(self, binding: PortBinding) -> str:
-        """Add the outer value at a port of the loop to the node's inputs, and return its name."""
+        """Add the outer value at a port of the OpenVINO loop to the MDF node's inputs.
+
+        Return the name of the value.
+        """
         name = self.outer_writer.read(self._outer_source(binding))
         self.loop_parts.names_read.append(name)
         return name
 
     def _name_values(self) -> None:
-        """Name the values of the body, and avoid names of loop arguments such as `arg_0`."""
+        """Name the values of the loop's body, and avoid names of loop arguments such as `arg_0`."""
         body_network_writer = self.inner_writer
         body_network_writer.writer.reserve(_RESERVED_NAMES)
         for binding in self.ports.invariant_inputs:
@@ -287,7 +290,7 @@ class _LoopWriter:
         )
 
     def _output_name(self, result: Layer) -> str:
-        """Return the value name of a Result. Copy the value first if another output has this name."""
+        """Return the value name of a Result layer, or of a copy if another output has the name."""
         value_name = self.inner_writer.read(self.inner_writer.source(result, 0))
         if value_name not in self.loop_parts.used_outputs:
             self.loop_parts.used_outputs.add(value_name)
@@ -314,7 +317,7 @@ class _LoopWriter:
         return self.outer_writer.names[self.layer.id, binding.port_id]
 
     def _write_recorded_outputs(self) -> None:
-        """Write the recorded outputs of the loop, concatenated along their axis or with the last row only."""
+        """Write the loop outputs that concatenate the values of all iterations or keep the last."""
         bindings = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
         mapped_ports = {binding.port_id for binding in bindings}
         for port in self.layer.outputs:

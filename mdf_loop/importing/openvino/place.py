@@ -35,7 +35,10 @@ MAX_FOLDED_ELEMENTS = 4096
 
 
 class OnnxOp(Struct, frozen=True, eq=False):
-    """Application of an ONNX operator to values. `output_count` is the number of its outputs."""
+    """Application of an ONNX operator to input values, not yet written into a graph.
+
+    `output_count` is the number of outputs.
+    """
 
     type: str
     inputs: tuple[Term | None, ...]
@@ -58,14 +61,14 @@ Term: TypeAlias = str | Array | OnnxOp | OutputTerm
 
 
 def op(op_type: str, *inputs: Term | None, **attributes: object) -> OnnxOp:
-    """Build the term `onnx::op_type(*inputs)`, where None omits an optional input."""
+    """Build the operator application `onnx::op_type(*inputs)`. None omits an optional input."""
     return OnnxOp(op_type, inputs, attributes)
 
 
 def op_outputs(
     count: int, op_type: str, *inputs: Term | None, **attributes: object
 ) -> tuple[OutputTerm, ...]:
-    """Build the application of an operator with `count` outputs, and return a term for each output."""
+    """Apply an ONNX operator with `count` outputs, and return each output."""
     operator = OnnxOp(op_type, inputs, attributes, count)
     return tuple(operator[output_index] for output_index in range(count))
 
@@ -132,13 +135,16 @@ class NetworkWriter:
                 self.constants[value_name] = array.astype(numpy_dtype(self.dtypes[value_name]))
 
     def read(self, name: str) -> str:
-        """Return a value name, after adding the node of a constant that is not yet in the graph."""
+        """Return the value name `name`. If it is a constant without a node, add the node first."""
         if name in self._pending:
             self.writer.constant(name, self._pending.pop(name))
         return name
 
     def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:
-        """Write the operators that compute the terms `root_terms`, with outputs called `names`."""
+        """Write the nodes that compute the terms `root_terms`, and name their outputs `names`.
+
+        A term is a value name, a constant array, or the output of an ONNX operator.
+        """
         copies: list[tuple[Term, str]] = []
         terms: list[Term] = [
             root_term[0] if isinstance(root_term, OnnxOp) else root_term for root_term in root_terms

@@ -75,7 +75,7 @@ class PortBinding(Struct, frozen=True):
 
 
 class BodyPorts(Struct, frozen=True):
-    """Values that enter and leave the body of a loop, by their role."""
+    """Inputs and outputs of a loop body by role: sliced, invariant, carried, concatenated, last."""
 
     sliced_inputs: tuple[PortBinding, ...]
     invariant_inputs: tuple[PortBinding, ...]
@@ -141,7 +141,7 @@ def _parse_binding(
 
 
 def read_ports(owner: Layer, network: Network) -> BodyPorts:
-    """Return the entries of a loop's port_map by role.
+    """Sort the entries of a loop's port_map by role: sliced, invariant, carried, and others.
 
     Raises:
         ModelError: An id is unknown or repeated, or a Parameter has no value.

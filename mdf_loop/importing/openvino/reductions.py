@@ -1,4 +1,4 @@
-"""Conversion of layers that reduce, accumulate, sort and count.
+"""Conversion of OpenVINO layers that reduce, accumulate, sort and count.
 
 Source: OpenVINO operation sets, groups "Reduction" and "Sorting and maximization".
 """

@@ -1,4 +1,4 @@
-"""Conversion of layers that move, join, split and repeat elements without arithmetic.
+"""Conversion of OpenVINO layers that move, join, split and repeat elements.
 
 Source: OpenVINO operation sets, groups "Data movement" and "Shape manipulation".
 """
@@ -141,7 +141,7 @@ def _add_mapped_axes(call: LayerCall) -> Term:
 
 @layer("Tile")
 def _tile(call: LayerCall) -> Result:
-    """Convert Tile, and extend the shorter of shape and repeats by leading ones."""
+    """Convert Tile. The shorter of shape and repeats is padded with leading ones."""
     x: Term = call.input(0)
     repeats: Term = call.int64(1)
     repeat_count, rank = call.length(1, "repeats"), call.rank(0)

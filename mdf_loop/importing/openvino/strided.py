@@ -1,4 +1,4 @@
-"""Conversion of StridedSlice, a slice along each axis with masks.
+"""Conversion of OpenVINO's StridedSlice, whose masks modify the slice of each axis.
 
     x[1:, None, 0, ..., ::-1]   begin_mask: from the first element, end_mask: to the last element,
                                 new_axis_mask: None, shrink_axis_mask: one element without the axis,

@@ -41,7 +41,7 @@ class Facts:
         self._values: dict[str, Array | None] = {}
 
     def defining_facts(self, name: str) -> Facts | None:
-        """Return the facts of the graph that defines the value, or None."""
+        """Return the `Facts` of this graph or the enclosing graph that defines a value, or None."""
         candidate_facts: Facts | None = self
         while candidate_facts is not None:
             if (

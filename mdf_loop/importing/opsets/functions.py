@@ -1,4 +1,4 @@
-"""Replacement of operators by their ONNX definition as functions of older operators.
+"""Replacement of an ONNX operator by the function of older operators that defines it.
 
     y = Gelu(x)  ->  the nodes of onnx's function body, with x and y as the names of its input and output
 

@@ -1,4 +1,4 @@
-"""Downgrades to opset 17: layers of networks, signals."""
+"""Downgrades of ONNX operators to opset 17: neural network layers, signals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def _is_dilated(r: Rewrite) -> bool:
 
 
 def grid_sample_20(r: Rewrite) -> None:
-    """Downgrade GridSample: translate the mode names of images. Inputs of other ranks are new in 20."""
+    """Downgrade GridSample: rename the modes `linear` and `cubic` to `bilinear` and `bicubic`.
+
+    A node whose input does not have four axes, which is new in 20, is copied unchanged.
+    """
     if r.rank(r.input(0)) != 4:
         r.add_copy()
         return

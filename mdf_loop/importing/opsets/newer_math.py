@@ -1,4 +1,4 @@
-"""Downgrades to opset 17: arithmetic, bits, reductions, casts, text."""
+"""Downgrades of ONNX operators to opset 17: arithmetic, bits, reductions, casts, text."""
 
 from __future__ import annotations
 
@@ -185,14 +185,14 @@ def equal_text(r: Rewrite) -> None:
 
 
 def bit_not(r: Rewrite) -> None:
-    """Replace BitwiseNot by ~x = -1 - x, or largest - x for unsigned integers."""
+    """Replace BitwiseNot by -1 - x, or by (largest value - x) for unsigned integers."""
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0))))
     all_bits_set = np.iinfo(dtype).max if dtype.kind == "u" else -1
     r.add("Sub", [r.add_constant(np.array(all_bits_set, dtype)), r.input(0)], to=r.output())
 
 
 def bit_and(r: Rewrite) -> None:
-    """Replace BitwiseAnd by the sum of the powers of two that both integers have."""
+    """Replace BitwiseAnd by the sum of the powers of two whose bits are set in both integers."""
     r.add_cast(_common_bits(r), r.dtype(r.input(0)), to=r.output())
 
 
@@ -210,7 +210,10 @@ def bit_xor(r: Rewrite) -> None:
 
 
 def _to_64_bits(r: Rewrite) -> tuple[list[str], int]:
-    """Cast both integers to 64 bits with their signedness. Return them with their element type."""
+    """Cast both inputs to 64-bit integers of the same signedness.
+
+    Return the integers with their element type.
+    """
     wide_dtype = (
         TensorProto.INT64
         if r.dtype(r.input(0))

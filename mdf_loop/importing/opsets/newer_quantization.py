@@ -1,4 +1,4 @@
-"""Downgrades to opset 17: quantization.
+"""Downgrades of ONNX operators to opset 17: quantization.
 
     QuantizeLinear(x, scale, zero)     ->   Clip(Round(x / scale) + zero)
     DequantizeLinear(x, scale, zero)   ->   (x - zero) * scale
@@ -29,7 +29,10 @@ def quantize_19(r: Rewrite) -> None:
 
 
 def quantize_21(r: Rewrite) -> None:
-    """Downgrade QuantizeLinear: write the output dtype as a zero point, expand blocks and 16-bit integers."""
+    """Downgrade QuantizeLinear: decompose quantization by blocks and to 16-bit integers.
+
+    Both are new in 21. The attribute `output_dtype` is replaced by a zero point.
+    """
     output_dtype = r.get("output_dtype", 0) or (
         r.dtype(r.input(2)) if r.input(2) else TensorProto.UINT8
     )
@@ -57,7 +60,10 @@ def quantize_23(r: Rewrite) -> None:
 
 
 def dequantize_21(r: Rewrite) -> None:
-    """Downgrade DequantizeLinear: expand blocks and 16-bit integers, which are new in 21."""
+    """Downgrade DequantizeLinear: decompose dequantization of blocks and of 16-bit integers.
+
+    Both are new in 21.
+    """
     if not r.get("block_size", 0) and r.dtype(r.input(0)) not in (
         TensorProto.INT16,
         TensorProto.UINT16,

@@ -1,4 +1,4 @@
-"""Downgrades to opset 17: operators that move, split, join and resize; optionals."""
+"""Downgrades of ONNX operators to opset 17: move, split, join, resize; optionals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrades to opset 17: layers of networks."""
+"""Upgrades of ONNX operators to opset 17: neural network layers."""
 
 from __future__ import annotations
 

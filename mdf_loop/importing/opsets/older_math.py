@@ -1,4 +1,4 @@
-"""Upgrades to opset 17: arithmetic, reductions, casts, activations."""
+"""Upgrades of ONNX operators to opset 17: arithmetic, reductions, casts, activations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def drop_consumed(r: Rewrite) -> None:
 
 
 def broadcast(r: Rewrite) -> None:
-    """Replace the attribute `axis`, where the second input begins in the first, by an Unsqueeze."""
+    """Replace the attribute `axis`, which aligned the second input before opset 7, by an Unsqueeze."""
     axis = r.get("axis")
     second_input = r.input(1)
     if r.get("broadcast", 0) and axis is not None:

@@ -1,4 +1,4 @@
-"""Upgrades to opset 17: operators that move, split and join."""
+"""Upgrades of ONNX operators to opset 17: operators that move, split and join."""
 
 from __future__ import annotations
 

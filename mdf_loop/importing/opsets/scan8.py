@@ -42,7 +42,10 @@ def scan_9(r: Rewrite) -> None:
 def _sample_values(
     values: Sequence[onnx.ValueInfoProto], names: Sequence[str], first_row: int
 ) -> list[onnx.ValueInfoProto]:
-    """Return renamed declarations of values for one sample. Values from `first_row` on have a time axis."""
+    """Return value declarations for one sample of a batch, with new names.
+
+    Values from index `first_row` on have a time axis.
+    """
     sample_values = []
     for value_index, (value, sample_name) in enumerate(zip(values, names, strict=True)):
         value_copy = onnx.ValueInfoProto()

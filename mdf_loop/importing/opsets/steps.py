@@ -1,4 +1,4 @@
-"""Conversion of a whole model by one opset, up or down.
+"""Upgrade or downgrade of a whole ONNX model by one opset.
 
 Up:   opset v - 1 -> v, by the table UPGRADES.
 Down: opset v -> v - 1. First, operators that do not exist at v - 1 (or not for these types)
