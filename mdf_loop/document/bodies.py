@@ -79,7 +79,7 @@ def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
 
 
 def is_value(argument: Any, node: Any) -> bool:
-    """Return True if an argument in place of a graph is a number, a name of the node, or a formula."""
+    """Return True if an argument is a number, a name in the node or a formula, not a graph."""
     if not isinstance(argument, str):
         return isinstance(argument, bool | int | float)
     value_names = {port_or_function.id for port_or_function in (*node.input_ports, *node.functions)}

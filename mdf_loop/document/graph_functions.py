@@ -27,5 +27,5 @@ def graph_function(function: Any) -> str | None:
 
 
 def is_loop(function: Any) -> bool:
-    """Return True if a function runs its body repeatedly, so that `loop.iterations` is defined."""
+    """Return True if a function is a Loop or Scan, so that `loop.iterations` is defined."""
     return graph_function(function) in ("onnx::Loop", "onnx::Scan")

@@ -63,7 +63,7 @@ def _normalize_parameter(parameter: Any) -> Any:
 
 
 def _remove_integer_types(node: Any) -> Any:
-    """Return the node without integer types at its input ports."""
+    """Remove integer types from the input ports of a node."""
     return _map_section(node, "input_ports", _remove_integer_type)
 
 

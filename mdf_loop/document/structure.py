@@ -242,7 +242,7 @@ def _owned_graph_findings(part: Mapping[str, Any], where: str) -> Iterator[Findi
 
 
 def _find_graphs(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield the graphs in an argument: their ids, content and paths."""
+    """Yield the id, the content and the path of each graph in a function's argument."""
     if isinstance(value, list | tuple):
         graphs = value if value and isinstance(as_mapping(value[0]), Mapping) else ()
         for k, element in enumerate(graphs):
@@ -342,7 +342,7 @@ def _parameter_condition_findings(conditions: Any, where: str) -> Iterator[Findi
 
 
 def _is_extent(extent: Any) -> bool:
-    """Return True for an integer of at most 63 bits, also as text."""
+    """Return True if `extent` is an integer of at most 63 bits, or the text of one."""
     extent_text = str(extent)[:40]
     return extent_text.lstrip("-").isdecimal() and abs(int(extent_text)) < 2**63
 

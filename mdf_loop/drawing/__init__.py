@@ -1,4 +1,4 @@
-"""Pictures of outlines in Graphviz: loops are frames with paired terminals.
+"""Pictures of models in Graphviz. Loops are frames with their inputs and outputs on two sides.
 
     drawing = draw("model.yaml")          # notebooks display the picture
     drawing.save("model.svg")             # or png, pdf, dot

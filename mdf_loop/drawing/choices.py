@@ -1,4 +1,4 @@
-"""Drawing of choices as frames: each branch is an inner frame, and the right rail has the outputs.
+"""Drawing of choices (If, case_of) as frames with an inner frame for each branch.
 
 Frames of choices have square corners and another colour than loops, and no back edges.
 """
@@ -131,14 +131,14 @@ def _draw_branch(
 
 
 def _terminals_by_name(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
-    """Return the left terminal's key and the edge stroke of each value that the branches capture."""
+    """Return the input terminal's key and the edge stroke of each value that the branches capture."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(choice.captures)}
 
 
 def _draw_pass_through(
     canvas: Canvas, choice: ChoiceOutline, branch: BranchOutline
 ) -> dict[str, str]:
-    """Draw a pill for each value that a branch returns unchanged."""
+    """Draw a pill-shaped node for each value that a branch returns unchanged."""
     pills: dict[str, str] = {}
     for output in branch.outputs:
         if output.node is None and output.port and output.port not in pills:
@@ -168,7 +168,7 @@ def _wire_outputs(
     left_rail: Rail,
     right_rail: Rail,
 ) -> None:
-    """Draw edges from the outputs of a branch to the results in the right rail."""
+    """Draw edges from the outputs of a branch to the results of the choice."""
     for pill_name in pills.values():
         _keep_between_rails(canvas, left_rail, pill_name, right_rail)
     terminals = _terminals_by_name(choice)
@@ -187,6 +187,6 @@ def _wire_outputs(
 
 
 def _keep_between_rails(canvas: Canvas, left_rail: Rail, name: str, right_rail: Rail) -> None:
-    """Draw invisible edges that keep a node between both rails."""
+    """Draw invisible edges that keep a node between the input and the output side of its frame."""
     canvas.add_invisible_edge(left_rail.name, name)
     canvas.add_invisible_edge(name, right_rail.name)

@@ -34,7 +34,7 @@ def draw_edge(
 def draw_ends(
     canvas: Canvas, graph: GraphOutline, connections: dict[str, NodeConnections], view: View
 ) -> None:
-    """Draw inputs and outputs of the model as pills, for the nodes in `connections`."""
+    """Draw inputs and outputs of the model as pill-shaped nodes with edges to `connections`."""
     if not view.detail.shows_bodies:
         return
     drawn_input_ids = {node.id for node in graph.nodes if node.id in connections and node.is_input}

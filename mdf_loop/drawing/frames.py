@@ -1,4 +1,4 @@
-"""Drawing of loops as frames: a line of pseudo-code, rails with terminals, the body and back edges."""
+"""Drawing of loops as frames with a headline, inputs, outputs, the body and back edges."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
 
 
 def rail_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return the headline of a rail and the lines below it, wrapped to a small width."""
+    """Wrap the headline of a loop or choice, and the lines below it, to a small width."""
     wrapped_lines = [line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE + 8)]
     return wrap_text(headline(block), MAX_TITLE_LINE), wrapped_lines
 
@@ -185,7 +185,7 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
 
 
 def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
-    """Return the loop's left terminals as targets of edges from values outside the loop."""
+    """Return the loop's input terminals as targets of edges from values outside the loop."""
     edge_targets = []
     if loop.trip_count is not None:
         edge_targets.append(EdgeTarget(left_rail.outer("N"), "data", (loop.trip_count.expression,)))
@@ -214,7 +214,7 @@ def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
 
 
 def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
-    """Return the left terminal's key and the edge stroke of each value that enters a loop's body."""
+    """Return the input terminal's key and the edge stroke of each value that enters a loop's body."""
     terminals = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
     terminals.update(
         {
@@ -236,7 +236,7 @@ def wire_inputs(
     connections: dict[str, NodeConnections],
     left_rail: Rail,
 ) -> None:
-    """Draw edges from the terminals of the left rail to their readers in the body."""
+    """Draw edges from the inputs of a frame to their readers in the body."""
     for body_input in body.inputs:
         terminal_key, terminal_stroke = terminals.get(body_input.name, ("", ""))
         if not terminal_key:
@@ -264,7 +264,7 @@ def _wire_outputs(
     left_rail: Rail,
     right_rail: Rail,
 ) -> None:
-    """Draw edges from the body to the terminals of the right rail."""
+    """Draw edges from the body of a loop to the outputs of its frame."""
     terminals = _terminals_by_name(loop)
     carried_keys = ["c", *(f"v{k}" for k in range(len(loop.carried)))]
     terminal_keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded)))]
@@ -283,7 +283,7 @@ def _wire_outputs(
 
 
 def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_rail: Rail) -> None:
-    """Draw an edge from each right terminal to its left terminal, for the next iteration.
+    """Draw the back edges of a loop, from outputs of the body to inputs of a later iteration.
 
     Only the first edge has the label `t+1`, because it is above the other edges.
     """
@@ -318,7 +318,7 @@ def keep_body_between_rails(
     graph: GraphOutline,
     connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
-    """Draw invisible edges that keep the body of a loop or choice between its left and right rail.
+    """Draw invisible edges that keep a loop's body between the input and output side of its frame.
 
     Return the receivers of each node.
     """
@@ -358,7 +358,7 @@ def longest_chain_ends(
 def straighten(
     canvas: Canvas, first_name: str, last_name: str, chain_ends: list[tuple[str, str]]
 ) -> None:
-    """Draw invisible edges that place a chain of nodes and both rails of a frame on one line."""
+    """Draw invisible edges that place a chain of nodes and both sides of its frame on one line."""
     edge_starts = [first_name, *(end_name for _, end_name in chain_ends)]
     edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_name]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):

@@ -165,7 +165,7 @@ def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
 
 
 def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
-    """Draw a graph at the level and in the direction of a form, and return the canvas."""
+    """Draw a graph at the level of detail and in the direction of `form`, and return the canvas."""
     view = form.view
     hidden_kinds = frozenset() if view.shows_captures else frozenset({"capture"})
     canvas = Canvas(

@@ -65,11 +65,11 @@ _LETTER_WIDTH = 7.2
 """Width of a letter in a rail, in points."""
 
 Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
-"""Left and right terminal of each row, with None on a side without a terminal."""
+"""Input and output terminal of each row, with None on a side without a terminal."""
 
 
 def rail_rows(loop: LoopOutline, view: View) -> Rows:
-    """Return the rows of a loop's rails, each a pair of left and right terminal.
+    """Return the inputs and outputs of a loop's frame, as rows (input terminal, output terminal).
 
     The order is trip count, iteration number, condition, carried values, then captures with recorded values.
     """
@@ -100,7 +100,10 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
 
 
 def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
-    """Return the rows of a choice's rails: the selector first, then captures beside results."""
+    """Return the inputs and outputs of a choice's frame, as rows (input terminal, output terminal).
+
+    The selector is first, then captures are beside results.
+    """
     left_terminals = [
         _selector_terminal(choice),
         *(_capture_terminals(choice.captures, detail) if captures else []),
@@ -118,7 +121,7 @@ def _selector_terminal(choice: ChoiceOutline) -> Terminal:
 
 
 def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
-    """Return the right terminal of the `k`-th result of a choice."""
+    """Return the output terminal of the `k`-th result of a choice."""
     join = choice.joins[k]
     type_text = join.type if detail.shows_types else ""
     if choice.id == IMPORTED_FUNCTION_ID and join.ports:
@@ -141,7 +144,7 @@ def argument_text(argument: ArgumentOutline) -> str:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the left terminal of the start condition, or None if the loop has no start condition to show."""
+    """Return the input terminal of a loop's start condition, or None if there is none to show."""
     if loop.start_condition is not None:
         remark = f"← {argument_text(loop.start_condition)}"
         return Terminal("start", "c", loop.condition_name or "condition", remark)
@@ -152,7 +155,7 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the right terminal of the body's condition, or None if the loop does not test it."""
+    """Return the output terminal of the body's condition, or None if the loop does not test it."""
     if not tests_condition(loop):
         return None
     remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
@@ -160,7 +163,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
-    """Return the left terminal of the `k`-th carried value."""
+    """Return the input terminal of a loop's `k`-th carried value."""
     carried_value = loop.carried[k]
     initial_text = (
         "?"
@@ -187,7 +190,7 @@ def _initial_text(expression: object) -> str:
 def _leave_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
-    """Return the right terminal of the `k`-th carried value."""
+    """Return the output terminal of a loop's `k`-th carried value."""
     carried_value = loop.carried[k]
     type_text = carried_value.type if detail.shows_types else ""
     remark = _ports_text(
@@ -199,7 +202,7 @@ def _leave_terminal(
 def _recording_terminals(
     loop: LoopOutline, detail: Detail, observation: Observation | None
 ) -> Iterable[Terminal]:
-    """Yield the right terminals of a loop's recorded values."""
+    """Yield the output terminals of a loop's recorded values."""
     for k, recorded_value in enumerate(loop.recorded):
         type_text = recorded_value.type if detail.shows_types else ""
         observed_value = _observed_value(observation, loop, recorded_value.ports)
@@ -208,7 +211,7 @@ def _recording_terminals(
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the right terminals of a loop's reports on its run, such as the iteration count."""
+    """Yield the output terminals of a loop's reports on its run, such as the iteration count."""
     for k, report in enumerate(loop.results):
         remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
         yield Terminal("result", f"x{k}", report.name.replace("_", " "), remark)
@@ -227,7 +230,7 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 
 
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the left terminals of a loop's sliced inputs."""
+    """Yield the input terminals of a loop's sliced inputs."""
     for k, row_slice in enumerate(loop.slices):
         remark = ", ".join(
             text for text in (f"= {slice_text(row_slice)}", row_slice.remark) if text
@@ -236,7 +239,7 @@ def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the left terminals of a loop's delayed values."""
+    """Yield the input terminals of a loop's delayed values."""
     for k, delay in enumerate(loop.delays):
         initial_text = (
             ""
@@ -247,7 +250,7 @@ def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
-    """Yield the left terminals of captured values."""
+    """Yield the input terminals of captured values."""
     for k, capture in enumerate(captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         remark = capture.type if detail.shows_types else ""
@@ -258,25 +261,25 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
 
 
 class Rail(Struct, frozen=True):
-    """Drawn rail of a frame, which returns the outer and the inner end of each terminal by key."""
+    """Drawn input or output side of a frame, with the ends of edges at each of its terminals."""
 
     name: str
     outer_side: str
     inner_side: str
 
     def outer(self, key: str) -> End:
-        """Return the end of a terminal outside the frame."""
+        """Return the end of an edge at a terminal, for edges outside the frame."""
         return End(self.name, f"{key}_o", self.outer_side)
 
     def inner(self, key: str, side: str = "") -> End:
-        """Return the end of a terminal inside the frame."""
+        """Return the end of an edge at a terminal, for edges inside the frame."""
         return End(self.name, f"{key}_i", side or self.inner_side)
 
 
 def draw_rails(
     canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
 ) -> tuple[Rail, Rail]:
-    """Draw both rails of a loop or a choice.
+    """Draw the input side and the output side (rails) of a loop's or choice's frame.
 
     A horizontal rail begins with the title, where no edge crosses the title. Edges from above would cross a
     title in the corner of the frame.
@@ -345,7 +348,7 @@ def _horizontal_rail(
 def _prepend_title(
     table_rows: list[list[str]], side: int, headline_lines: list[str], lines_below: list[str]
 ) -> list[list[str]]:
-    """Prepend a title cell to the left rail, or an empty cell of equal width to the right rail."""
+    """Prepend a cell with the title to the input side, or an empty one to the output side."""
     line_widths = [_LETTER_WIDTH * len(line) for line in headline_lines] + [
         5.0 * len(line) for line in lines_below
     ]
@@ -381,7 +384,7 @@ def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
 
 
 def _column_widths(rows: Rows) -> list[int]:
-    """Return the width of each column, which is equal in both rails."""
+    """Return the width of each column, equal for the inputs and the outputs of a frame."""
 
     def needed_width(terminal: Terminal | None) -> int:
         if terminal is None:

@@ -1,4 +1,4 @@
-"""Drawing of nodes that only provide a value: model inputs as pills, typed constants as short texts.
+"""Drawing of nodes that only provide a value: model inputs and typed constants.
 
 Models from other systems have one node for every input and every constant. A constant is shown in the port
 that reads the constant (`B = 2`). A constant has its own node if a loop or a choice reads it, if it is a

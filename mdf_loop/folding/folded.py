@@ -154,7 +154,7 @@ def _resolve_request(
 
 
 def _sort_in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the nodes in the order of the graph."""
+    """Sort the ids of the nodes to fold in document order."""
     if not nodes:
         raise ModelError("no nodes are named", graph.where, "nodes=[...] become the loop's body")
     for node_id in nodes:
@@ -448,7 +448,7 @@ def _build_outer_edges(
     output_port_ids: Mapping[Port, str],
     trip_count_port: str,
 ) -> Content:
-    """Return the edges outside of the loop in graph order, with one edge for each value."""
+    """Return the edges of the graph after folding, in its order, with one edge for each loop input."""
     edges: Content = {}
     for entrance in outer_entrances:
         for edge in entrance.edges:

@@ -91,7 +91,7 @@ class GraphWriter:
         names_read: Sequence[str],
         node_id: str = "",
     ) -> None:
-        """Add a node that evaluates one function. An output with an empty name is omitted."""
+        """Add a node that evaluates one function. An output with an empty name gets no port."""
         names_read = [name for name in dict.fromkeys(names_read) if name]
         function_id = _FUNCTION_IDS.get(function, "result")
         while any(name == function_id or name.startswith(f"{function_id}[") for name in names_read):

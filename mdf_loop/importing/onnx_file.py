@@ -24,7 +24,7 @@ _COPY_HINT = "is it an ONNX model, and was it copied completely?"
 
 
 def open_onnx(path: Path) -> onnx.ModelProto:
-    """Return the model in a file, with the data of all its tensors.
+    """Read the ONNX model in a file, including the external data of its tensors.
 
     Raises:
         ModelError: The file is missing, damaged or contradicts itself.

@@ -170,7 +170,10 @@ def _check_branches(node: onnx.NodeProto, where: str) -> None:
 
 
 def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
-    """Check a Scan whose carried values follow `leading_inputs` inputs (sequence_lens in opset 8)."""
+    """Check that a Scan node and its body have matching numbers of inputs and outputs.
+
+    The first `leading_inputs` inputs (sequence_lens in opset 8) are not passed to the body.
+    """
     body = _find_body(node, "body")
     scan_input_count = next(
         attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"

@@ -74,7 +74,7 @@ def usable_edges(graph: Any) -> list[Any]:
 
 
 def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
-    """Return the ids of edges that close a cycle, by depth-first search in document order."""
+    """Return the ids of edges that close a cycle, found by depth-first search in document order."""
     visited_nodes: set[str] = set()
     nodes_on_path: list[str] = []
     closing_edge_ids: list[str] = []

@@ -72,7 +72,7 @@ def outline_document(document: Document, notes: Annotations) -> GraphOutline:
 
 
 class _Reader:
-    """Reader that outlines the graphs of one document."""
+    """Builder of the outlines of the graphs in one document."""
 
     def __init__(self, document: Document, notes: Annotations) -> None:
         self.document = document

@@ -1,4 +1,4 @@
-"""Interactive page of an outline: one HTML file, laid out in the browser by elkjs.
+"""Interactive page of a model: one HTML file, laid out in the browser by elkjs.
 
     Page(outline("model.yaml")).html()
 

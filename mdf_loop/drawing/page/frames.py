@@ -52,7 +52,7 @@ class FrameBuilder:
         }
 
     def _port(self, terminal: Terminal) -> Port:
-        """Return a new port that represents a terminal."""
+        """Create the port that shows an input or output of the loop or choice."""
         return Port(
             self.numbers.next(),
             shorten_name(terminal.name, MAX_NAME_LENGTH),
@@ -148,7 +148,7 @@ class FrameBuilder:
         return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbers)
 
     def _input_wires(self, body: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> Iterator[Wire]:
-        """Yield wires from the terminals of the left rail to their readers in the body."""
+        """Yield wires from the input ports of a loop's box to their readers in the body."""
         for body_input in body.inputs:
             terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(
                 body_input.name, ("", "")
@@ -163,7 +163,7 @@ class FrameBuilder:
     def _output_wires(
         self, outputs: tuple[OutputOutline, ...], ends_by_node: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
-        """Yield wires to the right rail from the body, or from the left rail for a passed-through value."""
+        """Yield wires to the output ports of a loop's box, from its body or from its input ports."""
         for terminal_key, output in zip(self.terminals.output_keys, outputs, strict=False):
             target_port = self.right_ports.get(terminal_key)
             if target_port is None:
@@ -176,7 +176,7 @@ class FrameBuilder:
                     yield Wire(self.left_ports[source_key].id, target_port.id, stroke)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
-        """Return the scene of a branch: its box and the wires between the box and the rails."""
+        """Return the scene of a branch: its box, and wires between the box and the choice's ports."""
         box_ports = BoxPorts(self.numbers)
         scene: Scene = Scene((), ())
         ends_by_node: dict[str, NodeEnds] = {}
@@ -211,7 +211,7 @@ class FrameBuilder:
         return Scene((box,), tuple(outer_wires))
 
     def _pass_through_boxes(self, branch: BranchOutline) -> dict[str, Box]:
-        """Return a pill for each value that a branch returns unchanged."""
+        """Return a pill-shaped box for each value that a branch returns unchanged."""
         return {
             output.port: build_pill_box(
                 self.numbers, "passed", output.port, "passed through", output.path
@@ -223,7 +223,7 @@ class FrameBuilder:
     def _branch_input_wires(
         self, branch: BranchOutline, ends_by_node: dict[str, NodeEnds], box_ports: BoxPorts
     ) -> Iterator[Wire]:
-        """Yield wires from the left rail to the box of a branch."""
+        """Yield wires from the input ports of a choice's box to the box of a branch."""
         targets_by_name: dict[str, list[End]] = {}
         for body_input in branch.body.inputs if branch.body else ():
             if body_input.node in ends_by_node:

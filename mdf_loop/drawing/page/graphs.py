@@ -1,4 +1,4 @@
-"""Scene of a graph: boxes for nodes, wires for edges, and pills for inputs and outputs."""
+"""Scene of a graph: boxes for nodes, wires for edges, and pill shapes for inputs and outputs."""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ MAX_STATIC_SVG_LENGTH = 400_000
 
 
 def page_html(content: dict[str, Any], svg: str) -> str:
-    """Return the page with packed data. `svg` is an optional picture for readers without scripts."""
+    """Return the HTML text of a page that contains the data `content`.
+
+    `svg` is an optional picture for readers without scripts.
+    """
     script, picture_style, page_style = (
         _read_scripts(),
         _read_text("picture.css"),

@@ -21,7 +21,7 @@ _VALUE_LEGEND_TEXT = "a value"
 
 
 class Page(Struct, frozen=True):
-    """Content of a page.
+    """Interactive HTML page of a model, with the data that the page contains.
 
     Attributes:
         depth: Number of nested frames that are open at first.

@@ -1,4 +1,4 @@
-"""Terminals in the rails of a loop or choice, with the values that enter and leave, by terminal key.
+"""Inputs and outputs (terminals) of a loop or choice on a page, with their connections.
 
     for i in range(n): x' = f(x, a)        # M, cond, carried, captured
 
@@ -28,7 +28,7 @@ FULL_VIEW = View(LEVELS[-1])
 
 
 class InputTerminal(Struct, frozen=True):
-    """Terminal of the left rail, with the outer expressions that it reads."""
+    """Drawn input of a loop or choice, with the outer expressions that it reads."""
 
     key: str
     expressions: tuple[Any, ...]
@@ -36,7 +36,7 @@ class InputTerminal(Struct, frozen=True):
 
 
 class Terminals(Struct, frozen=True):
-    """Terminals of a loop or choice, and their connections to values outside and inside.
+    """Inputs and outputs (terminals) of a loop or choice, and their connections on both sides.
 
     Attributes:
         rows: Left and right terminals of each row.
@@ -58,7 +58,7 @@ class Terminals(Struct, frozen=True):
 
 
 def build_terminals(block: Block) -> Terminals:
-    """Return the terminals of a block (loop or choice) and their connections."""
+    """Return the inputs and outputs (terminals) of a loop or choice, and their connections."""
     match block:
         case LoopOutline():
             return _build_loop_terminals(block)
@@ -67,7 +67,7 @@ def build_terminals(block: Block) -> Terminals:
 
 
 def _build_loop_terminals(loop: LoopOutline) -> Terminals:
-    """Return the terminals of a loop and their connections."""
+    """Return the inputs and outputs (terminals) of a loop, and their connections."""
     carried_keys = tuple(f"v{k}" for k in range(len(loop.carried)))
     recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded)))
     arguments = (("N", loop.trip_count), ("c", loop.start_condition))
@@ -113,7 +113,7 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
 
 
 def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
-    """Return the right terminal, left terminal and label of the back edge of each delayed value."""
+    """Return the output terminal, input terminal and label of the back edge of each delayed value."""
     keys_by_name = {
         carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried)
     }
@@ -126,7 +126,7 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
 
 
 def _build_choice_terminals(choice: ChoiceOutline) -> Terminals:
-    """Return the terminals of a choice and their connections."""
+    """Return the inputs and outputs (terminals) of a choice, and their connections."""
     result_keys = tuple(f"r{k}" for k in range(len(choice.joins)))
     return Terminals(
         rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.shows_captures),
@@ -142,14 +142,14 @@ def _build_choice_terminals(choice: ChoiceOutline) -> Terminals:
 
 
 def _capture_terminals(captures: tuple[CaptureOutline, ...]) -> list[InputTerminal]:
-    """Return the left terminals of captured values."""
+    """Return the input terminals of captured values."""
     return [
         InputTerminal(f"o{k}", (capture.name,), "capture") for k, capture in enumerate(captures)
     ]
 
 
 def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, str]]:
-    """Return the left terminal's key and the wire stroke of each captured value by name."""
+    """Return the input terminal's key and the wire stroke of each captured value by name."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(captures)}
 
 

@@ -100,7 +100,7 @@ class _LoopWriter:
         self._write_loop_node(body_content)
 
     def _build_metadata(self) -> Content:
-        """Return the metadata of the loop's body: no captures, and whether carried shapes may change."""
+        """Return the metadata of the loop's body: strict (no captures), and `shapes` if dynamic."""
         metadata: Content = {"strict": True}
         carried_shapes = [self.inner_writer.shapes[name] for name in self.loop_parts.carried_inputs]
         if any(shape is None or None in shape for shape in carried_shapes):

@@ -49,7 +49,7 @@ class Layer(Struct, frozen=True, eq=False):
 
 
 class Network(Struct, frozen=True, eq=False):
-    """Layers in topological order, layers by id, and the output port that feeds each input port."""
+    """OpenVINO network: layers in topological order, and the output port that feeds each input port."""
 
     layers: tuple[Layer, ...]
     layers_by_id: Mapping[int, Layer]

@@ -28,7 +28,7 @@ class PortBinding(Struct, frozen=True):
     purpose: str = ""
 
     def slice_entry(self, owner: Layer) -> dict[str, int]:
-        """Return the `slices` entry of a loop for this sliced input."""
+        """Return the `slices` entry of a loop for a sliced input."""
         assert self.axis is not None
         self._check(owner)
         start, end = self._range()
@@ -41,7 +41,7 @@ class PortBinding(Struct, frozen=True):
         }
 
     def recording_entry(self, owner: Layer) -> dict[str, object]:
-        """Return the `recordings` entry of a loop for this output, whose parts are concatenated."""
+        """Return the `recordings` entry of a loop for an output that concatenates all iterations."""
         assert self.axis is not None
         self._check(owner)
         if abs(self.stride) != self.part_size:

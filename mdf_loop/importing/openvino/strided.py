@@ -101,7 +101,7 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
 
 
 def _next_index(start: Term) -> Term:
-    """Return the index after an index, or the largest integer after the last index (-1)."""
+    """Return `start + 1`, or the largest integer if `start` is -1, the last index."""
     if isinstance(start, np.ndarray):
         return int64_array(_INT64_MAX) if start[0] == -1 else start + 1
     is_last = op("Equal", start, int64_array(-1))

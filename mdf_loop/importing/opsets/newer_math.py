@@ -72,7 +72,9 @@ def reduce_bool(r: Rewrite) -> None:
 
 
 def reduce_composed(r: Rewrite) -> None:
-    """Turn constant axes of ReduceL1 and similar operators into an attribute, or use ReduceSum.
+    """Downgrade ReduceL1 and similar reductions: turn constant axes into an attribute.
+
+    With other axes, the reduction is composed from ReduceSum.
 
     The definitions of ONNX itself compute in float32.
     """
