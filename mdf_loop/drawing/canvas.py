@@ -1,4 +1,4 @@
-"""Construction of DOT text: names, nodes, clusters, edges, and the kinds for the legend."""
+"""Construction of DOT text: names, nodes, clusters, edges, and the signs for the legend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate of the size of a picture before its layout, for the choice of its form.
+"""Estimate of the size of a picture before its layout, to choose its level of detail.
 
     extent = sum over ranks of the largest node          along the flow
              largest sum of nodes over ranks             across the flow
@@ -37,7 +37,7 @@ _PAGE_MARGIN, _TITLE_HEIGHT = 20.0, 90.0
 
 
 class Extent(Struct, frozen=True):
-    """Width and height in points."""
+    """Width and height of a picture, in points."""
 
     width: float
     height: float

@@ -41,7 +41,7 @@ class Flow(Struct, frozen=True):
 
     @property
     def order(self) -> list[int]:
-        """Positions in `runs` in topological order."""
+        """Positions of the chains of nodes in topological order."""
         return topological_order(range(len(self.runs)), self.links)
 
 

@@ -13,7 +13,7 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 
 
 def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
-    """Check that nodes with these ids exist.
+    """Check that the graph or its bodies contain a node for each id in `ids`.
 
     Raises:
         UnknownNameError: A node does not exist. The hint has the most similar id.
@@ -48,12 +48,12 @@ def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
 
 
 def _contains_ids(node: NodeOutline, ids: frozenset[str]) -> bool:
-    """Return True if a body of the node contains a node with one of these ids."""
+    """Return True if a body of the node contains a node whose id is in `ids`."""
     return any(inner_node.id in ids for body in node.bodies for inner_node in all_nodes(body))
 
 
 def _focus_bodies(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
-    """Return a node whose bodies are reduced to the nodes with these ids and their neighbours."""
+    """Reduce the bodies of a node to the nodes whose ids are in `ids`, and their neighbours."""
     if node.id in ids or not _contains_ids(node, ids):
         return node
     blocks = (block.with_bodies(lambda body: focus_graph(body, ids)) for block in node.blocks)

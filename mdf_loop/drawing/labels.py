@@ -81,7 +81,10 @@ def cell(content: str, **attributes: str | int) -> str:
 
 
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
-    """Build a cell with the sign of a kind on its colour. A sign on white has a border."""
+    """Build a table cell with the sign of a mark kind, such as "sliced", on its colour.
+
+    A sign on white has a border.
+    """
     mark = MARKS[kind]
     border_attributes: dict[str, str | int] = (
         {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.background == PAPER_COLOR else {}

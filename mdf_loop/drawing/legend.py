@@ -10,7 +10,10 @@ ENTRIES_PER_ROW = 5
 
 
 def draw_legend(canvas: Canvas) -> str:
-    """Build the legend of all drawn kinds, or return an empty text if nothing needs an explanation."""
+    """Build the legend of the signs and lines in a picture, or return an empty text.
+
+    The text is empty if nothing needs an explanation.
+    """
     legend_entries = [
         badge(mark_kind, 9, 18, 16) + cell(small_text(mark.legend_text), ALIGN="LEFT")
         for mark_kind, mark in MARKS.items()

@@ -48,7 +48,7 @@ def draw_owner(
 
 
 def _closed_block_lines(block: Block) -> str:
-    """Describe a closed block in two lines: `for i in range(M=10)` and `(b) → (b_final, values)`."""
+    """Describe a loop or choice in two lines: `for i in range(M=10)`, `(b) → (b_final, values)`."""
     source_text = ", ".join(value_text(expression, 24) for expression in block.source_expressions)
     result_text = ", ".join(port for result_ports in block.result_ports for port in result_ports)
     return stack_lines(

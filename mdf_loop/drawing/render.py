@@ -47,7 +47,7 @@ def renderer() -> str:
 
 
 def render(dot: str, target_format: str) -> bytes:
-    """Render DOT text as a picture in one of `FORMATS`.
+    """Render DOT text in the file format `target_format`, such as svg, png or pdf.
 
     Raises:
         UnsupportedError: No drawing program is installed, or Graphviz failed.

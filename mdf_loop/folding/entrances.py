@@ -62,7 +62,7 @@ class Boundary(Struct, frozen=True):
 def open_input_ports(
     graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
 ) -> dict[Port, Content]:
-    """Return the input ports of the folded nodes that no edge between these nodes feeds."""
+    """Return the input ports of the folded nodes that get no edge from another folded node."""
     fed_ports = {edge.receiver for edge in boundary.inner_edges}
     doubly_fed_ports = [
         edge.receiver for edge in boundary.incoming_edges if edge.receiver in fed_ports

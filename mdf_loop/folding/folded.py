@@ -370,9 +370,9 @@ def _build_body_content(
 
 
 def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
-    """Remove the default values of those input ports that get an edge from the relay node.
+    """Remove the default values of input ports that will receive an edge.
 
-    The relay node forwards inputs of the body to ports with other names.
+    The edges come from the relay node, which forwards inputs of the body to ports with other names.
     """
     if not any(relay_target_node == node_id for relay_target_node, _ in relay_targets):
         return node

@@ -46,12 +46,12 @@ class UnfoldableLoop(Struct, frozen=True):
 
     @property
     def nodes(self) -> dict[str, Content]:
-        """Nodes of the body."""
+        """Nodes of the loop's body, by id."""
         return dict(self.body_content.get("nodes") or {})
 
     @property
     def edges(self) -> dict[str, Content]:
-        """Edges of the body."""
+        """Edges of the loop's body, by id."""
         return dict(self.body_content.get("edges") or {})
 
     @property

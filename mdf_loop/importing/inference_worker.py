@@ -34,7 +34,7 @@ def infer(model: bytes) -> bytes:
 
 
 def write_message(stream: IO[bytes], content: bytes) -> None:
-    """Write one message with its length."""
+    """Write one message to a stream, preceded by its length."""
     stream.write(_LENGTH_FORMAT.pack(len(content)))
     stream.write(content)
     stream.flush()

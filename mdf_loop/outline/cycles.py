@@ -63,7 +63,7 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
 
 
 def usable_edges(graph: Any) -> list[Any]:
-    """Return the edges whose two ends exist in the graph."""
+    """Return the edges whose sender and receiver port exist in the graph."""
     node_ids = {node.id for node in graph.nodes}
     input_port_ids = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
     return [

@@ -139,7 +139,7 @@ def _build_body(
 
 
 def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
-    """Return the recorded value of each output of a graph."""
+    """Return the recorded values of the loop over time: one for each output of the graph."""
     name_counts = Counter(output.name for output in graph.outputs)
     row_names = [
         output.name if name_counts[output.name] == 1 else f"{output.node}.{output.port}"

@@ -55,7 +55,7 @@ class ItemOutline(Struct, frozen=True):
 
     @property
     def constant(self) -> bool:
-        """True if the item is a plain number, list or text that the model never changes."""
+        """True if the parameter or function is a number, list or text that the model never changes."""
         is_computed = (
             self.function
             or self.conditions
@@ -224,7 +224,7 @@ BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
 
 
 class NodeOutline(Struct, frozen=True):
-    """Node with its ports, items, blocks (loops and choices) and scheduler condition.
+    """Node with its ports, formulas, loops, choices and scheduler condition.
 
     `condition` is the scheduler's condition in words. `is_before_test` is True for a node of a body on which the
     loop's condition depends, if the condition is tested in the middle.

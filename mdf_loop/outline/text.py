@@ -85,7 +85,7 @@ def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
 
 
 def formula_lines(item: ItemOutline) -> Iterator[str]:
-    """Yield the formulas of an item, such as `b_next = a - b_in`, `dV/dt = -V / tau` or `V(0) = -1`."""
+    """Yield the formulas of a parameter or function, such as `dV/dt = -V / tau` or `V(0) = -1`."""
     if item.initial_expression is not None:
         yield f"{item.id}(0) = {value_text(item.initial_expression, 400)}"
     if item.derivative is not None:

@@ -58,7 +58,7 @@ class _SceneBuilder(Struct, frozen=True):
     numbers: Numbering
 
     def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
-        """Build the scene of a graph. Return it with the ends of each node's wires by id."""
+        """Build the scene of a graph, and the wire ends of each node by id."""
         self.numbers.current_depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES

@@ -1,4 +1,4 @@
-"""HTML text of the page, which loads no external files, and in which names of the model are inert.
+"""HTML text of a page that loads no external files and runs no code from the model's names.
 
 Names are JSON with escapes for `<`, `>` and `&`, so none of them ends its element. The script inserts them
 as text, never as markup. The content security policy permits the script and the styles by their hashes,

@@ -182,7 +182,7 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
-    """Return the number of the frame's port for each output port of the node."""
+    """Return the number of a loop's or choice's port for each output port of the node."""
     port_keys = frame.terminals.key_by_port.items()
     return {port: frame.right_ports[key].id for port, key in port_keys if key in frame.right_ports}
 

@@ -26,7 +26,7 @@ MAX_TAPE_ROWS = 400
 
 
 def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
-    """Convert the observed run to plain data for JSON."""
+    """Convert the recorded run to plain data for JSON."""
     loop_observations = {
         name: loop_observation
         for name, loop_observation in observation.loops.items()

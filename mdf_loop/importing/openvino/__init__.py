@@ -79,7 +79,7 @@ def _write_input(layer: Layer, network_writer: NetworkWriter) -> None:
 
 
 def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
-    """Return the output port `node.port` of each Result layer, by the name of the output."""
+    """Return the MDF output port `node.port` of each model output, by the name of the output."""
     port_by_output: dict[str, str] = {}
     for layer in network_writer.network.of_type("Result"):
         if len(layer.inputs) != 1:

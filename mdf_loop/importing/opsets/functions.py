@@ -19,7 +19,10 @@ from mdf_loop.importing.opsets.weights import bodies_of
 
 
 def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.FunctionProto | None:
-    """Return ONNX's definition of an operator as a function at this opset and for these types, or None."""
+    """Return ONNX's definition of a node's operator as a function of other operators, or None.
+
+    The definition may depend on the opset `version` and on the types of the node's inputs.
+    """
     schema: Any = defs.get_schema(node.op_type, version, node.domain)
     if schema.has_function:
         usable_versions = [

@@ -39,7 +39,7 @@ def _binarizer(r: Rewrite) -> None:
 
 
 def _label_encoder(r: Rewrite) -> None:
-    """Convert LabelEncoder: gather the value of the first equal key. The last key equals all x."""
+    """Convert LabelEncoder: gather the value of the first key that equals x, or the default value."""
     keys, values = _read_list(r, "keys"), _read_list(r, "values")
     if keys.size != values.size:
         r.refuse(f"{keys.size} keys have {values.size} values")
