@@ -22,7 +22,10 @@ MAX_TRACE_LENGTH = 18
 
 
 def describe_loop(observation: Observation | None, loop: LoopOutline) -> str:
-    """Describe a loop's iterations, stop reason and duration, or return an empty text without observation."""
+    """Describe the iterations, stop reason and duration of a loop in a run.
+
+    The text is empty without a run.
+    """
     if observation is None:
         return ""
     is_over_time = loop.kind == "over time"
@@ -42,7 +45,7 @@ def describe_loop(observation: Observation | None, loop: LoopOutline) -> str:
 
 
 def describe_run(observation: Observation | None) -> list[str]:
-    """Return texts about the whole run: member, stop reason and duration."""
+    """Return texts about the whole run: batch member, stop reason and duration."""
     if observation is None:
         return []
     evaluation = observation.loop("")
@@ -56,7 +59,10 @@ def describe_run(observation: Observation | None) -> list[str]:
 
 
 def describe_value(observation: Observation | None, node: str, port: str) -> str:
-    """Format the last value of a port and its trace, or return an empty text without observation."""
+    """Format the last value of a port in a run, with a sparkline of its values.
+
+    The text is empty without a run.
+    """
     value_observation = None if observation is None else _find_value(observation, node, port)
     if value_observation is None:
         return ""
@@ -72,7 +78,7 @@ def describe_value(observation: Observation | None, node: str, port: str) -> str
 
 
 def describe_terminal(observation: Observation | None, loop: LoopOutline, port: str) -> str:
-    """Format the last value and the trace of a loop's result at a port."""
+    """Format the last value of a loop's result in a run, with a sparkline of its values."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node is not None:
@@ -106,7 +112,7 @@ def _format_milliseconds(seconds: float) -> str:
 
 
 def draw_trace(rows: Array) -> str:
-    """Draw the first element of each row as a letter of corresponding height (a sparkline).
+    """Draw the first element of each row as a sparkline of block characters.
 
     A single row has an empty text.
     """

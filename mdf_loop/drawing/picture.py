@@ -217,7 +217,7 @@ def _check_page_options(level: int | str | None, rankdir: str, bands: int | None
 
 
 def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
-    """Return an argument with ids of nodes as a set."""
+    """Convert an argument with node ids to a set."""
     return frozenset(names(ids, argument))
 
 

@@ -46,7 +46,7 @@ class BlockContext(Struct, frozen=True):
         return f"{self.node.id}.{self.item.id}"
 
     def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:
-        """Return the scope of names that a body of the function can capture."""
+        """Return the scope of names that a body of the loop or choice can capture."""
         return node_scope(self.node, self.node_where, bindings, self.outer_scope)
 
 

@@ -255,7 +255,7 @@ def _complete_signature(signature: Signature) -> PartialSignature:
 
 
 def _name_at(names: Sequence[str], position: int) -> str:
-    """Return the name at a position, or an empty text beyond the end."""
+    """Return the name at a position of a list, or an empty text beyond the end of the list."""
     return names[position] if position < len(names) else ""
 
 

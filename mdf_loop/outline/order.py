@@ -6,7 +6,10 @@ from mdf_loop.outline.parts import GraphOutline, NodeOutline
 
 
 def order_nodes(graph: GraphOutline) -> tuple[NodeOutline, ...]:
-    """Return the nodes sorted by layers, senders first. Document order applies within layers and cycles."""
+    """Sort the nodes topologically, layer by layer.
+
+    Document order applies within layers and cycles.
+    """
     positions = {node.id: position for position, node in enumerate(graph.nodes)}
     receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
     open_sender_counts = dict.fromkeys(positions, 0)

@@ -95,7 +95,7 @@ def _argument_text(argument: ArgumentOutline) -> str:
 
 
 def _condition_text(loop: LoopOutline) -> str:
-    """Return the name of the start condition.
+    """Return the name or expression of a loop's start condition.
 
     The name of the body's condition replaces a literal, or a constant from another node.
     """

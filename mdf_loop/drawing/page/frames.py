@@ -91,7 +91,7 @@ class FrameBuilder:
         )
 
     def _register_loop(self, loop: LoopOutline, number: int) -> None:
-        """Register a loop whose iterations and recorded values a run may observe."""
+        """Register the loop, so that a page of a run can show its iterations and recorded values."""
         if loop.kind == "over time":
             self.numbers.frames_by_loop[OVER_TIME] = number
         elif self.numbers.current_depth == self.numbers.observed_depth:

@@ -54,7 +54,7 @@ def page_html(content: dict[str, Any], svg: str) -> str:
 
 
 def embed_in_frame(page: str) -> str:
-    """Return HTML for another page with this page in a sandboxed frame."""
+    """Return HTML that shows a page inside another page, in a sandboxed frame."""
     escaped_page = html.escape(page)
     return (
         '<iframe sandbox="allow-scripts allow-downloads allow-modals" title="the model" '

@@ -25,7 +25,7 @@ def join_operators(scene: Scene, numbers: Numbering) -> Scene:
 
 
 class _Links:
-    """Neighbours of each box in a scene: the boxes that feed it and that read it, by number."""
+    """Senders and readers of each box in a scene, by box number."""
 
     def __init__(self, scene: Scene) -> None:
         self.box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
