@@ -49,7 +49,7 @@ _NEURON = {
 
 
 class WorkerReport(Struct, frozen=True):
-    """Report about a worker of a cluster.
+    """Report about one worker of a cluster: versions of libraries, native loops, and speed.
 
     Attributes:
         address: Address of the worker.
@@ -65,7 +65,7 @@ class WorkerReport(Struct, frozen=True):
 
 
 def check_workers(cluster: Any) -> list[WorkerReport]:
-    """Return a report about each worker of a cluster.
+    """Return a report about each worker of a cluster, with its library versions and its speed.
 
     Raises:
         InputError: The cluster cannot be reached or has no worker.
@@ -92,7 +92,7 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
 
 
 def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
-    """Return the report about a worker from its measured speed.
+    """Return the report about a cluster's worker from its measured speed and versions.
 
     Raises:
         InputError: The worker lacks a library.
@@ -108,7 +108,7 @@ def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> Worker
 
 
 def _measure_speed() -> tuple[dict[str, str], float]:
-    """Return the library versions and the speed of this process, in simulated steps of a neuron per second."""
+    """Return this process's library versions and speed, in steps of a model neuron per second."""
     prepared_model = PreparedModel(open_document(_NEURON), Placement("cpu"), Options())
     spec = specify(
         sweep={"current": np.linspace(0, 1, _MEMBER_COUNT)},

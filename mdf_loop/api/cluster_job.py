@@ -1,4 +1,4 @@
-"""Job of a cluster's workers, which run blocks of members and report the outcome of each member."""
+"""Job of a cluster's workers, which run blocks of a sweep's members and report each outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ASSUMED_RUNS = 1 << 20
 
 
 class ConsecutiveMembers(Struct, frozen=True):
-    """Results of `member_count` consecutive members, beginning with the member `first_member`."""
+    """Results of `member_count` consecutive members of a sweep, from `first_member` on."""
 
     first_member: int
     member_count: int
@@ -40,7 +40,7 @@ class ConsecutiveMembers(Struct, frozen=True):
 
 
 class FailedMember(Struct, frozen=True):
-    """Member whose run has failed: its number, its name with its values (`label`), and the error."""
+    """Member of a sweep whose run has failed: number, label with its values, and error."""
 
     member_number: int
     label: str
@@ -48,7 +48,7 @@ class FailedMember(Struct, frozen=True):
 
 
 class ComputedBlock(Struct, frozen=True):
-    """Outcome of a block: results of its members, failed members, and the first value that is not finite."""
+    """Outcome of a block of a sweep's members: results, failures, and the first nan or infinity."""
 
     batches: tuple[ConsecutiveMembers, ...]
     failures: tuple[FailedMember, ...]
@@ -56,7 +56,7 @@ class ComputedBlock(Struct, frozen=True):
 
 
 class Job:
-    """Picklable model with the specification of the run of each member.
+    """Picklable model with the run specification of each member of a sweep.
 
     Attributes:
         prepared: Model that the workers run.
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def axes(self) -> int:
-        """Number of axes of members and trials."""
+        """Number of leading axes of results: one for the sweep, one for trials."""
         return len(self._leading_shape)
 
     @property
@@ -101,7 +101,7 @@ class Job:
         return member_shape if self._trials is None else (*member_shape, len(self._trials))
 
     def spec_of(self, box: Box) -> RunSpecification:
-        """Return the specification of the run of all members in a box (one slice for each axis)."""
+        """Return the specification of the run of a box of members (one slice for each axis)."""
         values, slices = self._spec.values, list(box)
         if self._sweep:
             member_slice = slices.pop(0)
@@ -118,7 +118,7 @@ class Job:
         self._spec = replace(self._spec, controls=replace(self._spec.controls, time_limit=seconds))
 
     def compute_block(self, first: int, last: int) -> ComputedBlock:
-        """Run the members from `first` to `last - 1`, and return their results and the failed members.
+        """Run the members from `first` to `last - 1` of a sweep, and return results and failures.
 
         A box of members whose run fails is halved repeatedly until the failed members are isolated.
         """
@@ -148,7 +148,7 @@ class Job:
         return ComputedBlock(tuple(batches), tuple(failures), earliest(nonfinite_values))
 
     def _run(self, box: Box) -> Results:
-        """Return the results of the members in a box, without the model and the inputs."""
+        """Return the results of a box of members, without the model and the inputs."""
         results = run(self.prepared, self.spec_of(box))
         results.model, results.run_values = None, Values()
         not_finite = results.not_finite
@@ -157,7 +157,7 @@ class Job:
         return results
 
     def member_label(self, member: int) -> str:
-        """Return the text that names a member and its values: `member 17 (cell.a = 0.3, trial 4)`."""
+        """Return a text that names a member of the sweep: `member 17 (cell.a = 0.3, trial 4)`."""
         leading_shape = self._leading_shape
         indices = [int(index) for index in np.unravel_index(member, leading_shape)]
         label_parts = []
@@ -178,7 +178,7 @@ def _shorten(value: Any) -> str:
 
 
 def _halve_box(box: Box) -> Iterator[Box]:
-    """Yield the two halves of a box, divided along its first axis with more than one member."""
+    """Yield both halves of a box of members, cut along its first axis longer than 1."""
     axis = next(k for k, axis_slice in enumerate(box) if axis_slice.stop - axis_slice.start > 1)
     midpoint = (box[axis].start + box[axis].stop) // 2
     for half in (slice(box[axis].start, midpoint), slice(midpoint, box[axis].stop)):
@@ -186,7 +186,10 @@ def _halve_box(box: Box) -> Iterator[Box]:
 
 
 def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
-    """Run a block on a worker, and return its outcome without the results that were written to a store."""
+    """Run a block of members on a worker, and return its outcome.
+
+    Results that were written to a store are omitted.
+    """
     from distributed import get_worker
 
     worker = get_worker()
@@ -200,7 +203,7 @@ def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
 
 
 def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBlock) -> None:
-    """Write the outcome of the members of a block to the store."""
+    """Write the outcome of a block of members to the Zarr store of the run."""
     completion_flags = np.full(block.members, FAILED, np.int8)
     arrays: dict[str, Array] = {}
     for batch in computed_block.batches:
@@ -228,12 +231,12 @@ def flatten_members(results: Results) -> dict[str, Array]:
 
 
 def flatten_lengths(results: Results) -> dict[str, Array]:
-    """Return the numbers of rows of outputs with one merged leading axis for all members."""
+    """Return the numbers of rows of the outputs, with all member axes merged into one."""
     return _merge_member_axes(results, results.lengths)
 
 
 def _merge_member_axes(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Merge the leading axes of members and trials of each array into one axis."""
+    """Merge the leading axes (sweep members and trials) of each array into one axis."""
     axis_count = count_member_axes(results)
     return {
         name: array.reshape(math.prod(array.shape[:axis_count]), *array.shape[axis_count:])
@@ -242,12 +245,12 @@ def _merge_member_axes(results: Results, arrays: Mapping[str, Array]) -> dict[st
 
 
 def count_member_axes(results: Results) -> int:
-    """Return the number of leading axes of members and trials in the outputs."""
+    """Return the number of leading axes of results that stand for sweep members and trials."""
     return sum(axis.is_swept or axis.name == "trial" for axis in results.axes)
 
 
 def with_nan_rows(arrays: Mapping[str, Array], is_computed: Array) -> dict[str, Array]:
-    """Return the arrays with nan in the rows of members that were not computed.
+    """Return arrays of all members, with nan for members that were not computed.
 
     Args:
         arrays: Arrays with an axis of members in front.

@@ -1,4 +1,4 @@
-"""Pilot runs of the first members in this process, which determine the division of members into blocks."""
+"""Pilot runs of a sweep's first members, which determine how members are divided into blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NATIVE_BLOCK_MEMBERS = 64
 
 
 class PilotRun(Struct, frozen=True):
-    """Outcome of the pilot runs.
+    """Outcome of pilot runs: results of the first members, and the division into blocks.
 
     Attributes:
         partition: Division of the members into blocks.
@@ -47,7 +47,7 @@ class PilotRun(Struct, frozen=True):
 
 
 def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
-    """Run increasing numbers of members until the speed is known, and divide all members into blocks.
+    """Run the first members of a sweep to measure the speed, and divide all members into blocks.
 
     Args:
         job: Model and run specification of the members.
@@ -112,7 +112,7 @@ def _is_partial(computed_block: ComputedBlock) -> bool:
 
 
 def _stop_error(stopping: Stopping) -> BaseException:
-    """Return the exception for a run that was stopped before its first member was computed."""
+    """Return the exception for a sweep that was stopped before its first member was computed."""
     if stopping.received_signal is not None:
         return stop_exception(stopping.received_signal)
     return RunError(
@@ -122,12 +122,12 @@ def _stop_error(stopping: Stopping) -> BaseException:
 
 
 def _largest_power_of_two(limit: int) -> int:
-    """Return the largest power of two that is at most `limit`. Processors handle such block sizes well."""
+    """Return the largest power of two that is at most `limit`."""
     return 1 << limit.bit_length() - 1
 
 
 def _all_failed_error(computed_block: ComputedBlock) -> RunError:
-    """Return the error for a run in which all members failed, with the finding of the first member."""
+    """Return the error for a sweep in which all members failed, with the first one's finding."""
     failure = computed_block.failures[0]
     return RunError(
         f"all members failed; {failure.label}: {failure.finding.what}",
@@ -137,7 +137,7 @@ def _all_failed_error(computed_block: ComputedBlock) -> RunError:
 
 
 def _largest_output_bytes(computed_block: ComputedBlock) -> int:
-    """Return the size in bytes of the largest output of one member."""
+    """Return the size in bytes of the largest output of one member of a sweep."""
     batch = computed_block.batches[0]
     arrays = flatten_members(batch.results).values()
     return max(

@@ -1,4 +1,4 @@
-"""Destinations of members that workers have run: memory, a store, or statistics over trials."""
+"""Destinations of the results of a cluster run: memory, a Zarr store, or trial statistics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class MemberSink(Protocol):
-    """Destination of computed blocks.
+    """Protocol of a destination for results that the workers of a cluster compute.
 
     Attributes:
         member_count: Number of all members.
@@ -53,17 +53,17 @@ class MemberSink(Protocol):
     not_finite: NotFinite | None
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
-        """Return the blocks that are not computed yet."""
+        """Return the blocks of members that no worker has computed yet."""
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
-        """Store the outcome of a block of members."""
+        """Store the outcome of a computed block of members."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return the results of all accepted blocks."""
+        """Return the results of all blocks that were put into this destination."""
 
 
 def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> Results:
-    """Return empty results with the axes of all members and the other properties of a template."""
+    """Return results without arrays, with the axes of all members and the rest of a template."""
     results = copy(template)
     axes: list[Axis] = []
     if spec.values.sweep:
@@ -87,7 +87,7 @@ _ArrayKey = tuple[str, str]
 
 
 class MemorySink:
-    """Destination that keeps the results of all members in memory.
+    """Destination that keeps the results of all members of a sweep in memory.
 
     Raises:
         UnsupportedError: An output is no array.
@@ -113,11 +113,11 @@ class MemorySink:
         self.put(pilot_run.block, pilot_run.computed_block)
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
-        """Return all blocks except the first."""
+        """Return all blocks of members except the first, which the pilot runs computed."""
         return (block for block in self._partition.blocks() if block.number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
-        """Copy the results of a block into the arrays of all members."""
+        """Copy the results of a block of members into the arrays of all members."""
         self.not_finite = earliest((self.not_finite, computed_block.not_finite))
         for batch in computed_block.batches:
             row_slice = slice(batch.first_member, batch.first_member + batch.member_count)
@@ -127,7 +127,7 @@ class MemorySink:
         self.done_count += block.members
 
     def _keyed_arrays(self, batch: ConsecutiveMembers) -> Iterator[tuple[_ArrayKey, Array]]:
-        """Yield the outputs, numbers of rows and loop reports of consecutive members, each with its key."""
+        """Yield each output, number of rows and loop report of consecutive members, with a key."""
         for name, array in flatten_members(batch.results).items():
             yield ("output", name), array
         for name, array in flatten_lengths(batch.results).items():
@@ -144,7 +144,10 @@ class MemorySink:
                 )
 
     def _store_rows(self, key: _ArrayKey, row_slice: slice, array: Array) -> None:
-        """Copy rows of members into the array of all members, with a wider shape or dtype if necessary."""
+        """Copy rows of members into the array of all members, made wider if necessary.
+
+        Its shape or dtype may change.
+        """
         stored_array = self._arrays.get(key)
         if stored_array is None:
             stored_array = np.zeros((self.member_count, *array.shape[1:]), array.dtype)
@@ -168,7 +171,7 @@ class MemorySink:
         return split_grid_axis(results, self._spec.values.sweep)
 
     def _arrays_of_kind(self, kind: str, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return the arrays of one kind (`output` or `lengths`), with the member axes in this shape."""
+        """Return the arrays of one kind (`output` or `lengths`), shaped with all member axes."""
         arrays = {
             name: array for (array_kind, name), array in self._arrays.items() if array_kind == kind
         }
@@ -196,7 +199,7 @@ class MemorySink:
 
 
 def _check_arrays(template: Results) -> None:
-    """Refuse outputs that are no arrays of numbers."""
+    """Raise UnsupportedError for outputs that are no arrays of numbers."""
     for name, output in template.items():
         if not isinstance(output, np.ndarray) or output.dtype.kind not in "biufcV":
             raise UnsupportedError(
@@ -209,7 +212,7 @@ def _check_arrays(template: Results) -> None:
 
 
 class OverTrialsSink:
-    """Destination that accumulates statistics over trials, always in the order of members and trials."""
+    """Destination that accumulates statistics over trials, in the order of the trials."""
 
     def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
         refuse_with_statistics(spec)
@@ -224,11 +227,11 @@ class OverTrialsSink:
         self.put(pilot_run.block, pilot_run.computed_block)
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
-        """Return all blocks except the first."""
+        """Return all blocks of members except the first, which the pilot runs computed."""
         return (block for block in self._partition.blocks() if block.number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
-        """Store a block, and add all consecutive blocks that are available to the statistics.
+        """Store a block of trials, and add all blocks that are next in order to the statistics.
 
         Raises:
             RunError: A trial has failed.
@@ -250,7 +253,7 @@ class OverTrialsSink:
             self._next_number += 1
 
     def _members_of(self, batch: ConsecutiveMembers) -> range | None:
-        """Return the swept member numbers of consecutive results, or None without a sweep."""
+        """Return the sweep member number of each consecutive result, or None without a sweep."""
         axis = batch.results.axes[0]
         if not axis.is_swept:
             return None
@@ -260,7 +263,7 @@ class OverTrialsSink:
         return range(first_member, first_member + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return the statistics over the trials that were added."""
+        """Return the statistics over all trials that were added so far."""
         empty_results = _empty_results_like(self._template, self._job, self._spec)
         empty_results.loops = dict(self._template.loops)
         results = build_statistics_results(self._statistics, empty_results, stopped_by, reason)

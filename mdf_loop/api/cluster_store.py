@@ -1,4 +1,4 @@
-"""Zarr store to which workers write the results of their members, with a description of the run."""
+"""Zarr store to which the workers of a cluster write results, with a description of the run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MAX_LISTED_FAILURES = 1000
 
 
 class StoreSink:
-    """Record of the computed blocks of a store. The workers write the results of members themselves.
+    """Record of the blocks of members that workers have written to a Zarr store.
 
     Attributes:
         member_count: Number of all members.
@@ -93,7 +93,7 @@ class StoreSink:
         pilot_run: PilotRun,
         lease: StoreLease,
     ) -> StoreSink:
-        """Create a store that contains the first block of members, and return its sink."""
+        """Create a Zarr store with the first block of members, and return its record of blocks."""
         lease.check_new()
         template = _select_first_member(pilot_run.computed_block.batches[0].results, spec)
         attributes = {
@@ -134,7 +134,7 @@ class StoreSink:
         lease: StoreLease,
         stopping: Stopping,
     ) -> StoreSink | None:
-        """Return a sink for the store of an earlier equal run, or None if no such store exists.
+        """Open the Zarr store of an earlier equal run, or return None if no such store exists.
 
         Missing and damaged blocks will be computed again. The store stays unchanged until all of its
         content was checked.
@@ -167,13 +167,13 @@ class StoreSink:
         return sink
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
-        """Return the blocks that are not computed yet."""
+        """Return the blocks of members that no worker has written yet."""
         return (
             block for block in self._partition.blocks() if block.number not in self._computed_blocks
         )
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
-        """Record that a worker has written a block."""
+        """Record that a worker has written a block of members."""
         self.done_count += block.members
         self._done_blocks += 1
         self.not_finite = earliest((self.not_finite, computed_block.not_finite))
@@ -185,7 +185,10 @@ class StoreSink:
 
     @property
     def _progress_attributes(self) -> dict[str, Any]:
-        """Progress attributes of the store: computed blocks, failed members, first nan or infinity."""
+        """Attributes that record the progress of the run in the store.
+
+        They state the computed blocks, the failed members, and the first nan or infinity.
+        """
         not_finite = None if self.not_finite is None else to_builtins(self.not_finite)
         return {
             "blocks_done": self._done_blocks,
@@ -194,7 +197,7 @@ class StoreSink:
         }
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return results whose outputs are read from the store on access."""
+        """Return results whose outputs are read from the Zarr store on access."""
         if stopped_by is StopReason.COMPLETED:
             end_attributes: dict[str, Any] = {}
         else:
@@ -227,7 +230,7 @@ class StoreSink:
 
 
 def _partition_attributes(partition: Partition) -> dict[str, Any]:
-    """Return the attributes of a store that describe the division of the members into blocks."""
+    """Return the Zarr attributes that describe how members are divided into blocks."""
     return {
         "shape": list(partition.shape),
         "axis": partition.axis,
@@ -237,7 +240,7 @@ def _partition_attributes(partition: Partition) -> dict[str, Any]:
 
 
 def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict[str, str]:
-    """Return texts of all arguments that determine the results of a run, including its sweep."""
+    """Return texts that identify a run: all arguments that determine its results."""
     first_member_spec = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
     recorded_names = [item.name for item in named_items(prepared.document, spec.selection).values()]
     identity_texts = identity(
@@ -261,7 +264,7 @@ def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict
 
 
 def _select_first_member(template: Results, spec: RunSpecification) -> Results:
-    """Return the results of the first member, with the same axes as the results of all members.
+    """Return the results of the first member of a sweep, with the axes of all results.
 
     Raises:
         UnsupportedError: An output is no array, or its shape differs between members.
@@ -305,7 +308,7 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
 def _make_coordinate_readers(
     template: Results, spec: RunSpecification
 ) -> dict[str, CoordinateFunction]:
-    """Return a function for each coordinate along an axis of members, by the coordinate's name in the store.
+    """Return functions that read each coordinate of the member axes, by name in the store.
 
     The function returns the coordinate values of a range of members.
     """
@@ -331,10 +334,10 @@ def _make_coordinate_readers(
 
 
 def _make_value_reader(values: Array) -> CoordinateFunction:
-    """Return a function that returns a range of the coordinate `values`."""
+    """Return a function that returns the elements of `values` in a range of indices."""
     return lambda first, last: values[first:last]
 
 
 def _make_sweep_reader(sweep: Mapping[str, Any], name: str) -> CoordinateFunction:
-    """Return a function that returns the swept values of one name for a range of members."""
+    """Return a function that returns the swept values of one name in a range of members."""
     return lambda first, last: np.asarray(select_members(sweep, first, last)[name])

@@ -1,4 +1,4 @@
-"""Sweeps and trials on a cluster: division into blocks, distribution, and assembly of results.
+"""Runs of sweeps and trials on a cluster: division into blocks, distribution, and results.
 
 While the worker processes start, this process runs the first members. They determine the size of the
 blocks and the shapes of the outputs. The results of a member do not depend on the process that runs it.
@@ -43,7 +43,7 @@ _MAX_LISTED_MEMBERS = 10
 
 
 def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
-    """Run a sweep, or trials, on a cluster, and save the results if requested.
+    """Run a sweep or trials on a cluster, and save the results if requested.
 
     Raises:
         LoopError: An argument does not fit, or members have failed. The error names these members,
@@ -56,7 +56,7 @@ def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
 
 
 def _refuse_arguments(spec: RunSpecification) -> None:
-    """Refuse arguments that cannot be combined with a cluster."""
+    """Raise an error for arguments of a run that cannot be combined with a cluster."""
     if not spec.values.sweep and spec.values.draws.trials is None:
         raise InputError(
             "a cluster shares the members of a sweep, or trials, and there are none",
@@ -75,7 +75,7 @@ def _refuse_arguments(spec: RunSpecification) -> None:
 def _compute_members(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Return the results of all members, and the error that ended the run or the errors of members."""
+    """Run all members of a sweep on a cluster, and return their results and an error or None."""
     job = Job(prepared, spec)
     with (
         Stopping(spec.controls.time_limit) as stopping,
@@ -103,7 +103,7 @@ def _open_sink(
     lease: StoreLease | None,
     stopping: Stopping,
 ) -> MemberSink:
-    """Return the destination of the results of members, which already contains the first block."""
+    """Return the destination of a cluster run's results, which already has the first block."""
     assert spec.sharing is not None
     if lease is not None and spec.shares_store and spec.sharing.resumes:
         existing_sink = StoreSink.open_existing(job, prepared, spec, lease, stopping)
@@ -119,7 +119,7 @@ def _open_sink(
 
 @contextmanager
 def _open_connection(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
-    """Yield a connection that opens while the first members run, and close it at the end of the context."""
+    """Yield a cluster connection that opens in the background, and close it at the end."""
     assert spec.sharing is not None
     is_hasty = False
     pending_connection = Connecting(
@@ -136,7 +136,7 @@ def _open_connection(spec: RunSpecification, stopping: Stopping) -> Iterator[Con
 
 
 class _ClusterRun:
-    """Distribution of the blocks of a job to workers, with the errors that occurred."""
+    """Run of a sweep on a cluster: blocks for the workers, results, and errors."""
 
     def __init__(self, job: Job, sink: MemberSink, stopping: Stopping) -> None:
         self._job, self._sink, self._stopping = job, sink, stopping
@@ -146,7 +146,7 @@ class _ClusterRun:
         self._worker_shortage = ""
 
     def reason_to_end(self, reporter: Reporter) -> StopReason | None:
-        """Report the progress of the run, and return the reason why it must end, or None."""
+        """Report the progress of a cluster run, and return the reason to stop it, or None."""
         if not reporter.update(self._sink.done_count, self._remark):
             self._stopping.request_stop(StopReason.INTERRUPTED)
         return StopReason.FAILED if self._error is not None else self._stopping.reason
@@ -154,7 +154,7 @@ class _ClusterRun:
     def share(
         self, pending_connection: Connecting, spec: RunSpecification, reporter: Reporter
     ) -> None:
-        """Distribute all missing blocks to the workers of the cluster."""
+        """Connect to the cluster, and distribute all missing blocks of members to its workers."""
         self._remark = self._worker_shortage = "no worker yet"
         try:
             connection = pending_connection.connection(lambda: self.reason_to_end(reporter))
@@ -169,7 +169,7 @@ class _ClusterRun:
             self._error = error
 
     def _share(self, connection: Connection, spec: RunSpecification, reporter: Reporter) -> None:
-        """Distribute all missing blocks to the workers of an open connection."""
+        """Distribute all missing blocks of members to the workers of an open connection."""
         assert spec.sharing is not None
         dashboard = dashboard_text(connection.client)
         tasks: Tasks[MemberBlock, ComputedBlock] = Tasks(
@@ -188,7 +188,7 @@ class _ClusterRun:
             self._record_outcome(outcome)
 
     def _record_outcome(self, outcome: Outcome[MemberBlock, ComputedBlock]) -> None:
-        """Store the outcome of a block, or record its error."""
+        """Store the outcome of a block of members, or record its error."""
         block, error = outcome.item, outcome.error
         if isinstance(error, WorkerDiedError):
             finding = error.findings[0]
@@ -210,7 +210,7 @@ class _ClusterRun:
             self._error = failure
 
     def results_and_error(self) -> tuple[Results, LoopError | None]:
-        """Return the results so far, and the error that ended the run or the errors of members."""
+        """Return the results so far, and the error of the run or of its failed members, or None."""
         sink, stopped_by = self._sink, self._stopping.reason
         error = self._error or self._stopping.failure or self._member_error()
         progress = f"{sink.done_count} of {sink.member_count} members"
@@ -227,7 +227,7 @@ class _ClusterRun:
         return results, error
 
     def _member_error(self) -> LoopError | None:
-        """Return one error that names the failed members, or None if no member failed."""
+        """Return one error that names all failed members of the sweep, or None."""
         if not self._failures:
             return None
         failures = sorted(self._failures, key=lambda failure: failure.member_number)
@@ -242,13 +242,13 @@ class _ClusterRun:
 
 
 def _member_finding(failure: FailedMember) -> Finding:
-    """Return the finding of a failed member, with the member's name in its message."""
+    """Return the finding about a failed member of a sweep, with its name in the message."""
     finding = failure.finding
     return replace(finding, what=f"{failure.label}: {finding.what}")
 
 
 def _worker_error(error: Exception) -> RunError:
-    """Return the error of a worker that cannot run any block."""
+    """Return the error for a worker that cannot run any block of members."""
     return RunError(
         f"a worker of the cluster failed: {type(error).__name__}: {error}",
         hint="'mdf-loop cluster check' shows whether all workers have what they need",

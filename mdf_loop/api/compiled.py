@@ -77,7 +77,7 @@ def compile(
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """Return the largest number of threads of a run as a Python integer, or None without a limit.
+    """Return a user's limit on the threads of a run as a Python integer, or None without one.
 
     Raises:
         InputError: The number is no whole number above 0.
@@ -92,7 +92,7 @@ def checked_options(
     max_iterations: int | None,
     unroll: int | None = None,
 ) -> Options:
-    """Return the options of a compilation, and refuse invalid values."""
+    """Return the options of a compilation, after checks of their values."""
     for argument, value, allowed_words in (
         ("device", device, DEVICES),
         ("precision", precision, PRECISIONS),
@@ -123,7 +123,7 @@ class CompiledModel(Describable, Fittable):
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Runnable]:
-        """Return the arrays of all inputs, the program for their types, and its session."""
+        """Return the input arrays, the program for their types, and its ONNX Runtime session."""
         spec = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
         bound_values = self.prepared.bind(spec)
         evaluation = self.prepared.evaluation(spec, bound_values)
@@ -131,7 +131,7 @@ class CompiledModel(Describable, Fittable):
 
     @property
     def program(self) -> Program:
-        """Program of the last evaluation. Before the first evaluation, the program for the default inputs."""
+        """Program of the last evaluation, or, before the first one, of the default inputs."""
         return self.prepared.latest_evaluation.program
 
     @property
@@ -141,7 +141,7 @@ class CompiledModel(Describable, Fittable):
 
     @property
     def device_reason(self) -> str:
-        """Reason why this device was selected."""
+        """Reason why the model runs on this device."""
         return self.prepared.device.reason
 
     # --- running ------------------------------------------------------------------------------

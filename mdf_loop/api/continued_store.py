@@ -1,4 +1,4 @@
-"""Store of an earlier cluster run that a new run resumes, with checks and repairs of the store's content."""
+"""Zarr store of an earlier cluster run that a new run resumes, with checks and repairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OLD_VERSION_KEY = "mdf_loop"
 
 
 class ContinuedStore(Struct, frozen=True):
-    """Checked store, with the parts that must be repaired before members are written to it.
+    """Checked Zarr store of an earlier run, with the damaged parts to repair before writing.
 
     Attributes:
         store: The store.
@@ -48,7 +48,9 @@ class ContinuedStore(Struct, frozen=True):
     damaged_coordinates: tuple[str, ...]
 
     def remove_damaged_files(self) -> None:
-        """Remove the files of damaged blocks. The flags of a block are removed before its data.
+        """Remove the files of damaged blocks of members from the Zarr store.
+
+        The flags of a block are removed before its data.
 
         Raises:
             InputError: The store cannot be written.
@@ -63,7 +65,7 @@ class ContinuedStore(Struct, frozen=True):
     def write_coordinates(
         self, lease: StoreLease, items: Iterable[Labelled], along: Mapping[str, CoordinateFunction]
     ) -> None:
-        """Write the damaged coordinates again.
+        """Write the damaged coordinates of the Zarr store again.
 
         Raises:
             InputError: The run has no such coordinate, or the store cannot be written.
@@ -87,7 +89,7 @@ class ContinuedStore(Struct, frozen=True):
 def continued_store(
     lease: StoreLease, shape: tuple[int, ...], identity: Mapping[str, str]
 ) -> ContinuedStore | None:
-    """Return the store of an earlier run with the same members, or None if no such store exists.
+    """Return the Zarr store of an earlier run with the same members, or None if there is none.
 
     All reasons to refuse the store are checked before damaged metadata of its arrays are replaced.
 
@@ -152,7 +154,7 @@ def continued_store(
 
 
 def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
-    """Return the division of the members into blocks that a store records.
+    """Return how members are divided into blocks, as recorded in a Zarr store.
 
     Raises:
         DamagedError: The recorded division does not match the members of this run.

@@ -1,4 +1,4 @@
-"""Conversion of data with units to the units of the outputs that a fit compares them with.
+"""Conversion of observed data with units to the units of the fitted outputs.
 
 {"time": Quantity([0, 1], "s"), "cell.V": Quantity([-70, -65], "mV")}
 {"time": [0.0, 1000.0], "cell.V": [-0.07, -0.065]}         of a model in ms and V
@@ -25,7 +25,9 @@ from mdf_loop.quantities import NO_UNIT, convert, has_unit
 def convert_data(
     prepared: PreparedModel, data: Any, against: Any, likelihood: Any, *, has_dt: bool
 ) -> Any:
-    """Return the data of a fit without units. Omit columns with a unit that the fit does not read.
+    """Return the data of a fit as plain numbers in the units of the fitted outputs.
+
+    Columns with a unit that the fit does not read are omitted.
 
     Args:
         prepared: The model.
@@ -55,7 +57,7 @@ def convert_data(
 def convert_deviation(
     prepared: PreparedModel, value: Any, outputs: Iterable[str], what: str
 ) -> Any:
-    """Return a standard deviation in the common unit of the outputs.
+    """Return a standard deviation as a number in the common unit of several outputs.
 
     Raises:
         InputError: The standard deviation cannot be converted, or the outputs have different units.
@@ -76,7 +78,7 @@ def _to_table(data: Any) -> dict[str, Any]:
 
 
 class _Columns:
-    """Data columns of one subject, some of which have units."""
+    """Converter of one subject's data columns, some of which have units."""
 
     def __init__(
         self,
@@ -101,7 +103,10 @@ class _Columns:
                 self._outputs_by_column.setdefault(column, []).append(output)
 
     def convert(self) -> dict[str, Any]:
-        """Return the columns without units. Omit columns with a unit that the fit does not read."""
+        """Return the data columns as plain numbers in the units of the fitted outputs.
+
+        Columns with a unit that the fit does not read are omitted.
+        """
         read_names = {*self._outputs_by_column, *self._reserved_columns}
         omitted_names = [
             name
@@ -114,7 +119,7 @@ class _Columns:
         }
 
     def _convert_column(self, name: str) -> Any:
-        """Return the values of a column in the unit of its output."""
+        """Return the values of a data column in the unit of the output it is compared with."""
         values, description = self._table[name], f"the column '{name}'"
         if not has_unit(values):
             return values.to_numpy() if hasattr(values, "to_numpy") else values
@@ -133,7 +138,7 @@ class _Columns:
         return convert(values, NO_UNIT, description)
 
     def _convert_times(self, values: Any, what: str) -> Any:
-        """Return the times of the rows in the model's unit of time.
+        """Return the times of the data rows in the model's unit of time.
 
         Raises:
             InputError: The times have a unit, but the run has no time step.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @public_calls
 class Derivable:
-    """Model with methods for derivatives."""
+    """Compiled model with the methods `differentiate`, `gradient`, `jacobian` and `hessian`."""
 
     prepared: PreparedModel
 
@@ -39,7 +39,7 @@ class Derivable:
         truncate: int | None = None,
         stop: Sequence[str] = (),
     ) -> Differentiated:
-        """Return a function that computes a scalar and its derivatives for any parameter values.
+        """Return a function that computes a scalar objective and its derivatives.
 
         The derivatives hold discrete decisions fixed: iteration counts of loops, selected branches, times
         of spikes and random numbers.
@@ -91,7 +91,7 @@ class Derivable:
         check: bool = False,
         on_interrupt: str | None = None,
     ) -> Gradient:
-        """Compute a scalar and its derivatives. See `differentiate` for the arguments.
+        """Compute a scalar objective of the model and its derivatives.
 
         A `UserWarning` names derivatives that are nan or infinite although the scalar is finite.
 
@@ -140,7 +140,7 @@ class Derivable:
         dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
-        """Compute the Jacobian of outputs, with a block for each output and parameter.
+        """Compute the Jacobian of outputs, as one array for each pair of output and parameter.
 
         The block `jacobian["cell.V", "cell.a"]` has the axes of the output (over time with an axis of rows), followed by the axes of the
         parameter. Forward mode is used if the parameters have no more elements than the outputs, else
@@ -179,7 +179,7 @@ class Derivable:
         dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
-        """Compute the second derivatives of a scalar.
+        """Compute the second derivatives of a scalar objective of the model.
 
         The block `hessian["cell.a", "cell.b"]` has the axes of a, followed by the axes of b. A `UserWarning` names second derivatives that are nan or infinite although the scalar is finite.
 
@@ -209,5 +209,5 @@ class Derivable:
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:
-    """Return the outputs that the terms of an objective read, without duplicates."""
+    """Return the output names in the terms of an objective, without duplicates."""
     return tuple(dict.fromkeys(term.output for term in terms))

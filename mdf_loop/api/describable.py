@@ -20,12 +20,12 @@ class Describable:
 
     @cached_property
     def _description(self) -> ModelDescription:
-        """Description of the model, computed on first access."""
+        """Description of the model's inputs, parameters, states and outputs, cached."""
         return ModelDescription.of(self.prepared)
 
     @property
     def inputs(self) -> Mapping[str, Description]:
-        """Descriptions of the inputs by port id (`node.port` where ambiguous)."""
+        """Descriptions of the model's inputs by port id (`node.port` where ambiguous)."""
         return self._description.inputs
 
     @property

@@ -45,7 +45,7 @@ class Description(Struct, frozen=True):
 
     @property
     def type(self) -> str:
-        """The dtype with the shape, as text: `float64[2, n]`."""
+        """Dtype and shape as text, such as `float64[2, n]`."""
         return type_text(self.dtype, self.shape) if self.dtype else ""
 
 
@@ -101,7 +101,7 @@ class ModelDescription(Struct, frozen=True):
 
     @property
     def groups(self) -> Mapping[str, Mapping[str, Description]]:
-        """The descriptions by the title of their group, without empty groups."""
+        """Descriptions by the title of their group (such as inputs), without empty groups."""
         groups = {
             name: getattr(self, name) for name in ("inputs", "parameters", "states", "outputs")
         }
@@ -116,13 +116,13 @@ class ModelDescription(Struct, frozen=True):
         )
 
     def to_html(self) -> str:
-        """Return the descriptions as a table in HTML."""
+        """Return the descriptions of the model's values as a table in HTML."""
         header = ("", "name", "type", "unit", "default")
         return html_table(f"model {self.name}", header, _build_rows(self.groups), name_column=1)
 
 
 def _build_rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
-    """Return the rows of a table of all descriptions."""
+    """Return the table rows that describe a model's inputs, parameters, states and outputs."""
     return [
         (
             title if k == 0 else "",
@@ -139,7 +139,7 @@ def _build_rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[s
 def _describe_inputs(
     prepared: PreparedModel, program: Program
 ) -> Iterable[tuple[str, Description]]:
-    """Yield the name and the description of each input, in the order of the document."""
+    """Yield the name and the description of each model input, in the order of the document."""
     input_values = {
         program_input.value.name: program_input.value for program_input in program.inputs
     }
@@ -157,7 +157,7 @@ def _describe_inputs(
 
 
 def _read_defaults(document: Document) -> dict[str, Any]:
-    """Return the value or initial value of each parameter in the document, by `node.parameter`."""
+    """Return the value, or initial value, of each parameter in the document, by `node.parameter`."""
     return {
         f"{node.id}.{parameter.id}": parameter.value
         if parameter.default_initial_value is None
@@ -180,7 +180,7 @@ def _infer_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
 
 
 def _read_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
-    """Return the dtype and shape of parameters from a program that records all of them.
+    """Return the dtype and shape of all parameters, inferred by one program that records them.
 
     Raises:
         LoopError: A parameter cannot be recorded.

@@ -46,7 +46,7 @@ SESSIONS = 16
 
 @public_calls
 class Differentiated:
-    """Function from parameters and inputs of a model to a scalar and its derivatives.
+    """Function that computes a scalar objective and its derivatives from parameter values.
 
     Attributes:
         losses: Terms of the scalar, which are sums over outputs.
@@ -75,7 +75,7 @@ class Differentiated:
         check: bool = False,
         on_interrupt: str | None = None,
     ) -> Gradient:
-        """Compute the scalar and its derivatives for these values of parameters and inputs.
+        """Compute the scalar objective and its derivatives for given parameters and inputs.
 
         A `UserWarning` names derivatives that are nan or infinite although the scalar is finite.
 
@@ -124,7 +124,7 @@ class Differentiated:
         inputs: Mapping[str, Any] | None,
         sweep: Mapping[str, Any] | None = None,
     ) -> Gradient:
-        """Compute the scalar and its derivatives like `run`, without a check and without warnings.
+        """Compute the scalar objective and its derivatives, without a check and without warnings.
 
         Raises:
             LoopError: The same errors as in `run`.
@@ -136,7 +136,7 @@ class Differentiated:
     def _compute_gradient(
         self, spec: RunSpecification, bound_values: BoundValues, sweep: Mapping[str, Any] | None
     ) -> Gradient:
-        """Return the scalar and its derivatives for bound values."""
+        """Return the scalar objective and its derivatives for the bound values of a run."""
         prepared_gradient = self._cached_gradient(spec, bound_values)
         value, derivatives = prepared_gradient.run(bound_values)
         if has_nonfinite(derivatives.values()) and set(prepared_gradient.native.values()) - {
@@ -162,7 +162,7 @@ class Differentiated:
     def _without_matrices(
         self, spec: RunSpecification, bound_values: BoundValues, derivatives: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the derivatives, with nan and infinite ones recomputed without Jacobian matrices.
+        """Recompute nan and infinite derivatives by a method without Jacobian matrices.
 
         The backward form of small loops on ONNX Runtime multiplies Jacobian matrices of iterations. An
         infinite slope in such a matrix, multiplied by 0, makes derivatives nan that do not depend on
@@ -179,7 +179,10 @@ class Differentiated:
     def _find_stepwise_names(
         self, gradient: Gradient, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[str, ...]:
-        """Return the names whose derivative is 0.0 because iteration counts and comparisons are fixed."""
+        """Return the parameters on which the objective depends only piecewise constantly.
+
+        Their derivative is 0.0, because iteration counts and comparisons are fixed.
+        """
         zero_names = [name for name, array in gradient.items() if array.size and not np.any(array)]
         if not zero_names:
             return ()
@@ -196,7 +199,7 @@ class Differentiated:
         return tuple(name for name in zero_names if name in stepwise_names)
 
     def _refuse_check(self, bound_values: BoundValues) -> None:
-        """Raise an error if differences between runs cannot reproduce the derivatives."""
+        """Raise an error if finite differences between runs cannot reproduce the derivatives."""
         if bound_values.member_values:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
         if self._truncation is not None or self.differentiated_names.options.constant_ports:
@@ -212,7 +215,7 @@ class Differentiated:
         bound_values: BoundValues,
         stepwise_names: tuple[str, ...],
     ) -> GradientCheck:
-        """Compare the derivatives with central differences between runs, and return the comparison."""
+        """Compare derivatives with central differences between runs, and return the comparison."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
             return run_members(self.differentiated_names.prepared, spec, sweep)
@@ -235,7 +238,7 @@ class Differentiated:
         bound_values: BoundValues,
         backward_form: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
-        """Return the prepared derivatives for the types of bound values, from the cache if possible."""
+        """Return the program of the derivatives for the types of bound values, cached if possible."""
         key = (bound_values.input_types, backward_form)
         with self._lock:
             prepared_gradient = self._prepared_gradients.get(key)
@@ -247,7 +250,7 @@ class Differentiated:
     def _prepare_gradient(
         self, spec: RunSpecification, bound_values: BoundValues, backward_form: LoopBackward
     ) -> GradientInOne | GradientOverTime:
-        """Read the model and prepare its derivatives for the types of bound values."""
+        """Build the program of the derivatives for the types of bound values."""
         prepared_model = self.differentiated_names.prepared
         terms = make_terms(self.losses, self.differentiated_names.outputs)
         targets = tuple(self.differentiated_names.inputs.values())
@@ -276,7 +279,7 @@ class Differentiated:
 
     @property
     def program(self) -> Program:
-        """Program of the scalar and its derivatives for the model's values, with the steps as an input."""
+        """Program that computes the scalar and its derivatives, with the steps as an input."""
         return self._file_program({}, {})[0]
 
     def save(
@@ -315,7 +318,7 @@ class Differentiated:
     def _file_program(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any]
     ) -> tuple[Program, dict[str, Array]]:
-        """Return the program of an ONNX file with derivatives, and the defaults of its inputs."""
+        """Return the program to save as an ONNX file with derivatives, and its default inputs."""
         spec = self.differentiated_names.specification(set, inputs)
         return build_file_program(
             self.differentiated_names,
@@ -327,7 +330,7 @@ class Differentiated:
 
 
 def _step_warning(names: Sequence[str]) -> str:
-    """Return a warning of derivatives that are 0.0 because iteration counts and comparisons are fixed."""
+    """Return a warning about derivatives that are 0.0, as an objective changes only in steps."""
     quoted_names = ", ".join(f"'{name}'" for name in names)
     phrase = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
     return (
@@ -338,6 +341,6 @@ def _step_warning(names: Sequence[str]) -> str:
 
 
 def _sum_over_trials(array: Array, trials: int) -> Array:
-    """Return the sums over trials of an array whose first axis is members times trials."""
+    """Sum an array over trials, where its first axis is sweep members times trials."""
     sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
     return sums

@@ -1,4 +1,4 @@
-"""Names of differentiated outputs and of parameters, bound to outputs and inputs of programs."""
+"""Names of differentiated outputs and parameters, with their outputs and inputs of programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mdf_loop.specification import RunSpecification, Selection, Values
 
 
 class DifferentiatedNames:
-    """Differentiated outputs, and the parameters and inputs with respect to which they are differentiated.
+    """Names of the outputs to differentiate, and of the parameters and inputs to differentiate by.
 
     Attributes:
         prepared: The model.
@@ -59,7 +59,7 @@ class DifferentiatedNames:
         self._model_values: dict[str, Any] = {}
 
     def restricted_to(self, name: str) -> DifferentiatedNames:
-        """Return a copy in which the outputs are differentiated with respect to one name only."""
+        """Return a copy with only one parameter or input to differentiate by."""
         return DifferentiatedNames(
             self.prepared,
             (*self.outputs,),
@@ -70,13 +70,13 @@ class DifferentiatedNames:
 
     @property
     def key(self) -> Hashable:
-        """Hashable key of everything that determines the derivatives, except parameter and input values."""
+        """Hashable key of everything that determines the program of the derivatives."""
         spec = self._specification
         names_key = (tuple(self.outputs.items()), self.wrt, self.options.constant_ports)
         return *names_key, spec.steps, spec.dt, spec.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
-        """Raise one error about all names that the model does not have."""
+        """Raise one error about all outputs and parameters that the model does not have."""
         document, findings = self.prepared.document, Findings()
         for name in outputs:
             with findings.catch():
@@ -88,7 +88,7 @@ class DifferentiatedNames:
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Names of program inputs, by the names in the document."""
+        """Names of the program inputs to differentiate by, by their names in the document."""
         return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
     def specification(
@@ -97,7 +97,10 @@ class DifferentiatedNames:
         inputs: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
     ) -> RunSpecification:
-        """Return the specification of a run with these values. Other parameters keep the model's values."""
+        """Return the specification of a run with these parameters and inputs.
+
+        Other parameters keep the model's values.
+        """
         units = self.prepared.model_units
         set, inputs = (
             dict(units.convert_settings(set) or {}),
@@ -112,7 +115,7 @@ class DifferentiatedNames:
         return replace(self._specification, values=values, selection=selection)
 
     def bind(self, spec: RunSpecification) -> BoundValues:
-        """Return the bound values of a run.
+        """Return the values of a run, bound to the inputs of the program.
 
         Raises:
             LoopError: A value does not fit, or a differentiated parameter is no float. The error names each.
@@ -122,7 +125,7 @@ class DifferentiatedNames:
         return bound_values
 
     def values_in(self, bound_values: BoundValues) -> dict[str, Array]:
-        """Return the values with respect to which the outputs are differentiated."""
+        """Return the values of the parameters and inputs to differentiate by."""
         return {
             name: np.asarray(bound_values.arrays[target]) for name, target in self.inputs.items()
         }
@@ -150,7 +153,7 @@ class DifferentiatedNames:
         return programs
 
     def controls(self, spec: RunSpecification) -> dict[str, Array]:
-        """Return the inputs `steps` and `dt` of a program over time, or no inputs for one evaluation."""
+        """Return the values of the inputs `steps` and `dt` of a program over time, or {}."""
         return control_inputs(spec.steps, spec.dt, self.prepared.options.precision)
 
     def _refuse_unknown_stops(self, program: Program) -> None:
@@ -171,14 +174,14 @@ class DifferentiatedNames:
                 )
 
     def _values_in_model(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the values of parameters in the document, from a cache if possible."""
+        """Return the parameter values in the document, from a cache if possible."""
         self._model_values |= values_of(
             self.prepared, [name for name in names if name not in self._model_values]
         )
         return {name: self._model_values[name] for name in names}
 
     def _find_non_floats(self, bound_values: BoundValues) -> Iterator[Finding]:
-        """Yield a finding for each differentiated parameter or input that is no floating-point array."""
+        """Yield a finding for each parameter or input to differentiate by that is no float array."""
         arrays = bound_values.arrays
         for name, target in self.inputs.items():
             array = arrays[target]

@@ -1,4 +1,4 @@
-"""Runs in modeci_mdf's engine, with the results of a compiled model."""
+"""Runs in modeci_mdf's own engine, with results like those of a compiled model."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def _build_results_over_time(
     spec: RunSpecification,
     **more: Any,
 ) -> Results:
-    """Return the results of a run over time. `more` are further arguments of `Results`."""
+    """Return the results of a run over time in modeci_mdf's engine.
+
+    `more` are further arguments of `Results`.
+    """
     steps, dt, every = spec.steps, spec.dt, spec.selection.every
     step_numbers = np.arange(0, steps or 0, every)
     coordinates = {"step": step_numbers} if dt is None else {"time": step_numbers * dt}
@@ -97,7 +100,7 @@ def _build_results_over_time(
 def _count_unrun_rows(
     engine_run: EngineRun, items: Mapping[str, Item], every: int
 ) -> dict[str, Array]:
-    """Return, by output, the number of recorded rows before the first run of the output's node."""
+    """Return how many rows of each output were recorded before its node first ran."""
     first_steps: dict[str, int] = {}
     for step, node_sets in enumerate(engine_run.execution_list):
         for nodes in node_sets:

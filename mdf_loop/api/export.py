@@ -22,7 +22,7 @@ from mdf_loop.specification import RunSpecification
 def evaluation_as_onnx(
     prepared: PreparedModel, inputs: Mapping[str, Any] | None, *, origin: bool
 ) -> Any:
-    """Return one evaluation as an ONNX model, which includes the MDF model if `origin` is True."""
+    """Return one evaluation as an ONNX model, with the MDF model in its metadata if `origin`."""
     from mdf_loop.importing.origin import add_origin
 
     program = read(prepared.document, inputs, options=prepared.options)
@@ -70,7 +70,7 @@ def run_as_onnx(prepared: PreparedModel, spec: RunSpecification) -> Any:
 
 
 def _bind_values_or_types(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
-    """Return the bound inputs of a run. A missing required input is bound by its type alone."""
+    """Return the bound inputs of a run, with only the type of missing required inputs."""
     try:
         return prepared.bind(spec)
     except InputError:  # a missing value needs a type only; other errors are raised again
@@ -80,7 +80,7 @@ def _bind_values_or_types(prepared: PreparedModel, spec: RunSpecification) -> Bo
 def _to_onnx_model(
     program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]
 ) -> Any:
-    """Return a program as an ONNX model with default values for inputs and the stated shapes."""
+    """Return a program as an ONNX model with default input values and the stated shapes."""
     from mdf_loop.emit import portable, to_onnx
 
     return portable(to_onnx(prepare(program, PORTABLE)), stated, defaults)

@@ -1,4 +1,4 @@
-"""Check of completed runs for nan and infinite values."""
+"""Check of the outputs and states of completed runs for nan and infinite values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NONFINITE_PATTERN = re.compile(r"(?<![a-z_])(nan|inf|infinity)(?![a-z_])", re.I
 def in_evaluation(
     outputs: Mapping[str, Data], lengths: Mapping[str, Data], results: Results, has_run: _Flags
 ) -> NotFinite | None:
-    """Return the first value of one evaluation that is not finite.
+    """Return the first nan or infinite value in the outputs of one evaluation, or None.
 
     Args:
         outputs: Outputs with one axis for all members.
@@ -49,7 +49,7 @@ def in_evaluation(
 
 
 def _ends_finite(rows: Any, lengths: Any) -> bool:
-    """Return True if the last unpadded row of each member is finite."""
+    """Return True if the last row of each member, before padding, is finite."""
     last_indices = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
     nonempty_members = np.flatnonzero(last_indices >= 0)
     return is_finite(rows[nonempty_members, last_indices[nonempty_members]])
@@ -58,7 +58,7 @@ def _ends_finite(rows: Any, lengths: Any) -> bool:
 def over_time(
     prepared: PreparedModel, values: Values, results: Results, completed_run: CompletedRun
 ) -> NotFinite | None:
-    """Return the first value of a run over time that is not finite, if the run ends with such a value.
+    """Return the first nan or infinite value of a run over time that ends with one, or None.
 
     A state that is nan or infinite initially, such as the time of a spike that never came, is reported
     only if an output shows the state.
@@ -93,7 +93,9 @@ def over_time(
 
 
 def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first value that is not finite, if a run in modeci_mdf's engine ends with such a value.
+    """Return the first nan or infinite value of a run in modeci_mdf's engine, or None.
+
+    Only a run that ends with such a value is reported.
 
     Args:
         results: The outputs of the run.
@@ -105,7 +107,7 @@ def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
 
 
 def _last_rows(results: Results) -> Iterable[Array]:
-    """Yield the last row of each output, from memory or a store. Yield an output without rows entirely."""
+    """Yield the last row over time of each output, or the whole output if it has no time axis."""
     for name, output in results.items():
         axes = [axis.name for axis in results.axes_of(name)]
         if "time" not in axes:
@@ -116,7 +118,7 @@ def _last_rows(results: Results) -> Iterable[Array]:
 
 
 def _starts_nonfinite(prepared: PreparedModel, values: Values, label: str) -> bool:
-    """Return True if a state is nan or infinite initially."""
+    """Return True if the initial value of a state is nan or infinite."""
     if values.state is not None:
         return not is_finite(np.asarray(values.state.get(label, 0.0)))
     name = label.rpartition(" ")[2]
@@ -134,5 +136,5 @@ def _starts_nonfinite(prepared: PreparedModel, values: Values, label: str) -> bo
 
 
 def notes(results: Results) -> tuple[str, ...]:
-    """Return remarks about a run for the user: a sentence about a value that is not finite, if any."""
+    """Return remarks for the user about a nan or infinite value in the results of a run."""
     return () if results.not_finite is None else (results.not_finite.sentence,)

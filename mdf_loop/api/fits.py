@@ -35,7 +35,7 @@ from mdf_loop.signals import count_interrupt, stop_exception
 
 
 def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
-    """Return the fit of a request, or the fits of its subjects.
+    """Fit one subject, or several subjects separately or jointly, as a request states.
 
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
@@ -53,14 +53,14 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
 
 
 def describe_progress(fitted: Fit | Fits) -> str:
-    """Return a text about the progress of an interrupted fit, such as `the best of 300 evaluations`."""
+    """Return the progress of an interrupted fit as text: `the best of 300 evaluations`."""
     if isinstance(fitted, Fit):
         return f"the best of {fitted.evaluations} evaluations"
     return f"fits of {', '.join(fitted) or 'no subject'}"
 
 
 def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit | Fits:
-    """Return the fit of one subject, or the separate or joint fits of several subjects."""
+    """Fit one subject, or several subjects separately or jointly, in this process."""
     if not has_subjects(request.data):
         return _fit_subject(model, request, space)
     if request.shared:
@@ -73,7 +73,7 @@ def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) 
 def _fit_sequentially(
     model: Derivable, request: FitRequest, space: ParameterSpace
 ) -> dict[str, Fit]:
-    """Fit subjects one after the other, and stop after the first interrupted fit."""
+    """Fit subjects one after the other, and stop after the first fit that is interrupted."""
     fits: dict[str, Fit] = {}
     start_time = perf_counter()
     for name, subject_request in split_subjects(request):
@@ -96,7 +96,7 @@ def _fit_sequentially(
 
 
 def _fit_subject(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
-    """Return the fit of one subject to curves, to reaction times, or by a user-defined objective."""
+    """Fit one subject to curves, to reaction times, or by a user-defined objective."""
     fit_function = fit_times if request.likelihood else fit_curves
     if request.objective is not None:
         fit_function = fit_objective
@@ -158,7 +158,7 @@ _SubjectRequest = tuple[str, FitRequest]
 def _fit_on_worker(
     shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _SubjectRequest
 ) -> Fit:
-    """Return the fit of one subject on a worker of a cluster."""
+    """Fit one subject on a worker of a cluster."""
     model, space, versions = shared
     check_environment(versions, "of this subject")
     with name_subject_in_errors(item[0]):

@@ -58,7 +58,7 @@ def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> 
 def build_curve_term(
     model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> CurveTerm:
-    """Return the residual term of a subject, which compares the model with the data.
+    """Return the residuals of a subject (model minus data) as a term of a sum of squares.
 
     Args:
         model: The model.
@@ -83,7 +83,7 @@ def search_optima(
     request: FitRequest,
     monitor: FitMonitor,
 ) -> SearchResult:
-    """Minimize the sum of squares from several starts, and return all optima."""
+    """Minimize a sum of squares by local searches from several starts, and return all optima."""
 
     def starts() -> Array:
         if request.start is not None:
@@ -153,7 +153,7 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
 
 
 def _build_curves(term: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
-    """Yield the fitted curve of each observed output at a point of the search, with data and residuals."""
+    """Yield each fitted output as a curve beside its data, with residuals."""
     outputs = term.model.outputs(term.parameter_space.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt

@@ -1,4 +1,4 @@
-"""Interface of fits to a compiled model: its outputs for many parameter values, and their derivatives."""
+"""Interface between fits and a compiled model: outputs for many parameters, and derivatives."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MemberChunk = tuple[int, dict[str, Array]]
 def _run_chunk_on_worker(
     shared: tuple[PreparedModel, RunSpecification, dict[str, str]], chunk: _MemberChunk
 ) -> Any:
-    """Return the outputs of a chunk of the members on a worker of a cluster."""
+    """Run some of the members of a sweep on a worker of a cluster, and return their outputs."""
     prepared_model, spec, versions = shared
     check_environment(versions, "of this fit")
     return run_members_with_nan(prepared_model, spec, chunk[1])
 
 
 class FittedModel:
-    """Model with selected outputs as functions of its free parameters.
+    """Compiled model as a function of its free parameters, for fits.
 
     Attributes:
         prepared: The compiled model.
@@ -84,7 +84,10 @@ class FittedModel:
         self.difference_reason: str = ""
 
     def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs of all members along the first axis, computed in batches of bounded size."""
+        """Return the outputs for many parameter sets, along the first axis.
+
+        The outputs are computed in batches of bounded size.
+        """
         member_count = len(next(iter(members.values())))
         if self._tasks is not None and member_count > 1:
             return self._outputs_from_cluster(self._tasks, members, member_count)
@@ -114,7 +117,7 @@ class FittedModel:
         members: Mapping[str, Array],
         member_count: int,
     ) -> dict[str, Array]:
-        """Return the outputs of all members, which the workers of a cluster compute in several chunks."""
+        """Return the outputs for many parameter sets, computed in chunks by a cluster's workers."""
         chunk_size = -(-member_count // CLUSTER_CHUNKS)
         chunks = [
             (
@@ -162,12 +165,12 @@ class FittedModel:
         }
 
     def _reason_to_end(self) -> StopReason | None:
-        """Return the reason why the cluster must stop, or None before the deadline."""
+        """Return the reason why a computation on the cluster must stop, or None."""
         assert self._connection is not None
         return StopReason.TIME_LIMIT if self._connection.is_overdue else None
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
-        """Return the derivatives of the outputs by the free parameters.
+        """Return the derivatives of the outputs with respect to the free parameters.
 
         Without exact derivatives, return central differences and set `difference_reason` to the reason.
         """
@@ -184,7 +187,7 @@ class FittedModel:
         return self._central_differences(values)
 
     def check_method(self, values: Mapping[str, Array], method: str | None) -> None:
-        """Refuse least squares for random outputs, and warn of outputs that change only in steps.
+        """Refuse least squares for random outputs, and warn of piecewise constant outputs.
 
         Args:
             values: Values of the free parameters.
@@ -205,16 +208,19 @@ class FittedModel:
 
     @cached_property
     def _differentiated_names(self) -> DifferentiatedNames:
-        """Selected outputs, differentiated with respect to the free parameters."""
+        """Names of the selected outputs and of the free parameters to differentiate by."""
         return DifferentiatedNames(self.prepared, self.output_names, self.free, self.spec)
 
     @cached_property
     def _jacobian(self) -> Jacobian:
-        """Prepared Jacobian of the selected outputs by the free parameters."""
+        """Function that computes the Jacobian of the outputs by the free parameters."""
         return cached_jacobian(self._differentiated_names)
 
     def _central_differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
-        """Return central differences by all elements of the free parameters, one sweep per parameter."""
+        """Return derivatives by central differences for all elements of the free parameters.
+
+        One sweep per parameter computes them.
+        """
         differences = {}
         for name, value in values.items():
             value = np.asarray(value)

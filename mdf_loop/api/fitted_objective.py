@@ -86,7 +86,7 @@ def _search(
     space: ParameterSpace,
     monitor: FitMonitor,
 ) -> list[Optimum]:
-    """Minimize an objective by one differential evolution or by several descents, and return the optima."""
+    """Minimize an objective by differential evolution or by several descents, and return optima."""
     size = len(space.elements)
     if request.start is not None:
         start_points = space.normalize(request.start)[None]
@@ -110,7 +110,7 @@ def _search(
 
 
 class _TermObjective:
-    """Objective that is a sum of terms of `differentiate`.
+    """Fit objective that is a sum of differentiable terms, as for `differentiate`.
 
     Attributes:
         nonfinite: Names of free parameters whose derivatives were nan or infinite although the objective
@@ -133,21 +133,21 @@ class _TermObjective:
         )
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
-        """Warn if outputs change only in steps, since the search uses derivatives."""
+        """Warn if outputs are piecewise constant, since the search uses derivatives."""
         differentiated_names = self._differentiated.differentiated_names
         warn_of_steps(
             differentiated_names, read_program(differentiated_names, self._run_values, values)
         )
 
     def costs(self, points: Array) -> Array:
-        """Return the value of the objective at each point."""
+        """Return the value of the fit objective at each point."""
         base_values, swept_values = self._run_values, self._space.values(points)
         return np.asarray(
             self._differentiated.evaluate(base_values.set, base_values.inputs, swept_values).value
         )
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """Return the value of the objective at a point, and its gradient."""
+        """Return the value and the gradient of the fit objective at a point."""
         member_values = with_member(self._document, self._run_values, self._space.values(point))
         cost_and_gradient = self._differentiated.evaluate(member_values.set, member_values.inputs)
         if np.isfinite(cost_and_gradient.value):
@@ -161,7 +161,7 @@ class _TermObjective:
 
 
 class _FunctionObjective:
-    """Objective that is a Python function of the outputs of one run."""
+    """Fit objective that is a user's Python function of the outputs of one run."""
 
     def __init__(self, model: Derivable, request: FitRequest, space: ParameterSpace) -> None:
         output_names = [
@@ -171,7 +171,7 @@ class _FunctionObjective:
         self._model = build_fitted_model(model, request, request.steps, output_names)
 
     def costs(self, points: Array) -> Array:
-        """Return the value of the function at each point."""
+        """Return the value of the user's objective function at each point."""
         outputs = self._model.outputs(self._space.values(points))
         members = (
             {name: values[k] for name, values in outputs.items()} for k in range(len(points))
@@ -179,7 +179,7 @@ class _FunctionObjective:
         return np.array([self._number(self._function(member)) for member in members])
 
     def _number(self, value: Any) -> float:
-        """Return the value of the user's function as a float.
+        """Return the value of the user's objective function as a float, or raise InputError.
 
         Raises:
             InputError: The value is no number.

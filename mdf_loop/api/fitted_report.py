@@ -1,4 +1,4 @@
-"""Report of a fit: estimates with their uncertainty, starts, and the model with the estimates."""
+"""Reports of fits: estimates with their uncertainty, starts, and the model with the estimates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdf_loop.results.fit_data import FitStart
 
 
 class Report(Struct, frozen=True):
-    """Finished search for the parameters of a model, from which fits are created."""
+    """Finished search for parameters, from which the fit of each subject is built."""
 
     model: Derivable
     request: FitRequest
@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
         indices: Array | None = None,
         **fields: Any,
     ) -> Fit:
-        """Return the fit of one subject.
+        """Return the fit of one subject from the finished search.
 
         Args:
             space: The free parameters of the subject.
@@ -71,7 +71,7 @@ class Report(Struct, frozen=True):
         )
 
     def _describe_search(self, space: ParameterSpace, indices: Array, optimum: Optimum) -> FitStart:
-        """Return the record of one local search: its start, its end, and whether it agrees with the best."""
+        """Return the record of one local search: start, end, and agreement with the best optimum."""
         start_values, end_values = (
             convert_scalars(space.values(point[indices]))
             for point in (optimum.start_point, optimum.point)
@@ -85,7 +85,7 @@ class Report(Struct, frozen=True):
         )
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
-        """Return the compiled model whose parameters have the estimates and the values that the user set."""
+        """Return the compiled model with the estimates and the user's values as parameters."""
         prepared_model = self.model.prepared
         run_values = self.request.spec.values
         written_values = with_member(
@@ -101,7 +101,7 @@ class Report(Struct, frozen=True):
 
 
 def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
-    """Return the log likelihood and the information criteria for a number of free parameters.
+    """Return log likelihood, AIC and BIC from a negative log likelihood and two counts.
 
     Args:
         cost: Negative log likelihood.
@@ -117,7 +117,7 @@ def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
 
 
 def convert_scalars(values: Mapping[str, Array]) -> dict[str, Any]:
-    """Return parameter values with Python floats in place of arrays without axes."""
+    """Return parameter values with scalar arrays converted to Python floats."""
     return {
         name: float(value) if np.ndim(value) == 0 else np.asarray(value)
         for name, value in values.items()
@@ -127,7 +127,7 @@ def convert_scalars(values: Mapping[str, Array]) -> dict[str, Any]:
 def _build_estimate_fields(
     space: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
-    """Return the fields of a fit about estimates and their uncertainty, which may be unknown (None)."""
+    """Return the fields of a fit for estimates and their uncertainty (None if unknown)."""
     estimates = space.values(point)
     bound_indices = [k for k, coordinate in enumerate(point) if coordinate in (0.0, 1.0)]
     fields = {

@@ -1,4 +1,4 @@
-"""Fits of decisions by the likelihood of choices and reaction times, which simulated trials estimate."""
+"""Fits of choices and reaction times by a likelihood that simulated trials estimate."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> F
 def build_decision_term(
     model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> DecisionTerm:
-    """Return the likelihood term of a subject, which compares the model with the observed decisions.
+    """Return a subject's term of the likelihood, which compares simulated and observed decisions.
 
     Args:
         model: The model.
@@ -81,7 +81,7 @@ def build_decision_term(
 def read_observed_times(
     model: Derivable, request: FitRequest
 ) -> tuple[ReactionTimeData, tuple[str, ...]]:
-    """Return the observed choices and times, and the names of the corresponding outputs.
+    """Return the observed reaction times and choices, with the names of their outputs.
 
     Raises:
         InputError: A column or an output is missing, or an argument does not suit a likelihood.
@@ -126,12 +126,12 @@ def read_observed_times(
 
 
 def _read_column(table: Table, word: str, output: str) -> Array:
-    """Return the column `word` of the data, or raise an error that suggests to rename a column."""
+    """Return the data column `word`, or raise an error that suggests renaming a column."""
     return find_column(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
 def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
-    """Return the best point of differential evolution for one subject with one set of random numbers.
+    """Maximize one subject's likelihood by differential evolution with fixed random numbers.
 
     Raises:
         InputError: The data are outside the range of the model, or a parameter has no effect.
@@ -152,7 +152,7 @@ def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
 
 
 def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
-    """Return the initial points of the search: ranked Sobol points, or a random cloud around a start."""
+    """Return initial points of a search: ranked Sobol points, or normal points around a start."""
     size = likelihood.size
     if request.start is None:
         return rank_points(
@@ -172,7 +172,9 @@ def refine_and_report(
     likelihood: LikelihoodObjective,
     start: Callable[[], Array],
 ) -> list[Fit]:
-    """Refine the minimum near a start with other random numbers, and return the fit of each subject.
+    """Refine a likelihood's optimum near a start with new random numbers.
+
+    Return the fit of each subject.
 
     Args:
         model: The model.

@@ -25,7 +25,9 @@ from mdf_loop.results.fit import Fit, Fits
 
 
 def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fits:
-    """Fit all subjects jointly: `shared` parameters have one value, other parameters one for each subject.
+    """Fit several subjects jointly, with one value of each parameter in `shared`.
+
+    Other parameters have one value for each subject.
 
     The joint search starts from the optima of separate fits of the subjects.
 
@@ -51,7 +53,7 @@ def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -
 
 
 class _JointFit(Struct, frozen=True):
-    """Joint fit of several subjects, with the indices of their parameters in one vector of parameters.
+    """Joint fit of several subjects, whose parameters are elements of one vector.
 
     Attributes:
         request: Arguments of the fit, with the data of all subjects.
@@ -66,7 +68,7 @@ class _JointFit(Struct, frozen=True):
     monitor: FitMonitor
 
     def terms(self, create_term: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
-        """Return the objective term of each subject. `create_term` creates a term from a request and indices."""
+        """Return the objective term of each subject, created by `create_term`."""
         terms = []
         for (name, subject_request), indices in zip(
             split_subjects(self.request), self.subject_indices, strict=True
@@ -76,7 +78,7 @@ class _JointFit(Struct, frozen=True):
         return terms
 
     def starts(self, terms: Sequence[AnyTerm], find_optimum: Callable[[AnyTerm], Array]) -> Array:
-        """Return the starts of the joint search, from the separate optimum of each subject.
+        """Return starting points of the joint search, from separate fits of the subjects.
 
         If the fit is stopped meanwhile, the remaining subjects have no optimum of their own.
 
@@ -94,7 +96,7 @@ class _JointFit(Struct, frozen=True):
 
 
 def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _JointFit) -> list[Fit]:
-    """Return the fit of each subject from a joint find_optimum-squares search."""
+    """Fit several subjects jointly by least squares, and return the fit of each subject."""
     request, monitor = subjects.request, subjects.monitor
     terms = subjects.terms(
         lambda subject_request, indices: build_curve_term(model, subject_request, space, indices)
@@ -119,7 +121,10 @@ def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _Join
 def _fit_decisions_jointly(
     model: Derivable, space: ParameterSpace, subjects: _JointFit
 ) -> list[Fit]:
-    """Return the fit of each subject from a joint search of the likelihood of decisions."""
+    """Fit several subjects jointly by the likelihood of decisions.
+
+    Return the fit of each subject.
+    """
     request, monitor = subjects.request, subjects.monitor
     terms = subjects.terms(
         lambda subject_request, indices: build_decision_term(model, subject_request, space, indices)
@@ -137,7 +142,10 @@ def _fit_decisions_jointly(
 
 
 def _assign_indices(space: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
-    """Return the indices of each subject's parameters in a joint point, shared parameters first."""
+    """Return the indices of each subject's parameters in the vector of all parameters.
+
+    Shared parameters come first.
+    """
     is_shared = np.repeat(
         [parameter.name in shared for parameter in space.parameters],
         [parameter.lower_bounds.size for parameter in space.parameters],
@@ -155,7 +163,7 @@ def _assign_indices(space: ParameterSpace, shared: Sequence[str], subjects: int)
 def _choose_starts(
     separate_optima: Sequence[Array], subject_indices: Sequence[Array], size: int
 ) -> Array:
-    """Return the starts of a joint search from the separate optima of the subjects.
+    """Return starting points of a joint search, built from the separate optima of the subjects.
 
     Unshared parameters start at the optimum of their subject. Shared parameters start at the median of
     all optima in the first start, and at the optimum of one subject in each other start.
@@ -180,7 +188,7 @@ def _choose_starts(
 
 
 def _find_shared(subject_indices: Sequence[Array]) -> Array:
-    """Return a mask of those parameters of a subject that all subjects share."""
+    """Return a mask of the parameters of a subject that all subjects share."""
     if len(subject_indices) == 1:
         return np.zeros(len(subject_indices[0]), bool)
     is_shared: Array = subject_indices[0] == subject_indices[1]

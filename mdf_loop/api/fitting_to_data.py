@@ -159,7 +159,7 @@ def _refuse_conflicts(
 
 
 def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpace:
-    """Return the space of the free parameters, with their shapes in the model.
+    """Return the free parameters of a fit with their bounds and shapes.
 
     Raises:
         InputError: A name is unknown, or bounds are invalid.
@@ -182,7 +182,10 @@ def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpa
 def _find_parameter_shape(
     prepared_model: PreparedModel, name: str, request: FitRequest
 ) -> tuple[int, ...]:
-    """Return the shape of a parameter. A state with an initial expression has the shape of its bounds."""
+    """Return the shape of a free parameter in the model.
+
+    A state with an initial expression has the shape of its bounds.
+    """
     model_value = written_value(prepared_model.document, name)
     if (
         is_state(prepared_model.document, name)
@@ -217,7 +220,7 @@ def match_data(model: Derivable, request: FitRequest, data: Any) -> Observations
 
 
 def _names_of_items(document: Document) -> Iterator[str]:
-    """Yield all names under which a data column can refer to an output, a parameter or a function."""
+    """Yield all names under which a data column can refer to a part of the model."""
     for item in items(document):
         yield item.name
         if item.node_field == "output_ports":
@@ -227,7 +230,7 @@ def _names_of_items(document: Document) -> Iterator[str]:
 def refuse_columns_of_inputs(
     document: Document, columns: Iterable[str], read: Container[str]
 ) -> None:
-    """Refuse data columns that have the name of an input and would be ignored.
+    """Raise InputError for data columns with the name of a model input, which a fit ignores.
 
     Args:
         document: The model.
@@ -249,7 +252,7 @@ def refuse_columns_of_inputs(
 
 
 def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
-    """Return, by output, the possible names of its data column.
+    """Return the possible names of the data column of each output.
 
     These are the name in the mapping `against`, or else the names of the output and of its port.
 
@@ -271,14 +274,14 @@ def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, 
 def build_fitted_model(
     model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
 ) -> FittedModel:
-    """Return the model of a fit, with these outputs of a run over `steps` evaluations."""
+    """Return the model as a function of the free parameters, for a run over `steps` steps."""
     dt = None if steps is None else request.spec.dt
     spec = replace(request.spec, steps=steps, dt=dt)
     return FittedModel(model.prepared, spec, outputs, tuple(request.free), request.connection)
 
 
 def refuse_too_few_data(numbers: int, data: int) -> None:
-    """Refuse a fit with more free numbers than observed values.
+    """Raise an error for a fit with more free numbers than observed values.
 
     Raises:
         InputError: There are more free numbers than data.
@@ -301,7 +304,7 @@ def has_subjects(data: Any) -> bool:
 
 
 def split_subjects(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
-    """Yield the name of each subject, and the fit request with the data of this subject."""
+    """Yield the name of each subject with the fit request for the data of this subject."""
     for name, data in request.data.items():
         yield name, replace(request, data=data)
 

@@ -1,4 +1,4 @@
-"""Assembly of the results of a run, with leading axes of members and trials."""
+"""Assembly of the results of a run, with leading axes for sweep members and trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build_results(
     units: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Results:
-    """Return the results of a run from its outputs, which have one merged axis of members and trials.
+    """Return the results of a run from outputs with one merged axis of sweep members and trials.
 
     Args:
         prepared: The compiled model.
@@ -54,12 +54,12 @@ def build_results(
 
 
 def seed_of(bound_values: BoundValues) -> int | None:
-    """Return the seed of a run, or None if seeds are swept."""
+    """Return the seed of a run's random numbers, or None if seeds are swept."""
     return bound_values.streams.seed if isinstance(bound_values.streams.seed, int) else None
 
 
 def member_axes(bound_values: BoundValues) -> tuple[Axis, ...]:
-    """Return the leading axes of the results: members of a sweep, then trials."""
+    """Return the leading axes of results: the members of a sweep, then the trials."""
     swept_axes = (
         (Axis("batch", bound_values.member_values, is_swept=True),)
         if bound_values.member_values
@@ -74,7 +74,7 @@ def member_axes(bound_values: BoundValues) -> tuple[Axis, ...]:
 
 
 def split_grid_axis(results: Results, sweep: Mapping[str, Any]) -> Results:
-    """Divide the axis of members into one axis for each name of a grid. Return other results unchanged."""
+    """Split the axis of the members of a grid into one axis for each swept name."""
     if not isinstance(sweep, Grid):
         return results
     taken_names = {*results, *(axis.name for axis in results.axes), "step"}

@@ -1,4 +1,4 @@
-"""Comparison of derivatives with central differences, whose runs are one sweep."""
+"""Comparison of derivatives with central differences, computed by one sweep."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def check_gradient(
 
 
 def _build_sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
-    """Return a sweep that changes the checked elements of one parameter or input one by one."""
+    """Return a sweep that changes the checked elements of one parameter, one element at a time."""
     values = at[name]
     indices_and_steps = zip(_select_indices(values), steps, strict=True)
     rows = [
@@ -104,7 +104,7 @@ def _build_sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, 
 
 
 def _compute_differences(steps: Array, scalars: Array, dtype: Any) -> tuple[Array, Array]:
-    """Return extrapolated central differences (Richardson), and an error bound of each."""
+    """Return central differences with Richardson extrapolation, and error bounds."""
     full_step_slopes = (scalars[:, 0] - scalars[:, 1]) / (2 * steps)
     half_step_slopes = (scalars[:, 2] - scalars[:, 3]) / steps
     rounding_bounds = _bound_rounding_errors(steps, scalars, dtype)
@@ -116,7 +116,7 @@ def _compute_differences(steps: Array, scalars: Array, dtype: Any) -> tuple[Arra
 def _compute_differences_in_steps(
     evaluate_moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
-    """Return central differences, and bounds of their rounding errors, for steps that change the loss."""
+    """Return central differences with a step large enough to change the loss, and error bounds."""
     for relative_step in COARSE_STEPS:
         steps, scalars = evaluate_moved(relative_step)
         if bool((scalars[:, 0] != scalars[:, 1]).any()):
@@ -127,7 +127,7 @@ def _compute_differences_in_steps(
 
 
 def _bound_rounding_errors(steps: Array, scalars: Array, dtype: Any) -> Array:
-    """Return a bound of the rounding error of each difference."""
+    """Return a bound of the rounding error of each central difference."""
     error_bounds: Array = 16 * np.finfo(dtype).eps * np.abs(scalars).max(axis=1) / steps
     return error_bounds
 
@@ -137,7 +137,7 @@ _POSITIONS = (1.0, -1.0, 0.5, -0.5)
 
 
 def _select_indices(values: Array) -> list[tuple[int, ...]]:
-    """Return the indices of the checked elements of an array."""
+    """Return the indices of an array's elements whose derivatives are checked."""
     flat_indices = np.unique(
         np.linspace(0, values.size - 1, min(values.size, MAX_CHECKED_ELEMENTS)).round().astype(int)
     )
@@ -148,7 +148,7 @@ def _select_indices(values: Array) -> list[tuple[int, ...]]:
 
 
 def _move_element(values: Array, index: tuple[int, ...], step: float) -> Array:
-    """Return a copy of an array, in which a step is added to one element."""
+    """Return a copy of an array with `step` added to one element."""
     moved_values = values.copy()
     moved_values[index] += step
     return moved_values
@@ -161,7 +161,7 @@ def evaluate_scalars(
     members: int,
     front: int,
 ) -> Array:
-    """Return the differentiated scalar of each member.
+    """Return the scalar objective of each member of a sweep, computed from its outputs.
 
     Args:
         losses: The terms of the scalar.
@@ -178,7 +178,7 @@ def evaluate_scalars(
 
 
 def _evaluate_term(loss: Loss, rows: Array, front: int) -> float:
-    """Return the value of one term of the scalar for the rows of one member."""
+    """Return one term of the scalar objective for the output of one member of a sweep."""
     match loss.term_kind:
         case "sum":
             return float(np.sum(rows))
@@ -201,7 +201,7 @@ def _compare_derivatives(
     tolerance: float,
     check: GradientCheck,
 ) -> GradientCheck:
-    """Compare the derivatives by one name with differences, and return the updated check.
+    """Compare derivatives by one parameter with differences, and return the updated report.
 
     Raises:
         GradientError: A derivative deviates by more than the tolerance and the error bound.
@@ -230,5 +230,5 @@ def _compare_derivatives(
 
 
 def format_element_name(name: str, index: tuple[int, ...]) -> str:
-    """Return the name of an element, such as `cell.M[3, 4]`."""
+    """Return the name of an array element as text, such as `cell.M[3, 4]`."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name

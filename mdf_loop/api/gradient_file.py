@@ -1,4 +1,4 @@
-"""Program of an ONNX file that computes a scalar and its derivatives, with the names of the document."""
+"""Program of a saved ONNX file that computes a scalar objective and its derivatives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_file_program(
     bound_values: BoundValues,
     truncation: int | None,
 ) -> tuple[Program, dict[str, Array]]:
-    """Return the program of a file with derivatives, and the defaults of its inputs.
+    """Return the program of an ONNX file with derivatives, and the defaults of its inputs.
 
     Args:
         differentiated_names: The differentiated outputs, and the names with respect to which they are differentiated.
@@ -86,7 +86,7 @@ def build_file_program(
 def _add_row_checks(
     program: Program, input_names: Collection[str | None], names: Mapping[str, str]
 ) -> Program:
-    """Add a check that each input over time has as many rows as the run has steps."""
+    """Add run-time checks that each input over time has one row per step."""
     checked_names = {
         program_input.value.name
         for program_input in program.inputs
@@ -103,7 +103,10 @@ def _add_row_checks(
 
 
 def _name_data_inputs(terms: Sequence[Term]) -> dict[str, str]:
-    """Return the names of data inputs: `data of cell.V`, `data of cell.V 2` for the next term, and so on."""
+    """Return names for the inputs with the data of an objective: `data of cell.V`, ...
+
+    A second term gets `data of cell.V 2`, and so on.
+    """
     data_names: dict[str, str] = {}
     for term in terms:
         if term.data is not None:
@@ -114,7 +117,7 @@ def _name_data_inputs(terms: Sequence[Term]) -> dict[str, str]:
 
 
 def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
-    """Rename the inputs of a program and their derivatives to the names of the document."""
+    """Rename a program's inputs and their derivatives to the names of the document."""
     renamed_values = {
         program_input.value: replace(program_input.value, name=names[program_input.value.name])
         for program_input in program.inputs

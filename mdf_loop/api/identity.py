@@ -1,4 +1,4 @@
-"""Identity of a run, which a checkpoint records so that only an equal run resumes from the checkpoint."""
+"""Texts that identify a run, so that only an equal run resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def identity(
     bound_values: BoundValues,
     recorded: Iterable[str],
 ) -> dict[str, str]:
-    """Return texts of all arguments that determine the results of a run, and of its recorded names.
+    """Return texts that identify a run: the arguments that determine its results, and its outputs.
 
     The number of steps is no part of the identity, so that a longer run can resume.
     """
@@ -56,11 +56,11 @@ def identity(
 
 
 def _digest_arrays(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
-    """Return the digest of each array, by the kind and the name of the array."""
+    """Return digests of arrays in a dict, with keys made of the kind and the array's name."""
     return {f"{kind} {name}": _digest(name, data) for name, data in arrays.items()}
 
 
 def _digest(name: str, data: Any) -> str:
-    """Return a digest of an array, of the members of a sequence, or of an absent value."""
+    """Return a digest of an array, of the arrays in a sequence, or of None."""
     members = [data] if isinstance(data, np.ndarray) else list(data or ())
     return digest_of_arrays({f"{name} {k}": np.asarray(member) for k, member in enumerate(members)})

@@ -49,7 +49,7 @@ SESSIONS = 16
 
 
 class Jacobian:
-    """Derivatives of outputs, prepared once for each set of input types and computed for many values."""
+    """Function that computes the derivatives of outputs for many parameter values."""
 
     def __init__(self, differentiated_names: DifferentiatedNames) -> None:
         self.differentiated_names = differentiated_names
@@ -69,7 +69,7 @@ class Jacobian:
         return self._recompute_by_name(spec, derivatives)
 
     def _recompute_by_name(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
-        """Return the derivatives, with nan and infinite ones recomputed for one name at a time.
+        """Recompute nan and infinite derivatives for one parameter at a time.
 
         An infinite slope times a tangent of 0 is nan. If all names are computed at once, this nan also
         reaches derivatives by names that do not depend on the slope.
@@ -89,7 +89,7 @@ class Jacobian:
         return with_fields(derivatives, arrays=arrays)
 
     def _compute_at_once(self, spec: RunSpecification) -> Derivatives:
-        """Return the derivatives by all names, computed by one run."""
+        """Return the derivatives with respect to all parameters, computed by one run."""
         bound_values = _bind_single_run(self.differentiated_names, spec)
         prepared_derivatives = self._prepared_derivatives.get(bound_values.input_types)
         if prepared_derivatives is None:
@@ -106,7 +106,7 @@ class Jacobian:
     def _prepare_derivatives(
         self, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[Program, _Forward | _Reverse]:
-        """Return the model's program, and its derivatives in the mode with fewer directions."""
+        """Return the model's program and its forward or reverse mode, whichever needs less work."""
         differentiated_names = self.differentiated_names
         program = differentiated_names.program(spec, bound_values)
         values_by_name = {output.name: output.value for output in program.outputs}
@@ -126,7 +126,7 @@ class Jacobian:
 
 
 def cached_jacobian(differentiated_names: DifferentiatedNames) -> Jacobian:
-    """Return the Jacobian from the cache of the model, or create and cache it."""
+    """Return the function that computes a Jacobian, from the cache of the model if possible."""
     cache = differentiated_names.prepared.jacobians
     cached_entry = cache.get(differentiated_names.key)
     if not isinstance(cached_entry, Jacobian):
@@ -136,7 +136,7 @@ def cached_jacobian(differentiated_names: DifferentiatedNames) -> Jacobian:
 
 
 def jacobian(differentiated_names: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
-    """Return the Jacobian at the values of a run, and warn of derivatives that are not finite.
+    """Compute the Jacobian of outputs, and warn of derivatives that are nan or infinite.
 
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
@@ -157,7 +157,7 @@ def jacobian(differentiated_names: DifferentiatedNames, spec: RunSpecification) 
 def hessian(
     differentiated_names: DifferentiatedNames, losses: Sequence[Loss], spec: RunSpecification
 ) -> Derivatives:
-    """Return the second derivatives of a scalar, and warn of derivatives that are not finite.
+    """Compute the second derivatives of a scalar, and warn of ones that are nan or infinite.
 
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
@@ -191,7 +191,7 @@ def hessian(
 def _bind_single_run(
     differentiated_names: DifferentiatedNames, spec: RunSpecification
 ) -> BoundValues:
-    """Return the bound values of a run, or raise an error for a sweep or trials."""
+    """Return the bound inputs of a run, or raise InputError if it has a sweep or trials."""
     bound_values = differentiated_names.bind(spec)
     if bound_values.member_values or bound_values.streams.has_members:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
@@ -199,7 +199,7 @@ def _bind_single_run(
 
 
 class _Forward:
-    """Forward mode: one tangent for each element of the parameters."""
+    """Forward-mode Jacobian, with one tangent for each element of the parameters."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class _Forward:
         )
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
-        """Return the derivatives for the inputs of a program."""
+        """Return the Jacobian by forward mode for given inputs of the program."""
         arrays, input_shapes, blocks = self._unit_changes.run(feeds), self._input_shapes, {}
         for name, output in self._outputs.items():
             for input_name, block in _split_blocks(
@@ -239,7 +239,7 @@ class _Forward:
 
 
 class _Reverse:
-    """Reverse mode: one cotangent for each element of the outputs."""
+    """Reverse-mode Jacobian, with one cotangent for each element of the outputs."""
 
     def __init__(
         self, differentiated_names: DifferentiatedNames, program: Program, output_shapes: Shapes
@@ -259,7 +259,7 @@ class _Reverse:
         )
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
-        """Return the derivatives for the inputs of a program."""
+        """Return the Jacobian by reverse mode for given inputs of the program."""
         arrays = self._unit_changes.run(feeds)
         blocks = {
             (name, input_name): block
@@ -270,7 +270,7 @@ class _Reverse:
 
 
 class _UnitChanges:
-    """Program that computes derivatives in all unit directions of some inputs at once."""
+    """Program that computes the derivatives along all unit vectors of some inputs at once."""
 
     def __init__(
         self,
@@ -293,11 +293,11 @@ class _UnitChanges:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Native form of each loop."""
+        """Form in which each loop runs (as machine code or in ONNX Runtime), by loop name."""
         return self._runnable.native
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the selected outputs, with a leading axis of unit directions."""
+        """Return the derivatives along all unit vectors, which form the first axis."""
         all_feeds = {**feeds, **self._unit_tangents}
         outputs = self._runnable.run(
             {
@@ -324,7 +324,7 @@ def _count_elements(shapes: Shapes) -> int:
 
 
 def _output_shape(name: str, value: Value, steps: int | None) -> tuple[int, ...]:
-    """Return the shape of an output, over time with `steps` rows.
+    """Return the shape of an output, which has `steps` rows in a run over time.
 
     Raises:
         InputError: The shape is unknown before the run.

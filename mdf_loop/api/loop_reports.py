@@ -14,7 +14,7 @@ from mdf_loop.run.segments import PartialRun
 
 
 def loop_reports(evaluation: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
-    """Return the report of each loop by name. If a loop was stopped, its stepper provides the report."""
+    """Return the report of each loop by name: its iterations and stop reasons."""
     reports: dict[str, LoopReport] = {}
     for loop in evaluation.loops:
         count_name, condition_name = (
@@ -50,7 +50,7 @@ def _build_report(
 
 
 def _merge_reports(loop_report: LoopReport | None, stepper_report: LoopReport) -> LoopReport:
-    """Return the report of a loop's stepper, with the stop reasons of the completed loop if it ended.
+    """Return the report of an interrupted loop, with the stop reasons of members that ended.
 
     A stepper may report the end by a trip count as the end by a condition.
     """
@@ -66,7 +66,7 @@ def _merge_reports(loop_report: LoopReport | None, stepper_report: LoopReport) -
 def pad_outputs(
     arrays: Mapping[str, Data], partial_run: PartialRun, evaluation: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """Return the outputs, pad_outputs with nan for members with fewer rows, and the numbers of rows."""
+    """Return outputs padded with nan for members with fewer rows, and their numbers of rows."""
     outputs, lengths = dict(arrays), {}
     for name, length_name in evaluation.length_names.items():
         if name in arrays and length_name in partial_run.outputs:

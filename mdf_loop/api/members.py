@@ -20,7 +20,7 @@ from mdf_loop.specification import RunSpecification, Values
 
 
 def with_member(document: Document, values: Values, member: Mapping[str, Any]) -> Values:
-    """Return the inputs and parameters of a run with the values of one member added."""
+    """Return the inputs and parameters of a run, updated with the values of one sweep member."""
     input_names = {name for port in open_ports(document) for name in port.names}
     inputs = {name: value for name, value in member.items() if name in input_names}
     settings = {name: value for name, value in member.items() if name not in input_names}
@@ -30,7 +30,7 @@ def with_member(document: Document, values: Values, member: Mapping[str, Any]) -
 def run_members(
     prepared: PreparedModel, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Run all members of a sweep, and return their outputs along the first axis.
+    """Run all members of a sweep, and return their outputs stacked along the first axis.
 
     Raises:
         LoopError: A run failed. The message names the place.
@@ -54,7 +54,7 @@ def run_members(
 def run_members_with_nan(
     prepared: PreparedModel, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Run all members of a sweep, and return their outputs with nan for members whose runs fail.
+    """Run all members of a sweep, and return their outputs, with nan where a run fails.
 
     Raises:
         LoopError: All members failed. The message is that of the failed sweep.

@@ -1,4 +1,4 @@
-"""Warnings of derivatives that are nan or infinite although the differentiated number is finite.
+"""Warnings of derivatives that are nan or infinite although the outputs are finite.
 
     numpy.std(x)     equal elements: 0 / 0 is nan
     numpy.sqrt(x)    x = 0: the slope is infinite
@@ -30,14 +30,14 @@ NONFINITE_REMEDY = (
 
 
 def warn_of_gradient(gradient: Gradient) -> None:
-    """Warn once of all derivatives that are not finite, for members whose scalar is finite."""
+    """Warn once of all nan and infinite derivatives of a scalar that is finite itself."""
     value = np.asarray(gradient.value)
     labelled_derivatives = {f"by '{name}'": (array, value) for name, array in gradient.items()}
     _warn("the number is finite, but its derivative", labelled_derivatives)
 
 
 def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> None:
-    """Warn once of all derivatives that are not finite, for finite elements of outputs.
+    """Warn once of all nan and infinite derivatives of output elements that are finite.
 
     Args:
         derivatives: The Jacobian.
@@ -51,7 +51,7 @@ def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> 
 
 
 def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
-    """Warn once of all second derivatives that are not finite, if the differentiated scalar is finite.
+    """Warn once of all nan and infinite second derivatives of a scalar that is finite itself.
 
     Args:
         derivatives: The Hessian.
@@ -69,7 +69,7 @@ def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
 
 
 def warn_of_fits(fits: Iterable[Fit]) -> None:
-    """Warn once of all parameters whose derivatives were not finite in the search of a fit."""
+    """Warn once of all parameters with nan or infinite derivatives during the search of a fit."""
     names = dict.fromkeys(name for fit in fits for name in fit.nonfinite_derivatives)
     quoted_names = ", ".join(f"'{name}'" for name in names)
     if quoted_names:
@@ -87,14 +87,14 @@ def has_nonfinite(arrays: Iterable[Array]) -> bool:
 
 
 def _warn(beginning: str, labelled_derivatives: Mapping[str, tuple[Array, Array]]) -> None:
-    """Warn of all derivatives that are not finite, with a sentence that starts with `beginning`."""
+    """Warn of all nan and infinite derivatives in a sentence that starts with `beginning`."""
     descriptions = ", ".join(_describe_derivatives(labelled_derivatives))
     if descriptions:
         warn_user(f"{beginning} {descriptions}: {NONFINITE_CAUSE}; {NONFINITE_REMEDY}")
 
 
 def _describe_derivatives(labelled_derivatives: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
-    """Yield a phrase for each array of derivatives with elements that are not finite.
+    """Yield a phrase for each array of derivatives that has nan or infinite elements.
 
     Args:
         labelled_derivatives: Derivatives and the differentiated numbers, by label. The axes of the numbers are the first
@@ -111,6 +111,6 @@ def _describe_derivatives(labelled_derivatives: Mapping[str, tuple[Array, Array]
 
 
 def _describe_kind(numbers: Array) -> str:
-    """Return `nan`, `infinite` or `nan or infinite` for an array of numbers that are not finite."""
+    """Return the text `nan`, `infinite` or `nan or infinite` that describes an array's elements."""
     nan_count = int(np.isnan(numbers).sum())
     return "nan" if nan_count == numbers.size else "nan or infinite" if nan_count else "infinite"

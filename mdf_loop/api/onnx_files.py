@@ -11,7 +11,7 @@ from mdf_loop.paths import Files, path_of, track_read_files
 
 
 def checked_file(path: str | Path, read: Files) -> Path:
-    """Return the path of an ONNX file that can be written and is none of the files that were `read`.
+    """Return the path of an ONNX file to write, which must be none of the files that were `read`.
 
     Raises:
         InputError: The file cannot be written, or its name does not end in .onnx.

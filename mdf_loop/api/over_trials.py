@@ -1,4 +1,4 @@
-"""Runs with statistics over trials, in batches that are discarded after the statistics were updated."""
+"""Runs that keep only statistics over trials, computed batch by batch."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
 
 
 class _Batch:
-    """Batch of trials, which determines the size of the next batch.
+    """Batch of consecutive trials, with the size of the next batch.
 
     Attributes:
         trial_numbers: Numbers of the trials of this batch.
@@ -87,14 +87,14 @@ class _Batch:
         self.next_size = len(trial_numbers)
 
     def adapt_next_size(self, results: Results) -> None:
-        """Adapt the size of the next batch to the size of the outputs of this batch."""
+        """Choose the size of the next batch of trials from the size of this batch's outputs."""
         output_bytes = sum(getattr(output, "nbytes", 0) for output in results.values())
         fitting_count = TARGET_BATCH_BYTES * len(self.trial_numbers) // max(1, output_bytes)
         self.next_size = max(1, min(MAX_BATCH_TRIALS, 4 * len(self.trial_numbers), fitting_count))
 
 
 def _divide_into_batches(spec: RunSpecification) -> Iterator[_Batch]:
-    """Yield the trials of a run in batches."""
+    """Yield the trials of a run in consecutive batches."""
     trial_numbers = spec.values.draws.trials
     assert trial_numbers is not None
     start, batch_size = 0, FIRST_BATCH_TRIALS
@@ -105,7 +105,7 @@ def _divide_into_batches(spec: RunSpecification) -> Iterator[_Batch]:
 
 
 def select_for_statistics(selection: Selection) -> Selection:
-    """Select the recorded names of each trial: outputs with statistics, or their reductions over time.
+    """Select the outputs that each trial must record for the statistics over trials.
 
     Raises:
         InputError: A reduction over time has no statistic over trials.
@@ -128,7 +128,7 @@ def select_for_statistics(selection: Selection) -> Selection:
 
 
 def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> RunSpecification:
-    """Return the specification of the run of one batch, with the outputs that statistics need."""
+    """Return the specification of the run of one batch of trials."""
     draws = Draws(spec.values.draws.seed, batch.trial_numbers)
     controls, time_limit = spec.controls, spec.controls.time_limit
     if time_limit is not None:
@@ -144,7 +144,7 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> 
 
 
 def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, str]:
-    """Return the units of statistics that have the unit of their output, by the name of the statistic."""
+    """Return the unit of each statistic over trials that has the unit of its output."""
     statistic_outputs = (
         (name, name.rpartition(".")[0]) for name in names if not name.endswith(_UNITLESS_SUFFIXES)
     )
@@ -206,14 +206,14 @@ def build_statistics_results(
 
 
 def _has_no_time(complete_results: Results, name: str) -> bool:
-    """Return True if a statistic has no axis of time."""
+    """Return True if a statistic over trials has no time axis."""
     output = name.rpartition(".")[0]
     is_reduced = (f".{full_name}".endswith(f".{output}") for full_name in complete_results.reduced)
     return name.endswith(".count") or any(is_reduced)
 
 
 def refuse_padding(results: Results, names: Iterable[str]) -> None:
-    """Raise an error if an output with statistics is padded, since padding would count as values.
+    """Raise an error if an output with trial statistics is padded, as padding would count.
 
     Raises:
         InputError: Trials have different numbers of rows of an output.
@@ -235,7 +235,7 @@ _UNITLESS_SUFFIXES = (".count", ".histogram", ".var")
 
 
 def refuse_with_statistics(spec: RunSpecification) -> None:
-    """Raise an error for arguments that cannot be combined with statistics over trials."""
+    """Raise an error for run arguments that cannot be combined with statistics over trials."""
     controls, selection = spec.controls, spec.selection
     for argument, is_given in (
         ("outputs of each trial", bool(selection.record) or selection.only is not None),

@@ -1,4 +1,4 @@
-"""Cached programs and sessions of a document for each set of input types."""
+"""Cache of the programs and ONNX Runtime sessions of a model for each set of input types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SESSIONS = 64
 
 
 class Evaluation(Struct, frozen=True):
-    """One evaluation of a model for some input types: its program and its session.
+    """Program and ONNX Runtime session for one evaluation of a model with some input types.
 
     Attributes:
         program: Program as read from the document.
@@ -63,7 +63,7 @@ class Evaluation(Struct, frozen=True):
 
     @classmethod
     def of(cls, program: Program, single_run: SingleRun) -> Evaluation:
-        """Return the evaluation of a program."""
+        """Return the evaluation of a program, with its ONNX Runtime session."""
         session_program = single_run.session.program
         return cls(
             program,
@@ -87,7 +87,7 @@ class Evaluation(Struct, frozen=True):
 
 
 class PreparedModel:
-    """Document with the device and options of its compilation, and a cache of programs and sessions.
+    """Model with its compilation options, device, and cache of programs and sessions.
 
     Several threads may use one object at once. A pickled copy in another process has an empty cache.
 
@@ -114,7 +114,7 @@ class PreparedModel:
         return PreparedModel, (self.document, self.placement, self.options)
 
     def bind(self, specification: RunSpecification) -> BoundValues:
-        """Return the values of a run, bound to the model's inputs.
+        """Return the values of a run, bound to the inputs of the model's program.
 
         Raises:
             InputError: A name is unknown or occurs twice, a value does not fit, or a sweep is invalid.
@@ -122,7 +122,7 @@ class PreparedModel:
         return self._input_binder.bind(specification.values, specification.steps)
 
     def evaluation(self, specification: RunSpecification, bound_values: BoundValues) -> Evaluation:
-        """Return the cached or new evaluation for the types of bound values."""
+        """Return the evaluation for the types of bound values, from the cache if possible."""
         options = self._options(specification)
         key = _build_cache_key(specification, bound_values, options)
         with self._lock:
@@ -141,7 +141,7 @@ class PreparedModel:
             return evaluation
 
     def over_time(self, specification: RunSpecification, bound_values: BoundValues) -> TimeSession:
-        """Return the cached or new session over time for the types of bound values."""
+        """Return the session of a run over time for the types of bound values, cached if possible."""
         options = self._options(specification)
         key = _build_cache_key(specification, bound_values, options)
         with self._lock:
@@ -156,7 +156,7 @@ class PreparedModel:
             return session
 
     def _options(self, specification: RunSpecification) -> Options:
-        """Return the compilation options, which allow endless loops in a run with a time limit."""
+        """Return the compilation options for a run; a time limit also allows endless loops."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(MAX_TRIP_COUNT))
@@ -170,7 +170,9 @@ class PreparedModel:
         return read_once(self.document, bound_values, self.options, spec.selection).program
 
     def program_of(self, selection: Selection) -> Program:
-        """Return the program of one evaluation for the types in the document. Unknown extents are names.
+        """Return the program of one evaluation for the input types stated in the document.
+
+        Unknown extents are names.
 
         Raises:
             LoopError: A name of the selection cannot be recorded, or the model cannot be evaluated.
@@ -179,7 +181,7 @@ class PreparedModel:
         return read_once(self.document, bound_values, self.options, selection).program
 
     def reads_states(self) -> bool:
-        """Return True if an evaluation over time reads states of the previous evaluation."""
+        """Return True if evaluations in a run over time read states of the previous evaluation."""
         spec = replace(self._default_specification(steps=2), dt=1.0)
         with suppress(LoopError):  # the model cannot be run over time
             programs = read_over_time(self.document, self.bind(spec), self.options, spec)
@@ -187,13 +189,13 @@ class PreparedModel:
         return False
 
     def _default_specification(self, steps: int | None = None) -> RunSpecification:
-        """Return the specification of a run with default inputs, and placeholders for required inputs."""
+        """Return the specification of a run with default or placeholder inputs."""
         inputs = create_placeholders(self.document, self.options.precision)
         return RunSpecification(Values(inputs=inputs), steps=steps)
 
     @cached_property
     def units(self) -> Mapping[str, str]:
-        """Units of every `node.item` that has one, of all input names, and of `time`."""
+        """Units by `node.item` and by input name, for all values that have a unit, and of `time`."""
         stated_units = units_of(self.document)
         units_by_input: dict[str, set[str]] = {}
         for port in open_ports(self.document):
@@ -206,12 +208,12 @@ class PreparedModel:
 
     @cached_property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the axes of every `node.item` whose axes the model names."""
+        """Names of the axes of each `node.item` for which the model states them."""
         return dims_of(self.document)
 
     @cached_property
     def step_parameters(self) -> Mapping[str, Any]:
-        """Values of the parameters called `dt`, by `node.dt`."""
+        """Values of the parameters with the id `dt`, by `node.dt`."""
         return {
             f"{node.id}.{parameter.id}": parameter.value
             for node in self.document.graph.nodes
@@ -221,30 +223,30 @@ class PreparedModel:
 
     @cached_property
     def model_units(self) -> ModelUnits:
-        """Units of the model, to which values of users are converted."""
+        """Units of the model's values, to which Quantities of users are converted."""
         return ModelUnits(self.document)
 
     def time_step(self, dt: Any) -> Any:
-        """Return a time step in the model's unit of time; see `ModelUnits.convert_time_step`."""
+        """Return a time step in the model's unit of time."""
         return self.model_units.convert_time_step(dt)
 
     # --- the last run ---------------------------------------------------------------------------
 
     @property
     def latest_evaluation(self) -> Evaluation:
-        """Last evaluation. Before the first run, the evaluation of the default inputs."""
+        """Last evaluation, or, before the first run, that of the default inputs."""
         if self._latest_evaluation is None:
             spec = self._default_specification()
             return self.evaluation(spec, self.bind(spec))
         return self._latest_evaluation
 
     def record_device(self, device: Device) -> None:
-        """Record the device of the last run."""
+        """Record the device on which the last run was computed."""
         self._last_device = device
 
     @property
     def device(self) -> Device:
-        """Device of the last run, or the device of the next run before the first one."""
+        """Device of the last run, or, before the first run, of the next one."""
         return self._last_device or self.latest_evaluation.single_run.device
 
 

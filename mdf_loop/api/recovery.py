@@ -50,7 +50,7 @@ def recover(
     polish: int = 4,
     on_interrupt: str | None = None,
 ) -> Recovery:
-    """Fit data that the model has generated with parameters drawn within their bounds, repeatedly.
+    """Repeatedly simulate data with random true parameters, and fit the model to these data.
 
     Args:
         model: Compiled model.
@@ -147,7 +147,7 @@ _OTHER_FIT_ARGUMENTS: Mapping[str, Any] = {
 
 
 class _SimulatedData:
-    """Generator of simulated data sets, with the fit of each data set."""
+    """Generator of simulated data sets, which also fits the model to each of them."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _SimulatedData:
         }
 
     def data_sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-        """Yield randomly drawn true parameters, with the data that the model generates for them."""
+        """Yield randomly drawn true parameters, each with simulated data of the model."""
         for _ in range(times):
             point = self._rng.uniform(
                 MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE, len(self._space.elements)
@@ -178,7 +178,7 @@ class _SimulatedData:
             yield convert_scalars(truth), self._simulate_columns(truth)
 
     def _simulate_columns(self, truth: Mapping[str, Array]) -> dict[str, Array]:
-        """Simulate the data columns that the model generates with the true parameters."""
+        """Simulate data columns by running the model with the true parameters."""
         request = self._request
         model = build_fitted_model(
             self._model, request, request.steps, list(self._columns_by_output)
@@ -203,12 +203,12 @@ class _SimulatedData:
 
     @property
     def _trials(self) -> int:
-        """Number of trials of one run."""
+        """Number of trials in each simulation."""
         trials = self._request.spec.values.draws.trials
         return 1 if trials is None else len(trials)
 
     def recovery(self, times: int, fit_arguments: Mapping[str, Any]) -> Recovery:
-        """Return the fits of `times` data sets. After Ctrl-C, return the finished fits.
+        """Return the fits of `times` simulated data sets, or the finished ones after Ctrl-C.
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed before the first fit was finished.
@@ -232,7 +232,7 @@ class _SimulatedData:
         return Recovery(tuple(truths), tuple(fits))
 
     def fit(self, data: Mapping[str, Array], k: int, fit_arguments: Mapping[str, Any]) -> Fit:
-        """Return the fit of the data set with index `k`, which determines the seed of the fit."""
+        """Return the fit of the simulated data set `k`; the index `k` also determines the seed."""
         request = self._request
         fit_arguments = {**fit_arguments, "seed": request.seed + k}
         dataset_fit = fit(

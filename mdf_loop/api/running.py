@@ -68,7 +68,7 @@ def run(prepared: PreparedModel, spec: RunSpecification) -> Results:
 def with_files(
     prepared: PreparedModel, spec: RunSpecification, compute: ComputeFunction
 ) -> Results:
-    """Compute results, and save them if requested.
+    """Return the results of the function `compute`, and save them if requested.
 
     Raises:
         LoopError: A file cannot be written, or the run failed. `results` holds the results so far.
@@ -87,7 +87,7 @@ def with_files(
 
 
 def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str | Path) -> None:
-    """Raise an error before the run if its output could not be written after the run."""
+    """Raise an error before the run if its results could not be saved after the run."""
     controls = spec.controls
     if spec.begins or not spec.streams:
         check_results_path(output)  # a resumed run checks its store itself
@@ -102,7 +102,7 @@ def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str |
 def _compute_in_process(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Return the results of the selected engine."""
+    """Run a model in the selected engine, and return the results and an error or None."""
     backend, error = BACKENDS[spec.engine], None
     if isinstance(backend, DocumentBackend):
         results = _run_in_engine(prepared, spec, backend)
@@ -119,7 +119,7 @@ def _compute_and_save(
     compute: ComputeFunction,
     lease: StoreLease | None,
 ) -> Results:
-    """Compute and write results, and return them or raise the error that ended the computation."""
+    """Compute and save results, and return them or raise the error that ended the run."""
     results, error = compute(lease)
     results.read_from = prepared.document.files
     results.model = prepared.document
@@ -160,7 +160,7 @@ def _run_compiled(
 def _save(
     results: Results, spec: RunSpecification, output: str | Path, lease: StoreLease | None
 ) -> None:
-    """Write the results to a file, or complete the store to which their rows were written."""
+    """Write the results to a file, or complete the Zarr store that already has their rows."""
     if lease is None:
         results.save(output)
         return
@@ -176,7 +176,7 @@ def _save(
 def _error_of_run(
     prepared: PreparedModel, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
-    """Return the error that ended a run, or None."""
+    """Return the error that ended a run over time, or None."""
     not_finite = controller.not_finite_value
     if not_finite is None or controller.controls.nan != "error":
         return controller.failure
@@ -191,7 +191,7 @@ def _error_of_run(
 def _describe_reason(
     stopped_by: StopReason, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
-    """Return the most specific sentence about a stop reason."""
+    """Return the most specific sentence about the reason that ended a run."""
     if controller.not_finite_value is not None:
         return controller.not_finite_value.sentence(time(controller.not_finite_value.step))
     return str(
@@ -205,7 +205,7 @@ def _describe_reason(
 def _run_once(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Return the results of one evaluation, and the error that ended the evaluation, or None."""
+    """Run one evaluation, and return its results and the error that ended it, or None."""
     bound_values = prepared.bind(spec)
     evaluation = prepared.evaluation(spec, bound_values)
     bound_values = bound_values.with_random_keys(evaluation.program)
@@ -251,7 +251,7 @@ def _run_once(
 def _describe_evaluation_end(
     partial_run: PartialRun, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
-    """Return the reason why an evaluation ended, and a sentence about the reason."""
+    """Return the reason why an evaluation ended, and a sentence about it."""
     stopped_by = partial_run.stopped_by
     if stopped_by is None:
         reached_limit = any(
@@ -284,7 +284,7 @@ def _describe_evaluation_end(
 def _run_over_time(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Return the results of a run over time, and the error that ended the run, or None."""
+    """Run the model over time, and return the results and the error that ended the run, or None."""
     plan = plan_recording(prepared.document, spec.selection)
     bound_values = prepared.bind(spec)
     session = prepared.over_time(spec, bound_values)
@@ -337,7 +337,7 @@ def _run_over_time(
 
 
 def _units_of_reduced(prepared: PreparedModel, plan: RecordingPlan) -> dict[str, str]:
-    """Return the units of reductions over time, which equal the units of their outputs."""
+    """Return the units of outputs reduced over time (such as their mean), by name."""
     units = prepared.units
     return {
         f"{name}.{reduction}": units[name]
@@ -348,7 +348,7 @@ def _units_of_reduced(prepared: PreparedModel, plan: RecordingPlan) -> dict[str,
 
 
 def _refuse_members(bound_values: BoundValues, plan: RecordingPlan) -> None:
-    """Raise an error if a sweep or trials are combined with `when`, which selects rows by a value."""
+    """Raise an error for a sweep or trials with `when`, which selects rows by a value."""
     if member_axes(bound_values) and plan.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
@@ -364,7 +364,7 @@ def _stream(
     plan: RecordingPlan,
     lease: StoreLease,
 ) -> StreamedRows:
-    """Return the Zarr destination to which rows are written during the run."""
+    """Return the Zarr store to which rows are written during the run."""
     no_times = np.zeros(0, np.int64 if spec.dt is None else np.float64)
     time_axis = Axis("time", {"step" if spec.dt is None else "time": no_times})
     axes = (*member_axes(bound_values), time_axis)
@@ -413,7 +413,7 @@ def _run_in_engine(
 
 
 def _refuse_in_engine(spec: RunSpecification) -> None:
-    """Raise an error for arguments that modeci_mdf's engine does not support."""
+    """Raise an error for run arguments that modeci_mdf's engine does not support."""
     values, selection, controls = spec.values, spec.selection, spec.controls
     for argument, is_given in (
         ("sweep", values.sweep),

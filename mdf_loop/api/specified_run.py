@@ -1,4 +1,4 @@
-"""Entry point of all runs that a run specification describes."""
+"""Entry point of runs that are described by a run specification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from mdf_loop.specification import RunSpecification
 
 
 def run_specified(prepared: PreparedModel, spec: RunSpecification) -> Results:
-    """Run a model in this process or on a cluster, without warnings, and save the results if requested.
+    """Run a model as specified, in this process or on a cluster, without warnings.
+
+    Save the results if requested.
 
     Raises:
         LoopError: An input does not fit, or the model failed. The message names the place.

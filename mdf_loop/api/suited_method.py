@@ -25,7 +25,7 @@ def read_program(
 
 
 def refuse_draws(program: Program) -> None:
-    """Refuse least squares for outputs that depend on random numbers.
+    """Raise an error for a least-squares fit of outputs that depend on random numbers.
 
     Raises:
         InputError: An output depends on random numbers.

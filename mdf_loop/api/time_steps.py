@@ -10,7 +10,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 
 def describe_differing_steps(prepared: PreparedModel, spec: RunSpecification) -> Iterator[str]:
-    """Yield a warning for each numeric parameter `dt` of a node that differs from the `dt` of the run."""
+    """Yield a warning for each parameter `dt` that differs from the time step of the run."""
     if spec.dt is None:
         return
     for name, model_value in prepared.step_parameters.items():

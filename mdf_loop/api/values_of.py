@@ -37,7 +37,7 @@ def values_of(prepared: PreparedModel, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _evaluate_parameters(prepared: PreparedModel, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of computed parameters in the first evaluation.
+    """Return the values of computed parameters, by running the first evaluation.
 
     Raises:
         InputError: A name is a state, whose initial value is no result of an evaluation.

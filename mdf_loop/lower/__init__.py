@@ -1,4 +1,4 @@
-"""Lowering of MDF functions and expressions to operations.
+"""Lowering of MDF functions and expressions to operations of a program.
 
 Each function that an expression may call is one Python function under `@names(...)`, in a file of its
 family (`elementary`, `arrays`, ...). MDF's own functions come from its registry (`standard`), ONNX's

@@ -1,4 +1,4 @@
-"""Conversion of call arguments in expressions, by the annotations of the lowering's parameters.
+"""Conversion of the arguments of function calls in expressions to the types of a lowering.
 
     @names("numpy.sum")
     def total(b: ModelBuilder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
@@ -47,7 +47,7 @@ DTYPES: Mapping[str, str] = {
 
 
 def known_array(b: ModelBuilder, argument: Argument) -> Array:
-    """Return the array of an argument that must be known at compile time."""
+    """Return an argument as an array, or raise an error if it is unknown at compile time."""
     constant_array = b.evaluated(_read_tensor(b, argument))
     if constant_array is None:
         raise OperandError(
@@ -109,7 +109,7 @@ def _read_tensor(b: ModelBuilder, argument: Argument) -> Value:
 
 
 def _read_terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
-    """Return the members of a tuple, or the rows of a tensor."""
+    """Return an argument as a tuple of values: the elements of a list, or the rows of a tensor."""
     if isinstance(argument, tuple):
         return argument
     stacked_rows = _read_tensor(b, argument)
@@ -145,7 +145,7 @@ Terms: TypeAlias = "tuple[Term, ...]"
 
 
 class Parameters:
-    """Parameters of a lowering after the builder, with the converter of each parameter."""
+    """Signature of a function in expressions, with a converter for each parameter."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         signature = inspect.signature(call)
@@ -163,7 +163,7 @@ class Parameters:
         }
 
     def __str__(self) -> str:
-        """Return the signature as text, `numpy.clip(a, a_min=None, a_max=None)`."""
+        """Return the signature as text, such as `numpy.clip(a, a_min=None, a_max=None)`."""
         untyped_parameters = [
             parameter.replace(annotation=inspect.Parameter.empty)
             for parameter in self.parameters.parameters.values()
@@ -178,7 +178,7 @@ class Parameters:
     def read(
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the converted positional and keyword arguments of a call.
+        """Return the arguments of a call, converted to the types of the function's parameters.
 
         Raises:
             ExpressionError: The call does not fit the signature.

@@ -86,7 +86,7 @@ _register_filled(1, "ones")
 
 
 def shape_of(b: ModelBuilder, value: Value) -> Value:
-    """Return the shape of a value as a tensor, which is a constant if all extents are known."""
+    """Return the shape of a value as an integer vector, constant if all extents are known."""
     return shape_between(b, value, 0)
 
 
@@ -127,7 +127,10 @@ def arange(
     /,
     dtype: Dtype | None = None,
 ) -> Value:
-    """Return numbers from `start` (default 0) up to `stop`, exclusive; integers also at run time."""
+    """Return numbers from `start` (default 0) up to `stop`, exclusive.
+
+    Integers may also be known only at run time.
+    """
     start_value, stop_value = (
         (start, stop) if stop is not None else (b.constant(np.array(0)), start)
     )

@@ -1,4 +1,4 @@
-"""Python's builtin functions as lowerings."""
+"""Lowerings of Python's builtin functions such as `abs`, `sum` and `int`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mdf_loop.ops.build_helpers import ints, is_scalar, kind, rank
 
 @names("abs")
 def absolute(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `abs(x)`."""
+    """Return `abs(x)` of each element."""
     return ops.absolute(b, x)
 
 
 @names("pow")
 def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
-    """Return `base ** exp`."""
+    """Return `base ** exp` for Python's `pow`."""
     return ops.power(b, base, exp)
 
 
@@ -36,7 +36,7 @@ def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
 
 
 def _list_elements(b: ModelBuilder, name: str, term: Term) -> list[Value]:
-    """Return the numbers of a list as separate values."""
+    """Return the elements of a list or vector of numbers as separate values."""
     if isinstance(term, tuple):
         return [tensor(b, element) for element in term]
     extent = term.shape[0] if term.shape is not None and len(term.shape) == 1 else None
@@ -90,7 +90,10 @@ _register_extreme("min", ops.less)
 
 @names("sum")
 def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
-    """Return `start + first + second + ...`, from left to right. The summands of an array are its rows."""
+    """Return Python's `sum`: `start + first + second + ...`, from left to right.
+
+    The summands of an array are its rows.
+    """
     if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
         summands = _list_elements(b, "sum", iterable)
     else:
@@ -113,7 +116,7 @@ def _single_number(b: ModelBuilder, name: str, value: Value) -> Value:
 
 @names("int")
 def to_int(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `int(x)` of one number, truncated toward zero."""
+    """Return `int(x)` of a value with one element, truncated toward zero."""
     python_number = plain_result(b, int, (x,))
     return python_number or _to_int(b, "int", _single_number(b, "int", x))
 
@@ -124,19 +127,19 @@ def _to_int(b: ModelBuilder, name: str, x: Value) -> Value:
 
 @names("float")
 def to_float(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `float(x)` of one number."""
+    """Return `float(x)` of a value with one element."""
     return as_plain(b, _single_number(b, "float", x), b.float_dtype)
 
 
 @names("bool")
 def to_bool(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `bool(x)` of one element."""
+    """Return `bool(x)` of a value with one element."""
     return as_plain(b, ops.truth(b, x), "bool")
 
 
 @names("len")
 def length(b: ModelBuilder, x: Term, /) -> Value:
-    """Return `len(x)`: the extent of the first axis, or the number of members of a sequence."""
+    """Return `len(x)`: the extent of the first axis, or the length of a sequence."""
     if isinstance(x, tuple):
         return literal(b, len(x))
     if is_sequence(x.dtype):
@@ -148,7 +151,10 @@ def length(b: ModelBuilder, x: Term, /) -> Value:
 
 @names("round")
 def rounded(b: ModelBuilder, number: Value, /, ndigits: int | None = None) -> Value:
-    """Return `round(x)` or `round(x, digits)`, half to even; a float without digits becomes an int."""
+    """Return Python's `round(x)` or `round(x, digits)`, with halves rounded to even.
+
+    A float without digits becomes an int.
+    """
     python_number = plain_result(b, functools.partial(round, ndigits=ndigits), (number,))
     if python_number is not None:
         return python_number

@@ -1,4 +1,4 @@
-"""Conditional computation: an `If` operation of which only one branch runs.
+"""Lowering of conditional expressions to `If` operations, which run only one branch.
 
     choose(b, go, lambda b: [b.op("Neg", x)], lambda b: [x], "y")
 
@@ -33,20 +33,20 @@ ShapeJoin: TypeAlias = Callable[[Shape, Shape], Shape]
 
 
 class BranchNames(Struct, frozen=True):
-    """Names of the two branches and of each value in error messages (None: all values have one name)."""
+    """Names of the branches and values of a conditional, for error messages."""
 
     branches: tuple[str, str] = ("the then branch", "the else branch")
     value_name: Callable[[int], str] | None = None
 
 
 class _BranchBuilder(Struct, frozen=True):
-    """Builder of one branch of a conditional operation, with the outputs of the branch."""
+    """Builder of one branch of a conditional, with the branch's output values."""
 
     b: ModelBuilder
     outputs: list[Value]
 
     def branch(self) -> Branch:
-        """Return the complete branch."""
+        """Return the complete branch of the conditional."""
         return Branch(tuple(self.b.ops), tuple(self.outputs))
 
 
@@ -60,7 +60,7 @@ def choose(
     names: BranchNames | None = None,
     join: ShapeJoin = any_shape,
 ) -> tuple[Value, ...]:
-    """Return `then() if condition else otherwise()`, value by value, under the given name.
+    """Append a conditional that returns the values of `then()` or `otherwise()` by a condition.
 
     If the condition is known at compile time, the other branch is not lowered. Both branches return the
     same number of values in the same dtypes. Weakly typed numbers take the dtype of the other branch.
@@ -102,7 +102,7 @@ def choose(
 
 
 def select_value(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
-    """Return one of two existing values of one dtype, without broadcasting.
+    """Return one of two values of the same dtype, selected at run time without broadcasting.
 
     `Where` is cheaper, but broadcasts both values to one shape. Therefore `Where` is used only for shapes
     that are known to be equal.
@@ -114,7 +114,7 @@ def select_value(b: ModelBuilder, test: Value, then: Value, otherwise: Value) ->
 
 
 def add_leading_axes(b: ModelBuilder, value: Value, rank: int) -> Value:
-    """Return a value with leading axes of extent 1 inserted, so that the value has `rank` axes."""
+    """Return a value with leading axes of extent 1 inserted until it has `rank` axes."""
     missing_axis_count = rank - len(value.shape or ())
     return (
         b.op("Unsqueeze", value, ints(b, *range(missing_axis_count)))
@@ -124,7 +124,10 @@ def add_leading_axes(b: ModelBuilder, value: Value, rank: int) -> Value:
 
 
 def _read_side(b: ModelBuilder, read: BranchLowering) -> _BranchBuilder | None:
-    """Lower one branch. Return None if the branch has errors, so that the other branch is checked, too."""
+    """Lower one branch of a conditional, or return None if the branch has errors.
+
+    The other branch is then checked, too.
+    """
     body = b.body()
     with b.findings.catch():
         return _BranchBuilder(body, list(read(body)))
@@ -139,7 +142,7 @@ def _join_values(
     names: BranchNames,
     join: ShapeJoin,
 ) -> Value:
-    """Return joined output k of the choice. Each branch casts its output k to the type of the output."""
+    """Return output `k` of a conditional, for which both branches cast their values to one dtype."""
     branch_outputs = branch_builders[0].outputs[k], branch_builders[1].outputs[k]
     message_prefix = (
         f"Cannot join the values of '{name}' from {names.branches[0]} ({branch_outputs[0].type}) "
@@ -162,7 +165,7 @@ def _join_values(
 
 
 def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, message_prefix: str) -> str:
-    """Return the common dtype of a value in both branches.
+    """Return the common dtype of one output in both branches of a conditional.
 
     A weakly typed number in range takes the dtype of the other branch.
     """

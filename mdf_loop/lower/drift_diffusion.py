@@ -1,4 +1,4 @@
-"""MDF functions that are loops: one trial of a drift diffusion model, by the definition of modeci_mdf.
+"""Lowering of MDF's drift diffusion model, which simulates one trial by a loop.
 
 Source: modeci_mdf.functions.ddm (0.4.15).
 """
@@ -19,7 +19,7 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -> Value:
-    """Return the time until a particle reaches a threshold, with the sign of that threshold.
+    """Simulate drift diffusion to a threshold, and return the time with the threshold's sign.
 
         t = 0
         while abs(particle) < threshold:

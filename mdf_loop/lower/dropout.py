@@ -15,7 +15,9 @@ from mdf_loop.lower.onnx_draws import drop_elements
 def dropout(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[Value, ...]:
-    """Return the data and the mask of elements that are not dropped; without training, nothing is dropped.
+    """Return the data of `onnx::Dropout` and the mask of kept elements.
+
+    Without training, nothing is dropped.
 
     If `training_mode` is not known at compile time, the program selects between both cases at run time.
 

@@ -1,4 +1,4 @@
-"""Elementary functions of `numpy.`, element by element: exp, log, sin, hypot ...
+"""Lowering of elementwise functions of `numpy.`: exp, log, sin, hypot ...
 
 Integers are first converted to floats of the compilation's precision. Functions without an ONNX operator
 are decomposed so that the relative error stays within about the last two bits.
@@ -79,7 +79,9 @@ def expm1(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.log1p")
 def log1p(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `log(1 + x)` as `log(u) * (x / (u - 1))` with `u = 1 + x`.
+    """Return `log(1 + x)`, accurate near 0.
+
+    It is `log(u) * (x / (u - 1))` with `u = 1 + x`.
 
     The quotient corrects the rounding of u (W. Kahan). The quotient is 1 if u is exact (also at infinity).
     For u = 1, the result is x.
@@ -155,7 +157,10 @@ def reciprocal(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.cbrt")
 def cbrt(b: ModelBuilder, x: Value, /) -> Value:
-    """Return the cube root: `|x| ** (1/3)` and one step of Newton's method, with the sign of x."""
+    """Return the cube root of each element, with the sign of x.
+
+    It is `|x| ** (1/3)`, improved by one step of Newton's method.
+    """
     x = as_float(b, x)
     magnitude = b.op("Abs", x)
     estimate = b.op("Pow", magnitude, _constant_like(b, 1 / 3, x))
@@ -167,13 +172,16 @@ def cbrt(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.float_power")
 def float_power(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return `x1 ** x2` as floats."""
+    """Return `x1 ** x2` computed as floats."""
     return b.op("Pow", *floats(b, x1, x2))
 
 
 @names("numpy.hypot")
 def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return `sqrt(x1**2 + x2**2)` without overflow: the larger magnitude times `sqrt(1 + ratio**2)`."""
+    """Return `sqrt(x1**2 + x2**2)` without overflow.
+
+    It is the larger magnitude times `sqrt(1 + ratio**2)`.
+    """
     magnitudes = [b.op("Abs", x) for x in floats(b, x1, x2)]
     larger_magnitude, smaller_magnitude = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
     zero, one, infinity = (_constant_like(b, n, larger_magnitude) for n in (0, 1, math.inf))
@@ -192,21 +200,21 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 
 @names("numpy.degrees", "numpy.rad2deg")
 def degrees(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `x * 180 / pi`."""
+    """Return angles in radians converted to degrees."""
     x = as_float(b, x)
     return b.op("Mul", x, _constant_like(b, 180 / math.pi, x))
 
 
 @names("numpy.radians", "numpy.deg2rad")
 def radians(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `x * pi / 180`."""
+    """Return angles in degrees converted to radians."""
     x = as_float(b, x)
     return b.op("Mul", x, _constant_like(b, math.pi / 180, x))
 
 
 @names("numpy.signbit")
 def signbit(b: ModelBuilder, x: Value, /) -> Value:
-    """Return True for negative numbers and -0.0, whose reciprocal is negative."""
+    """Return True for negative numbers and -0.0."""
     if kind(x) != "f":
         return ops.less(b, x, literal(b, 0))
     return is_negative(b, x)
@@ -214,14 +222,17 @@ def signbit(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.copysign")
 def copysign(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return the magnitude of x1 with the sign of x2."""
+    """Return the magnitude of x1 with the sign of x2, element by element."""
     x1, x2 = floats(b, x1, x2)
     return with_sign_of(b, b.op("Abs", x1), x2)
 
 
 @names("numpy.arctan2", "numpy.atan2")
 def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return the angle of the point (x2, x1): `arctan |x1 / x2|`, moved into its quadrant."""
+    """Return the angle of the point (x2, x1) in radians.
+
+    It is `arctan |x1 / x2|`, moved into its quadrant.
+    """
     y, x = floats(b, x1, x2)
     y_magnitude, x_magnitude = b.op("Abs", y), b.op("Abs", x)
     is_diagonal = b.op(

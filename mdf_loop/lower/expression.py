@@ -1,4 +1,4 @@
-"""Lowering of MDF's value expressions to operations, by Python's `ast` and a table of allowed nodes.
+"""Lowering of MDF's value expressions, parsed by Python's `ast`, to operations.
 
 Python parses an expression, but never evaluates it.
 
@@ -87,12 +87,12 @@ _REFUSED_NODES: dict[type[ast.AST], tuple[str, str]] = {
 
 
 def is_omitted(expression: Any) -> bool:
-    """Return True if a document omits a value: None or an empty text."""
+    """Return True if a document omits a value (None or an empty text)."""
     return expression is None or (isinstance(expression, str) and not expression)
 
 
 def lower_expression(b: ModelBuilder, expression: Any, scope: Scope, part: str = "") -> Term:
-    """Return the term of a value expression in the document.
+    """Lower a value expression of the document to operations, and return its value.
 
     An expression is a name of the scope, a number, a list, or the text of a Python expression. If an
     item has several expressions, `part` is the name of `expression`.
@@ -171,7 +171,7 @@ def _refused_node_error(node: ast.AST, place: ast.expr) -> ExpressionError:
 
 
 class _Lowering:
-    """Visitor with one method for each syntax node that an expression may contain."""
+    """Visitor of syntax trees that lowers each node of an expression to operations."""
 
     def __init__(self, b: ModelBuilder, scope: Scope, drawing: Sequence[ast.Call]) -> None:
         self.b = b
@@ -242,7 +242,10 @@ class _Lowering:
         return _UNARY_OPERATORS[type(node.op)](self.b, self.value(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Term:
-        """Lower `and` and `or`, which return one operand. A skipped operand is not evaluated."""
+        """Lower `and` and `or`, which return one operand.
+
+        A skipped operand is not evaluated.
+        """
         is_and = isinstance(node.op, ast.And)
         combine = ops.both if is_and else ops.either
         partial_result = self.value(node.values[0])
@@ -304,7 +307,10 @@ class _Lowering:
             self.b.read_condition = outer_condition
 
     def _replace_if_not_evaluated(self, value: Value, number: int) -> Value:
-        """Replace a divisor or subscript by `number` if Python would not evaluate it, to prevent errors."""
+        """Replace a divisor or subscript by `number` where Python would not evaluate it.
+
+        The operation then cannot fail.
+        """
         if (
             self.b.read_condition is None
             or kind(value) not in "iu"
@@ -378,7 +384,7 @@ class _Lowering:
 
 
 def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
-    """Raise an error for an operator by which Python would join or repeat a list."""
+    """Raise an error for an operator that would join or repeat a list in Python."""
     list_flags = [
         isinstance(operand_node, ast.List | ast.Tuple) for operand_node in (node.left, node.right)
     ]
@@ -393,7 +399,7 @@ def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
 
 
 def _method_call_hint(node: ast.expr) -> str:
-    """Return a hint to call a function: `x.sum()` -> `write numpy.sum(x)`."""
+    """Return a hint to call a function instead of a method: `x.sum()` -> `write numpy.sum(x)`."""
     if not isinstance(node, ast.Attribute):
         return ""
     function_name = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)

@@ -19,7 +19,7 @@ from mdf_loop.lower.builder import ModelBuilder
 def static_extents(
     b: ModelBuilder, op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> Value | None:
-    """Return the result of Shape or Size as a constant, or None for other operators or unknown extents."""
+    """Return the result of `onnx::Shape` or `onnx::Size` as a constant, or None if unknown."""
     operand = inputs[0] if inputs and op_type in ("Shape", "Size") else None
     if operand is None or operand.shape is None:
         return None

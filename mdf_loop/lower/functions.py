@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Term])
 
 
 class Function(Struct, frozen=True):
-    """Function that an expression may call, with its lowering and its signature."""
+    """Function that expressions may call, with its lowering and its signature."""
 
     lower: Callable[..., Term]
     signature: Parameters
@@ -31,7 +31,7 @@ class Function(Struct, frozen=True):
     def __call__(
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> Term:
-        """Lower one call and return its result."""
+        """Lower one call of the function, and return the result."""
         positional_arguments, keyword_arguments = self.signature.read(b, arguments, keywords)
         return self.lower(b, *positional_arguments, **keyword_arguments)
 
@@ -112,7 +112,7 @@ def function(name: str) -> Function:
 
 
 def _suggest_function(name: str) -> str:
-    """Return a hint for an unknown function: the name with its missing module, or the nearest name."""
+    """Return a hint for an unknown function: the missing module, or a similar name."""
     unprefixed_name = name.removeprefix("np.")
     for qualified_name in (unprefixed_name, f"numpy.{unprefixed_name}", f"math.{unprefixed_name}"):
         if qualified_name in FUNCTIONS or qualified_name in constants:
@@ -122,7 +122,7 @@ def _suggest_function(name: str) -> str:
 
 
 def qualified_hint(name: str) -> str:
-    """Return the hint `write 'numpy.pi'` for a name that only lacks its module, else an empty text."""
+    """Return a hint such as `write 'numpy.pi'` for a name without its module, or ""."""
     hint = _suggest_function(name)
     return hint if hint.startswith("write") else ""
 

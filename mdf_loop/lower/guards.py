@@ -11,7 +11,7 @@ from mdf_loop.ops.build_helpers import all_true, cast
 
 
 def guard_value(b: ModelBuilder, value: Value, is_valid: Value, sentence: str) -> Value:
-    """Return a copy of `value` that makes a run fail unless all elements of `is_valid` are true.
+    """Return a copy of a value whose use fails at run time unless all of `is_valid` is true.
 
     The error of a run that reads the copy has the message `sentence`.
     """
@@ -21,7 +21,10 @@ def guard_value(b: ModelBuilder, value: Value, is_valid: Value, sentence: str) -
 
 
 def check_fits_int64(b: ModelBuilder, value: Value, name: str) -> Value:
-    """Return a float with a run-time check that the function `name` can convert the float to int64."""
+    """Return a float with a run-time check that it can be converted to int64.
+
+    Errors name the function `name` that converts it.
+    """
     widened_value = cast(b, value, "float32") if value.dtype in ("float16", "bfloat16") else value
     lower_limit, upper_limit = (
         b.constant(np.array(limit, widened_value.dtype)) for limit in (-(2.0**63), 2.0**63)
@@ -36,7 +39,7 @@ def check_fits_int64(b: ModelBuilder, value: Value, name: str) -> Value:
 
 
 def check_value(b: ModelBuilder, value: Value, is_valid: Value, error: LoopError) -> Value:
-    """Return `value` with a check of `is_valid`, at compile time if possible, else at run time."""
+    """Return a value with a check of `is_valid`, at compile time if possible, else at run time."""
     constant_validity = b.constant_of(is_valid)
     if constant_validity is None:
         return guard_value(b, value, is_valid, error.findings[0].what)

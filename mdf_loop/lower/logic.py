@@ -1,4 +1,4 @@
-"""Python's operators as functions of `numpy.`: add, less, logical_and, where, isclose ..."""
+"""Lowering of NumPy's arithmetic and logic functions: add, less, logical_and, where ..."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ for _lower, _spellings in _NUMPY_NAMES.items():
 
 @names("numpy.negative")
 def negative(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `-x`."""
+    """Return `-x`, element by element."""
     return as_numpy(b, ops.negative(b, x))
 
 
@@ -78,7 +78,7 @@ def logical_not(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.invert", "numpy.bitwise_not")
 def invert(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `~x`."""
+    """Return `~x`, element by element."""
     return as_numpy(b, ops.invert(b, x))
 
 
@@ -121,7 +121,7 @@ def isclose(
 
 
 def all_elements_true(b: ModelBuilder, tests: Value) -> Value:
-    """Return True if all elements are true, or if the array is empty."""
+    """Return True if all elements of a bool array are true, or if the array is empty."""
     false_flags = cast(b, b.op("Not", tests), "int64")
     return b.op("Equal", b.op("ReduceSum", false_flags, keepdims=0), scalar(b, 0, "int64"))
 
@@ -136,7 +136,7 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Value:
-    """Return True if all elements are close (`isclose`)."""
+    """Return True if all elements of two arrays are close, by `isclose`."""
     return all_elements_true(b, isclose(b, a, b_, rtol, atol, equal_nan))
 
 

@@ -1,4 +1,4 @@
-"""Deterministic forms of `onnx::` reductions inside of loops.
+"""Lowering of `onnx::` reductions inside loops in a form with deterministic results.
 
     onnx::ReduceMax(x)      ReduceMaximum(x): propagates nan, as in numpy
     onnx::ReduceSum(x)      OrderedSum(x): a fixed order, independent of the memory address of x
@@ -37,7 +37,7 @@ def reduce_in_loop(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],
 ) -> Value | None:
-    """Return the result of a float reduction in its deterministic form, or None for any other operator.
+    """Lower a float reduction so that its result is deterministic, or return None if impossible.
 
     The result is also None if axes are computed at run time, or if empty axes mean no reduction.
     """
@@ -68,7 +68,7 @@ def reduce_in_loop(
 def _axes_to_reduce(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
-    """Return the axes to reduce: an empty tuple for all axes, None for axes without a deterministic form.
+    """Return the axes of a reduction: () for all, None for ones without a deterministic form.
 
     If the rank is known, the axes are not negative.
     """

@@ -23,7 +23,7 @@ _DTYPE_ATTRIBUTES = ("dtype", "to")
 def attributes_of(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> dict[str, Any]:
-    """Return the attributes in a function's arguments, converted to the types of ONNX's schema."""
+    """Return the attributes of an `onnx::` function call, converted to the schema's types."""
     attributes: dict[str, Any] = {}
     for name, attribute_schema in schema.attributes.items():
         if name in args:
@@ -68,7 +68,7 @@ def _read_attribute(
 
 
 def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> bool:
-    """Return True if an argument is known at compile time, or absent."""
+    """Return True if an argument of an `onnx::` function is known at compile time, or absent."""
     expression = args.get(name, name)
     is_present = name in args or scope.is_in_node(name)
     return not is_present or expression is None or _known_array(b, expression, scope) is not None
@@ -99,7 +99,7 @@ def _text_attribute(
     expression: Any,
     scope: Scope,
 ) -> Any:
-    """Return a text attribute, written with or without quotes or as the name of a parameter."""
+    """Return a text attribute of an `onnx::` function, given in quotes, bare or by a parameter."""
     if isinstance(expression, str):
         expression = _named_text(b, expression, scope, attribute_schema.name)
     is_list = attribute_schema.type == defs.OpSchema.AttrType.STRINGS
@@ -115,7 +115,7 @@ def _text_attribute(
 
 
 def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute_name: str) -> Any:
-    """Return the text of the node's parameter with this name, or the name itself without such a parameter.
+    """Return the text of the node's parameter with this name, or else the name itself.
 
     The value of a parameter `mode: {value: constant}` is the text `constant`, not an expression.
     """

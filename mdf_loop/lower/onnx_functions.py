@@ -41,7 +41,7 @@ UNSUPPORTED_OPERATORS = {
 
 
 def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """Lower `onnx::op_type(args)` to one value, or to a tuple if the operator has several results."""
+    """Lower a call `onnx::op_type(args)`, and return its value or a tuple of values."""
     if op_type in UNSUPPORTED_OPERATORS:
         reason, hint = UNSUPPORTED_OPERATORS[op_type]
         raise UnsupportedError(f"'onnx::{op_type}' {reason}: it cannot be compiled", hint=hint)
@@ -84,7 +84,7 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
 def _constant_argument(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> Term:
-    """Return the argument of MDF's `onnx::Constant`, or the value `value` of the node."""
+    """Return the value of `onnx::Constant`, from its argument or the node's `value`."""
     expressions = list(args.values())
     if not expressions:
         expressions = [name for name in schema.attributes if scope.find_in_node(name) is not None]
@@ -96,7 +96,7 @@ def _constant_argument(
 def _schema_version(
     b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
 ) -> defs.OpSchema:
-    """Return the first version of the operator that has all arguments.
+    """Return the first schema of an ONNX operator that has all arguments of the call.
 
     If an argument is known only at run time, choose a later version in which the argument is an input.
     """
@@ -123,7 +123,7 @@ def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]
 def _read_part_count(
     b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return the value of `num_outputs` (Split of opset 18; 0 if absent), and the other arguments."""
+    """Return `num_outputs` of `onnx::Split` (0 if absent), and the other arguments."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
     constant_part_count = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
@@ -142,7 +142,10 @@ def _read_part_count(
 def _output_count(
     schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> int:
-    """Return the number of results of an operator: all results of its schema, as in MDF's engine."""
+    """Return the number of results of an ONNX operator.
+
+    These are all results of its schema, as in MDF's engine.
+    """
     if schema.name == "Split":
         part_sizes = inputs[1] if len(inputs) > 1 else None
         return _part_count(part_sizes) if part_sizes is not None else 1
@@ -158,7 +161,7 @@ def _part_count(part_sizes: Value) -> int:
 
 
 def _as_term(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
-    """Return the outputs of an operator as a term: a single output, or a tuple of several outputs.
+    """Return the outputs of an ONNX operator as one value, or as a tuple of several values.
 
     If the later outputs are optional, a bare name denotes the first output.
     """

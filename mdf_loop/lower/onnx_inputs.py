@@ -1,4 +1,4 @@
-"""Inputs of `onnx::` functions, looked up by name, and cast to dtypes that the operator accepts.
+"""Inputs of `onnx::` function calls, looked up by name, and cast to accepted dtypes.
 
 An omitted input is the value of the same name in the node, as in MDF's engine. Inputs that must share a
 dtype are cast: numbers of the document adapt, and floats are widened.
@@ -40,7 +40,7 @@ _VECTOR_INPUTS = frozenset(
 def inputs_of(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value | None]:
-    """Return the operands of a function, in the order and the dtypes of its schema."""
+    """Return the operands of an `onnx::` function call, in the order of the operator's schema."""
     inputs: list[Value | None] = []
     type_groups: list[str] = []
     for parameter in schema.inputs:
@@ -112,7 +112,10 @@ _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
 
 
 def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
-    """Return a constant in a dtype that the operator accepts, if the cast is lossless."""
+    """Return a constant cast losslessly to a dtype that an operator accepts, if there is one.
+
+    Other values are returned unchanged.
+    """
     constant_array = b.constant_of(value)
     if constant_array is None or kind_of(value.dtype) == "U":
         return value
@@ -130,7 +133,7 @@ def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value
 def _variadic_inputs(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
-    """Return the operands of a variadic input, with lists flattened.
+    """Return the operands of a variadic input of an ONNX operator, with lists flattened.
 
     The operands are all arguments that are neither attributes nor other inputs.
     """
@@ -152,13 +155,16 @@ def _variadic_inputs(
 
 
 def _parse_name_list(expression: Any) -> Any:
-    """Return the list in a text like `"['a', 'b']"`, which MDF's importers write, or the expression."""
+    """Return the list in a text such as `"['a', 'b']"`, or the expression unchanged.
+
+    MDF's importers write such texts.
+    """
     names = _quoted_texts(expression) if isinstance(expression, str) else None
     return expression if names is None else names
 
 
 def _quoted_texts(expression: str) -> list[str] | None:
-    """Return the members of a list of quoted texts, or None for other texts."""
+    """Return the texts in a list such as `['a', 'b']` written as text, or None."""
     try:
         parsed_list = ast.literal_eval(expression.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -172,7 +178,10 @@ def _quoted_texts(expression: str) -> list[str] | None:
 def _unify_group_dtypes(
     b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], type_groups: list[str]
 ) -> list[Value | None]:
-    """Cast inputs that must share a dtype. Numbers of the document adapt, and floats are widened."""
+    """Cast operands that an ONNX operator requires to have equal dtypes to one dtype.
+
+    Numbers of the document adapt, and floats are widened.
+    """
     for type_group in dict.fromkeys(type_groups):
         group_indices = [
             k

@@ -1,4 +1,4 @@
-"""Python's operators on values: arithmetic, comparison, logic, selection.
+"""Lowering of Python's operators: arithmetic, comparison, logic, selection.
 
 Operators on weakly typed numbers return weakly typed numbers. Operators on other values follow numpy's
 promotion (`terms`).
@@ -42,7 +42,10 @@ _L = TypeVar("_L", bound=Callable[..., Value])
 
 
 def _fold_python_numbers(compute: Callable[..., Any]) -> Callable[[_L], _L]:
-    """Decorate a lowering: fold constant Python numbers, and keep weakly typed results weakly typed."""
+    """Return a decorator that lets an operator compute Python numbers at compile time.
+
+    Results of weakly typed operands are weakly typed.
+    """
 
     def decorate(lower: _L) -> _L:
         @functools.wraps(lower)
@@ -91,13 +94,13 @@ def _arithmetic(
 
 
 def _is_random(b: ModelBuilder, value: Value) -> bool:
-    """Return True if the value consists of random numbers, which are finite."""
+    """Return True if the value is the result of a random draw, whose numbers are finite."""
     producer = b.producers.get(value)
     return isinstance(producer, Op) and row_of(producer.op_type).is_random
 
 
 def _zero_if_factor_is_zero(b: ModelBuilder, product: Value, *factors: Value) -> Value:
-    """Return zeros for a product of random numbers and zero, so that no random numbers are drawn."""
+    """Return constant zeros for a product of random numbers and a zero constant."""
     constant_factors = [array for factor in factors if (array := b.constant_of(factor)) is not None]
     extents = [extent for extent in product.shape or () if isinstance(extent, int)]
     if all(array.any() for array in constant_factors) or product.shape != tuple(extents):
@@ -112,20 +115,20 @@ multiply = _arithmetic("*", "Mul", operator.mul)
 
 @_fold_python_numbers(operator.truediv)
 def divide(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left / right`: true division, also of integers."""
+    """Return `left / right` as a true division, also of integers."""
     left, right = promote(b, left, right)
     return b.op("Div", as_float(b, left), as_float(b, right))
 
 
 @_fold_python_numbers(operator.mod)
 def modulo(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left % right` with the sign of `right`, also for a result of 0, as in Python and numpy."""
+    """Return `left % right` with the sign of `right`, as in Python and numpy."""
     return b.op("Mod", *promote_numbers(b, left, right))
 
 
 @_fold_python_numbers(operator.floordiv)
 def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left // right`, rounded down.
+    """Return `left // right`, rounded down, as in Python and numpy.
 
     For floats, the result of a division by zero is `left / right`.
     """
@@ -171,7 +174,10 @@ def _python_power(base: Any, exponent: Any) -> Any:
 
 @_fold_python_numbers(_python_power)
 def power(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left ** right`, with an integer result for integers, whose exponents must not be negative."""
+    """Return `left ** right`, with an integer result for integers.
+
+    Exponents of integers must not be negative.
+    """
     constant_exponent = b.constant_of(right)
     left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
@@ -186,7 +192,7 @@ def power(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left @ right` with numpy's promotion."""
+    """Return the matrix product `left @ right` with numpy's type promotion."""
     if is_scalar(left) or is_scalar(right):
         raise OperandError(
             f"'@' needs arrays, got {left.type} and {right.type}", hint="use '*' for numbers"
@@ -199,7 +205,9 @@ def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left @ right` of floats. For two vectors, the result is an ordered sum of products.
+    """Return the matrix product `left @ right` of floats.
+
+    For two vectors, the result is an ordered sum of products.
 
     Therefore results are bit-identical in every form of the program, for one run and for a batch.
     """
@@ -210,7 +218,7 @@ def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 @_fold_python_numbers(operator.neg)
 def negative(b: ModelBuilder, value: Value) -> Value:
-    """Return `-value`."""
+    """Return `-value`, element by element."""
     if value.dtype == "bool":
         if not is_scalar(value):
             raise OperandError("'-' has no meaning for truth values", hint="use 'not'")
@@ -222,13 +230,13 @@ def negative(b: ModelBuilder, value: Value) -> Value:
 
 @_fold_python_numbers(operator.pos)
 def positive(b: ModelBuilder, value: Value) -> Value:
-    """Return `+value`."""
+    """Return `+value`, element by element."""
     return cast(b, value, "int64") if value.dtype == "bool" else value
 
 
 @_fold_python_numbers(operator.abs)
 def absolute(b: ModelBuilder, value: Value) -> Value:
-    """Return `abs(value)`."""
+    """Return `abs(value)`, element by element."""
     if value.dtype == "bool":
         return cast(b, value, "int64") if is_scalar(value) else value
     return b.op("Abs", value)
@@ -259,7 +267,7 @@ bit_xor = _bitwise("^", "Xor", operator.xor)
 
 @_fold_python_numbers(operator.invert)
 def invert(b: ModelBuilder, value: Value) -> Value:
-    """Return `~value`: `not` of bools, `-1 - value` of integers."""
+    """Return `~value`, which is `not` for bools and `-1 - value` for integers."""
     if value.dtype == "bool":
         return b.op("Not", value)
     if kind(value) not in "iu":
@@ -306,7 +314,7 @@ def _comparison(
 
 
 def _to_common_dtype(b: ModelBuilder, left: Value, right: Value) -> tuple[Value, ...]:
-    """Return both operands in one dtype, wide enough for a weakly typed number."""
+    """Return two operands cast to one dtype, wide enough for a weakly typed number."""
     dtype = common_dtype(b, (left, right))
     if dtype != "uint64" and not (fits_dtype(b, left, dtype) and fits_dtype(b, right, dtype)):
         return cast(b, left, "int64"), cast(b, right, "int64")
@@ -330,7 +338,7 @@ def not_equal(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def truth(b: ModelBuilder, value: Value) -> Value:
-    """Return `bool(value)` as one bool, or raise an error for more than one element."""
+    """Return `bool(value)` of a value with one element, or raise OperandError."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     if value.shape is None or any(dim != 1 for dim in value.shape):
@@ -343,12 +351,12 @@ def truth(b: ModelBuilder, value: Value) -> Value:
 
 @_fold_python_numbers(operator.not_)
 def negation(b: ModelBuilder, value: Value) -> Value:
-    """Return `not value` for a value of one element."""
+    """Return `not value` of a value with one element."""
     return b.op("Not", truth(b, value))
 
 
 def both(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left and right`: the operand that decides, as in Python."""
+    """Return `left and right`, which is one of the operands, as in Python."""
     left_truth = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("And", left, right)
@@ -356,7 +364,7 @@ def both(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def either(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left or right`: the operand that decides, as in Python."""
+    """Return `left or right`, which is one of the operands, as in Python."""
     left_truth = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("Or", left, right)
@@ -364,26 +372,26 @@ def either(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def as_scalar(b: ModelBuilder, value: Value) -> Value:
-    """Reshape a value of one element to a scalar."""
+    """Reshape a value with one element to a scalar."""
     return value if is_scalar(value) else b.op("Reshape", value, ints(b))
 
 
 def one_element(b: ModelBuilder, value: Value) -> Value | None:
-    """Return the value as a scalar, or None if the value is not known to have one element."""
+    """Return a value as a scalar, or None if it is not known to have one element."""
     if value.shape is None or any(dim != 1 for dim in value.shape):
         return None
     return as_scalar(b, value)
 
 
 def truths(b: ModelBuilder, value: Value) -> Value:
-    """Return every element as a bool: zero is false, all other numbers (also nan) are true."""
+    """Return each element converted to a bool, where nan is true."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     return value if value.dtype == "bool" else cast(b, value, "bool")
 
 
 def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
-    """Return `then if test else otherwise` for one test; both sides must have one shape."""
+    """Return `then if test else otherwise` for a scalar test and values of one shape."""
     constant_test = b.constant_of(test)
     if constant_test is not None:
         return b.mark_late_if(test, then if constant_test else otherwise)
@@ -404,7 +412,7 @@ def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
 
 
 def _may_be_equal(left: Value, right: Value) -> bool:
-    """Return True if two shapes may be equal, because they differ only in unknown extents."""
+    """Return True if two shapes differ at most in unknown extents."""
     if left.shape is None or right.shape is None:
         return True
     if len(left.shape) != len(right.shape):

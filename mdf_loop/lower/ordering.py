@@ -1,4 +1,7 @@
-"""Sorting functions of `numpy.`: sort, argsort, median, searchsorted. As in numpy, nan is last."""
+"""Lowering of NumPy's sorting functions: sort, argsort, median, searchsorted.
+
+As in numpy, nan is last.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
 
 
 def _sort_ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
-    """Return the sorted elements and their indices, in a stable ascending order."""
+    """Return an array sorted stably in ascending order along an axis, and the indices."""
     element_count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
     sorted_values, sorted_indices = b.multi(
         "TopK", value, element_count, n_outputs=2, axis=axis, largest=0, sorted=1
@@ -25,7 +28,7 @@ def _sort_ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Va
 
 
 def _sort_key(b: ModelBuilder, value: Value) -> Value:
-    """Return the sort key: numbers, with infinity in place of nan."""
+    """Return the numbers to sort, with infinity in place of nan."""
     if kind(value) != "f":
         return cast(b, value, "int64")
     return b.op("Where", b.op("IsNaN", value), scalar(b, np.inf, value.dtype), value)
@@ -37,7 +40,7 @@ def _flatten_without_axis(b: ModelBuilder, a: Value, axis: int | None) -> tuple[
 
 @names("numpy.sort")
 def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
-    """Return the elements in ascending order along an axis.
+    """Return an array sorted in ascending order along an axis.
 
     Elements that are nan are sorted as infinity. Then the last elements, as many as the input has nan, become
     nan.
@@ -58,7 +61,7 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 
 @names("numpy.argsort")
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
-    """Return the indices that sort the elements in ascending order; the sort is stable."""
+    """Return the indices that sort an array stably in ascending order."""
     a, axis = _flatten_without_axis(b, a, axis)
     _, sorted_indices = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
@@ -72,7 +75,7 @@ def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 
 @names("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """Return the middle element in sorted order, or the mean of the two middle elements."""
+    """Return the median: the middle element in sorted order, or the mean of both middle ones."""
     a, axis = _flatten_without_axis(b, as_float(b, a), axis)
     element_count = extents(a)[axis]
     if not isinstance(element_count, int) or element_count == 0:
@@ -94,7 +97,7 @@ def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
 
 @names("numpy.searchsorted")
 def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> Value:
-    """Return the number of elements of the sorted `a` below `v` (for `side='right'`, at most `v`)."""
+    """Return the positions at which `v` would be inserted in the sorted array `a`."""
     if rank(a) != 1:
         raise OperandError(f"numpy.searchsorted needs a list, not {a.type}")
     compare = {"left": ops.less, "right": ops.less_equal}.get(side)

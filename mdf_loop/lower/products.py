@@ -1,4 +1,4 @@
-"""Products of arrays of `numpy.`: dot, matmul, outer, einsum, tril, trace ..."""
+"""Lowering of NumPy's products and matrix functions: dot, matmul, einsum, tril, trace ..."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mdf_loop.ops.build_helpers import cast, ints, is_scalar, kind, rank, scalar
 
 @names("numpy.matmul")
 def matmul(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return `x1 @ x2`."""
+    """Return the matrix product `x1 @ x2`."""
     return ops.matmul(b, x1, x2)
 
 
 @names("numpy.dot")
 def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Return `numpy.dot`: the sum over the last axis of a and the last but one (or only) axis of b."""
+    """Return `numpy.dot`, the sum over the last axis of a and the second-to-last axis of b."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
     if rank(b_) > 2:
@@ -43,7 +43,7 @@ def vdot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 
 @names("numpy.inner")
 def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Return the sum of products over the last axis of both arrays, or `a * b` if one is a number."""
+    """Return the inner product over the last axis of both arrays, or `a * b` for a scalar."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
     if rank(b_) > 2:
@@ -53,19 +53,21 @@ def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 
 @names("numpy.outer")
 def outer(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Return the products of every element of a with every element of b."""
+    """Return the outer product: each element of a times each element of b."""
     column = b.op("Reshape", a, ints(b, -1, 1))
     return ops.multiply(b, column, b.op("Reshape", b_, ints(b, 1, -1)))
 
 
 @names("numpy.einsum")
 def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
-    """Return Einstein's sum, e.g. `numpy.einsum('ij,j->i', w, x)`."""
+    """Return the Einstein sum `numpy.einsum`, such as `numpy.einsum('ij,j->i', w, x)`."""
     return einstein_sum(b, subscripts.replace(" ", ""), promote_numbers(b, *operands))
 
 
 def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> Value:
-    """Return Einstein's sum. Letters that only one operand has are summed first, in a fixed order.
+    """Return the Einstein sum of arrays.
+
+    Letters that only one operand has are summed first, in a fixed order.
 
     ONNX Runtime's kernel sums over such axis_letters in an order that depends on the memory address.
     """
@@ -127,7 +129,7 @@ _register_triangle(1, "triu")
 
 
 def _keep_diagonal(b: ModelBuilder, matrix: Value) -> Value:
-    """Return the matrix with 0 outside of the diagonal."""
+    """Return a matrix with its elements outside of the diagonal replaced by 0."""
     zero = b.constant(np.array(0))
     return b.op("Trilu", b.op("Trilu", matrix, zero, upper=0), zero, upper=1)
 
@@ -143,7 +145,7 @@ def trace(b: ModelBuilder, a: Value, /) -> Value:
 
 @names("numpy.diag")
 def diag(b: ModelBuilder, v: Value, /) -> Value:
-    """Return the diagonal of a matrix, or the matrix with this diagonal."""
+    """Return the diagonal of a matrix, or the diagonal matrix of a vector."""
     if rank(v) == 1:
         repeated_rows = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
         return _keep_diagonal(b, repeated_rows)

@@ -1,4 +1,4 @@
-"""Formulas of PsyNeuLink functions that MDF does not define.
+"""Formulas of functions of PsyNeuLink that MDF does not define.
 
 The name of such a function is PsyNeuLink's class in lower case, and its metadata state the class (`type:
 ReLU`). Numbers are in the args, options (texts, bools, None) in the metadata. A formula is valid only for
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 
 class Formula(Struct, frozen=True):
-    """Formula of a PsyNeuLink function, with its arguments and the options for which it is valid.
+    """Formula of a PsyNeuLink function, with its arguments and the options that it requires.
 
     `subexpressions` are named expressions that later subexpressions and `expression` can read.
     """
@@ -155,7 +155,7 @@ FORMULAS = (
 
 
 def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
-    """Return the formula of a PsyNeuLink function with the options in `metadata`, or None."""
+    """Return the formula of a PsyNeuLink function with given options, or None if unknown."""
     for formula in FORMULAS:
         required_options = formula.options.items()
         if formula.name == name and all(
@@ -166,12 +166,12 @@ def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
 
 
 def is_foreign(metadata: Mapping[str, Any]) -> bool:
-    """Return True if PsyNeuLink wrote the function."""
+    """Return True if PsyNeuLink wrote a function, according to its metadata."""
     return bool(_psyneulink_class(metadata))
 
 
 def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
-    """Return a hint for an unknown PsyNeuLink function, or an empty text for other functions."""
+    """Return a hint for an unknown PsyNeuLink function, or "" for other functions."""
     psyneulink_class = _psyneulink_class(metadata)
     if psyneulink_class.lower() not in (name, "userdefinedfunction"):
         return ""

@@ -1,4 +1,4 @@
-"""Functions of `math.`, which take single numbers and return a plain Python number.
+"""Lowering of the functions of Python's module `math`, which take single numbers.
 
 For plain numbers, Python computes the result at compile time. For run-time values, the call is lowered by
 the equivalent function of `numpy.`, in the compilation's precision.
@@ -41,7 +41,7 @@ _MAX_FACTORIAL_ARGUMENT = 10_000
 
 
 def _single_floats(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
-    """Convert single numbers to floats of the compilation's precision."""
+    """Return single numbers as floats of the compilation's precision."""
     for value in values:
         if not is_scalar(value):
             numpy_name = f"numpy.{name}"
@@ -137,7 +137,7 @@ for _name, _argument_count in _COMPILE_TIME_FUNCTIONS.items():
 
 @names("math.log")
 def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
-    """Return `log(x)`, or `log(x) / log(base)`."""
+    """Return `math.log(x)`, or `log(x) / log(base)`."""
     operands = (x,) if base is None else (x, base)
     python_number = plain_result(b, math.log, operands)
     if python_number is not None:
@@ -194,7 +194,7 @@ def isclose(
 
 @names("math.prod")
 def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) -> Value:
-    """Return `start * first * second * ...`, from left to right."""
+    """Return `math.prod`: `start * first * second * ...`, from left to right."""
     running_product = literal(b, 1) if start is None else start
     for factor in iterable:
         running_product = ops.multiply(b, running_product, tensor(b, factor))
@@ -203,7 +203,10 @@ def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) 
 
 @names("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
-    """Return `math.fsum(seq)`, a sum that is rounded once, for numbers known at compile time."""
+    """Return `math.fsum(seq)`, a sum that is rounded once.
+
+    The numbers must be known at compile time.
+    """
     constant_arrays = [b.evaluated(tensor(b, summand)) for summand in seq]
     if any(array is None for array in constant_arrays):
         raise UnsupportedError(

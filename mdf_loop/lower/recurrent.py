@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU with the batch axis first (`layout: 1`), converted to `layout: 0`.
+"""Conversion of ONNX's RNN, LSTM and GRU with the batch axis first to `layout: 0`.
 
 ONNX Runtime has kernels for `layout: 0` only. The conversion only transposes axes.
 """
@@ -22,7 +22,7 @@ def recurrent(
     attributes: Mapping[str, Any],
     n_outputs: int,
 ) -> tuple[Value, ...]:
-    """Return all results of a recurrent operator, in the layout of its attribute.
+    """Lower an ONNX RNN, LSTM or GRU, and return all results in the layout of its attribute.
 
     Source: ONNX operators, RNN-14, LSTM-14, GRU-14.
     """

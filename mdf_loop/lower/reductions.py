@@ -1,4 +1,4 @@
-"""Reductions of `numpy.` along axes that are known at compile time: sum, mean, max, argmax, any ..."""
+"""Lowering of NumPy's reductions along known axes: sum, mean, max, argmax, any ..."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, sca
 
 
 def axis_of(value: Value, axis: int, added: int = 0) -> int:
-    """Return the non-negative number of an axis of `value`, to which `added` axes will be added."""
+    """Return an axis number of a value with `added` further axes as a non-negative number."""
     axis_count = len(extents(value)) + added
     if not -axis_count <= axis < axis_count:
         raise OperandError(
@@ -31,7 +31,7 @@ def axis_of(value: Value, axis: int, added: int = 0) -> int:
 
 
 def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
-    """Return the axes of a reduction as non-negative integers. If `axis` is None, return all axes."""
+    """Return the axes of a reduction as non-negative integers, all axes for None."""
     if axis is None:
         return tuple(range(len(extents(value))))
     axes = tuple(
@@ -44,7 +44,7 @@ def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
 
 
 def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
-    """Apply one of ONNX's reductions, whose axes are an operand or an attribute."""
+    """Apply an ONNX reduction such as ReduceMax along axes."""
     if op_type == "ReduceSum":
         axes = None if axis is None else axes_of(value, axis)
         return sum_of(b, value, axes, keepdims=keepdims)
@@ -57,7 +57,7 @@ def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdim
 
 
 def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
-    """Return the number of elements per result of a reduction, as a Python int if it is known."""
+    """Return the number of elements that each result of a reduction combines, an int if known."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
     reduced_extents = [extents(value)[axis_number] for axis_number in axes_of(value, axis)]
@@ -72,7 +72,7 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
 
 
 def _widen_for_sum(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
-    """Return bools and integers as 64-bit integers, which are the dtypes of numpy's sums."""
+    """Return bools and integers cast to 64-bit integers, as in numpy's sums."""
     wide_dtype = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
     return cast(b, value, dtype or wide_dtype)
 
@@ -86,7 +86,7 @@ def total(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """Return the sum along axes."""
+    """Return the sum of elements along axes."""
     return reduce_axes(b, "ReduceSum", _widen_for_sum(b, a, dtype), axis, keepdims)
 
 
@@ -99,7 +99,7 @@ def product(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """Return the product along axes."""
+    """Return the product of elements along axes."""
     return reduce_axes(b, "ReduceProd", _widen_for_sum(b, a, dtype), axis, keepdims)
 
 
@@ -112,7 +112,7 @@ def mean(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """Return the mean along axes; nan for no elements."""
+    """Return the mean along axes, nan for no elements."""
     float_value = as_float(b, a if dtype is None else cast(b, a, dtype))
     return _divide_sums(
         b,
@@ -123,7 +123,7 @@ def mean(
 
 
 def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
-    """Return `sums / (count - less)`, a mean with a reduced number of degrees of freedom."""
+    """Return `sums / (count - less)`, a mean with a correction of the degrees of freedom."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
     degrees_of_freedom = b.op(
@@ -136,7 +136,7 @@ def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) ->
 def variance(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
-    """Return `sum(|a - mean|**2) / (count - ddof)`."""
+    """Return the variance `sum(|a - mean|**2) / (count - ddof)` along axes."""
     float_value = as_float(b, a)
     deviations = b.op("Sub", float_value, mean(b, float_value, axis, keepdims=True))
     square_sums = reduce_axes(b, "ReduceSum", b.op("Mul", deviations, deviations), axis, keepdims)
@@ -147,13 +147,13 @@ def variance(
 def deviation(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
-    """Return the square root of the variance."""
+    """Return the standard deviation, the square root of the variance."""
     return b.op("Sqrt", variance(b, a, axis, ddof=ddof, keepdims=keepdims))
 
 
 @names("numpy.average")
 def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | None = None) -> Value:
-    """Return the mean, or `sum(a * weights) / sum(weights)` for weights of a's shape."""
+    """Return the mean, weighted by `weights` of the same shape if given."""
     if weights is None:
         return mean(b, a, axis)
     if extents(weights) != extents(a):
@@ -166,7 +166,7 @@ def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | No
 
 @names("numpy.linalg.norm")
 def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = False) -> Value:
-    """Return `sqrt(sum(x**2))`."""
+    """Return the Euclidean norm `sqrt(sum(x**2))`."""
     x = as_float(b, x)
     return b.op("Sqrt", reduce_axes(b, "ReduceSum", b.op("Mul", x, x), axis, keepdims))
 
@@ -189,14 +189,14 @@ def _count_true(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Va
 
 @names("numpy.any")
 def any_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-    """Return True if any element is true."""
+    """Return True where any element along the axes is true."""
     true_count = _count_true(b, ops.truths(b, a), axis, keepdims)
     return b.op("Greater", true_count, scalar(b, 0, "int64"))
 
 
 @names("numpy.all")
 def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-    """Return True if all elements are true."""
+    """Return True where all elements along the axes are true."""
     false_count = _count_true(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
     return b.op("Equal", false_count, scalar(b, 0, "int64"))
 
@@ -205,7 +205,7 @@ def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = Fa
 def count_nonzero(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False
 ) -> Value:
-    """Return the number of elements other than 0."""
+    """Return the number of nonzero elements."""
     return _count_true(b, ops.truths(b, a), axis, keepdims)
 
 
@@ -213,7 +213,7 @@ def count_nonzero(
 
 
 def _check_nonempty(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
-    """Return the value with a check that it has at least one element along the reduced axes."""
+    """Return a value with a check that it has an element along the axes to reduce."""
     element_count = count_of(b, value, axis)
     if isinstance(element_count, int):
         if not element_count:
@@ -246,7 +246,7 @@ least = _register_extreme("ReduceMin", "numpy.min", "numpy.amin")
 
 @names("numpy.ptp")
 def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-    """Return `max(a) - min(a)`."""
+    """Return the range of values `max(a) - min(a)` along axes."""
     extremes = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
     return ops.subtract(b, *extremes)
 

@@ -1,4 +1,4 @@
-"""Rounding, signs and classification of numbers: floor, round, sign, clip, isnan, nan_to_num ..."""
+"""Lowering of NumPy's rounding, sign and nan functions: floor, sign, clip, isnan ..."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ceil = _register_rounding("Ceil", "numpy.ceil")
 
 @names("numpy.trunc", "numpy.fix")
 def trunc(b: ModelBuilder, x: Value, /) -> Value:
-    """Return x truncated toward zero; integers are unchanged."""
+    """Return x truncated toward zero, with integers unchanged."""
     if kind(x) != "f":
         return x
     # Where drops the sign of a zero in its first branch.
@@ -45,7 +45,7 @@ def trunc(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.rint")
 def rint(b: ModelBuilder, x: Value, /) -> Value:
-    """Return the nearest integer as a float, half to even."""
+    """Return each element rounded to the nearest integer as a float, halves to even."""
     return b.op("Round", as_float(b, x))
 
 
@@ -66,7 +66,7 @@ def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
 
 @names("numpy.absolute", "numpy.abs")
 def absolute(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `|x|`; bools are unchanged."""
+    """Return `|x|`, with bools unchanged."""
     return x if kind(x) in "bu" else b.op("Abs", x)
 
 
@@ -78,13 +78,13 @@ def fabs(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.positive")
 def positive(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `+x`."""
+    """Return `+x`, element by element."""
     return x
 
 
 @names("numpy.sign")
 def sign(b: ModelBuilder, x: Value, /) -> Value:
-    """Return -1, 0 or 1; nan for nan."""
+    """Return the sign of x as -1, 0 or 1, and nan for nan."""
     if kind(x) not in "iuf":
         raise OperandError("numpy.sign has no meaning for truth values", hint="write 1*x")
     return b.op("Sign", x)
@@ -92,7 +92,7 @@ def sign(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.heaviside")
 def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return 0 for negative x1, x2 at 0, 1 for positive x1, and nan for nan."""
+    """Return the Heaviside step function: 0 for x1 < 0, x2 for x1 = 0, 1 for x1 > 0."""
     x1, x2 = floats(b, x1, x2)
     zero, one = scalar(b, 0, x1.dtype), scalar(b, 1, x1.dtype)
     step_value = b.op("Where", b.op("Greater", x1, zero), one, x1)  # keeps nan
@@ -148,7 +148,7 @@ def clip(
     min: Value | None = None,
     max: Value | None = None,
 ) -> Value:
-    """Return `minimum(maximum(a, a_min), a_max)`, without the bounds that are None."""
+    """Return `a` limited to the interval from `a_min` to `a_max`, where None is no limit."""
     lower_limit, upper_limit = a_min or min, a_max or max
     limits = [limit for limit in (lower_limit, upper_limit) if limit is not None]
     a, *limits = promote(b, a, *limits)
@@ -203,7 +203,10 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Value:
-    """Return x with nan replaced by `nan`, and infinities by `posinf`, `neginf` or the largest numbers."""
+    """Return x with nan replaced by `nan`, and infinities by `posinf` and `neginf`.
+
+    The default for infinities is the largest number of the dtype.
+    """
     if kind(x) != "f":
         return x
     dtype_limits = np.finfo(x.dtype)

@@ -1,4 +1,4 @@
-"""Scopes, which map the names in a node or a body to their terms."""
+"""Scopes that map the names in an expression to values of the program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from mdf_loop.name_suggestions import suggest
 
 
 class Scope:
-    """Names of a node or a body, which hide equal names of the enclosing scope.
+    """Mapping from the names that an expression may read to values, with an enclosing scope.
+
+    Names of a node or a body hide equal names of the enclosing scope.
 
     An entry may be a function that computes the term on access. `texts` are the parameters of a
     node that are plain text in the document.
@@ -30,18 +32,18 @@ class Scope:
         self.texts: Mapping[str, Callable[[], Any]] = {}
 
     def define(self, name: str, term: Term | Callable[[], Term]) -> None:
-        """Bind a name to a term."""
+        """Bind a name to a value, or to a function that computes the value on access."""
         self._entries[name] = term
 
     def find(self, name: str) -> Term | None:
-        """Return the term of a name in this scope or an enclosing scope, or None for an unknown name."""
+        """Return the value of a name in this scope or an enclosing one, or None if unknown."""
         definition = self._entries.get(name)
         if definition is None:
             return self.parent.find(name) if self.parent else None
         return definition() if callable(definition) else definition
 
     def find_in_node(self, name: str) -> Term | None:
-        """Return the term of a name inside the node, without enclosing scopes, or None."""
+        """Return the value of a name, without scopes that enclose the node, or None if unknown."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._entries:
@@ -50,7 +52,7 @@ class Scope:
         return None
 
     def is_in_node(self, name: str) -> bool:
-        """Return True if the name exists inside the node, without computing its term."""
+        """Return True if the name is defined inside the node, without computing its value."""
         scope: Scope | None = self
         while scope is not None and name not in scope._entries:
             scope = None if scope.is_node else scope.parent
@@ -72,12 +74,12 @@ class Scope:
         return Scope(entries, self)
 
     def names(self) -> tuple[str, ...]:
-        """Return all names in this scope and its enclosing scopes."""
+        """Return all names that are defined in this scope and its enclosing scopes."""
         outer_names = self.parent.names() if self.parent else ()
         return (*self._entries, *(name for name in outer_names if name not in self._entries))
 
     def get(self, name: str) -> Term:
-        """Return the term of a name, or raise an error with a suggestion."""
+        """Return the value of a name, or raise an error that suggests a known name."""
         term = self.find(name)
         if term is None:
             raise unknown_name(name, self.names())

@@ -1,4 +1,4 @@
-"""Lowering of operators on sequences and optional values, beyond ONNX's schemas.
+"""Lowering of ONNX operators on sequences and optional values.
 
     SequenceInsert(history, 1.0)      a plain number takes the dtype of the sequence's members
     SequenceAt([a, b], 1)             a list of values is converted to a sequence
@@ -31,7 +31,7 @@ from mdf_loop.ops.build_helpers import cast, ints, kind
 
 
 def as_sequence(b: ModelBuilder, term: Term) -> Value:
-    """Return the term as a sequence, with a tuple of tensors converted to a sequence.
+    """Return a value as an ONNX sequence, built from the elements if the value is a tuple.
 
     Raises:
         OperandError: The term is no sequence.
@@ -45,7 +45,7 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
 
 
 def lower_known_data(b: ModelBuilder, dtype: str, data: Data) -> Value:
-    """Return the program value for known data: an array, a list of arrays, or None."""
+    """Append an array, a list of arrays or None as a value of the program."""
     if is_tensor(dtype):
         return b.constant(data)
     if is_optional(dtype):
@@ -58,7 +58,7 @@ def lower_known_data(b: ModelBuilder, dtype: str, data: Data) -> Value:
 
 
 def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Value | None]:
-    """Return the inputs of SequenceInsert with the new member cast to the dtype of the sequence.
+    """Return the inputs of SequenceInsert, with the new tensor cast to the sequence's dtype.
 
     Only weakly typed numbers are cast, and only if the cast is lossless.
 
@@ -107,7 +107,7 @@ def _lower_get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value
 def _producer_operands(
     b: ModelBuilder, value: Value | None, op_type: str
 ) -> tuple[Value, ...] | None:
-    """Return the operands of the operation `op_type` that produced the value, or None for other producers."""
+    """Return the operands of the operation `op_type` that produced the value, or else None."""
     producer = None if value is None else b.producers.get(value)
     if not isinstance(producer, Op) or producer.op_type != op_type:
         return None
@@ -116,7 +116,7 @@ def _producer_operands(
 
 
 def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    """Return a member of a sequence that `SequenceConstruct` builds, without building the sequence.
+    """Return a tensor of a sequence built by `SequenceConstruct`, without the sequence.
 
     If the position is computed at run time, the members are stacked along a new axis. Therefore gradients and
     sweeps support the member like any other array.

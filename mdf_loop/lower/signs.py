@@ -11,12 +11,12 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def is_negative(b: ModelBuilder, x: Value) -> Value:
-    """Return True for negative numbers and -0.0, whose reciprocal is negative."""
+    """Return True for negative numbers and -0.0, element by element."""
     zero = scalar(b, 0, x.dtype)
     return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
 
 
 def with_sign_of(b: ModelBuilder, size: Value, x: Value) -> Value:
-    """Return the non-negative number `size` with the sign of x."""
+    """Return `size`, which is not negative, with the sign of x."""
     minus_one, one = scalar(b, -1, x.dtype), scalar(b, 1, x.dtype)
     return b.op("Mul", size, b.op("Where", is_negative(b, x), minus_one, one))

@@ -1,4 +1,4 @@
-"""Call sites of random numbers, with checks of the parameters of distributions."""
+"""Call sites of random numbers in the lowering of a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Size: TypeAlias = tuple[int, ...]
 
 
 def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
-    """Return random numbers of the current site: words, or uniform, normal or exponential numbers."""
+    """Append a draw of random numbers at the current call site, and return the numbers.
+
+    The kinds are words, uniform, normal and exponential numbers.
+    """
     place = b.place
     site_attributes = {
         "site": place.site,
@@ -28,28 +31,30 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
 
 
 class DrawSite:
-    """Current call site of random numbers, or a part of it."""
+    """Current call in an expression that draws random numbers, or a part of the call."""
 
     def __init__(self, b: ModelBuilder, name: str = "") -> None:
         self._b = b
         self._name = name
 
     def numbers(self, kind: str, shape: Size) -> Symbolic:
-        """Return random numbers of one of the kinds in `streams.DISTRIBUTIONS`."""
+        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`."""
         with self._b.part(self._name):
             return Symbolic(self._b, draw_numbers(self._b, kind, shape))
 
     def part(self, name: str) -> DrawSite:
-        """Return the site of additional random numbers of the same call."""
+        """Return an independent source of random numbers for a named part of this call."""
         return DrawSite(self._b, f"{self._name}.{name}" if self._name else name)
 
     def least(self, parameter: Symbolic) -> float:
-        """Return the minimum of a distribution parameter, or minus infinity if it is not known at compile time."""
+        """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
         constant_parameter = self._b.constant_of(parameter.value)
         return -np.inf if constant_parameter is None else float(np.min(constant_parameter))
 
     def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
-        """Return a distribution parameter with a check, at compile time if possible, else at run time.
+        """Return a distribution parameter with a check of `fits`.
+
+        The check happens at compile time if possible, else at run time.
 
         Raises:
             OperandError: The parameter is known to violate the check.

@@ -1,4 +1,4 @@
-"""Lowering of MDF functions: those of its registry by their formulas, `onnx::` ones by their schemas.
+"""Lowering of MDF functions by their formulas, or by the schemas of ONNX operators.
 
 A name that the registry lacks may be a function of PsyNeuLink (see `mdf_loop.lower.psyneulink`).
 
@@ -39,7 +39,7 @@ from mdf_loop.ops.registry import domain_operation_names, qualified_name
 
 @functools.cache
 def _mdf_registry() -> dict[str, dict[str, Any]]:
-    """Return MDF's own table of functions."""
+    """Return MDF's table of its standard functions."""
     import modeci_mdf.functions.actr
     import modeci_mdf.functions.ddm  # noqa: F401 - registers its functions
     from modeci_mdf.functions.standard import mdf_functions
@@ -49,7 +49,7 @@ def _mdf_registry() -> dict[str, dict[str, Any]]:
 
 
 def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
-    """Return the formula of an MDF or PsyNeuLink function.
+    """Return the formula of a standard function of MDF or of PsyNeuLink.
 
     Raises:
         UnsupportedError: The function is Python code of MDF's engine (ACT-R, DDM).
@@ -148,7 +148,7 @@ def lower_function(
 
 
 def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """Lower an MDF function that simulates a decision by a loop."""
+    """Lower an MDF function that simulates a decision, such as drift diffusion, by a loop."""
     argument_defaults, lower_decision = DECISIONS[name]
     unused_arguments = _unused_arguments(args, tuple(argument_defaults))
     if unused_arguments:
@@ -171,7 +171,7 @@ _FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
 
 
 def _unused_arguments(args: Mapping[str, Any], known_arguments: Collection[str]) -> list[str]:
-    """Return the unused arguments, which neither the function nor another argument reads."""
+    """Return the arguments that neither an MDF function nor another argument reads."""
     read_names = {name for expression in args.values() for name in names_in(expression)}
     return [
         argument_name
@@ -181,13 +181,13 @@ def _unused_arguments(args: Mapping[str, Any], known_arguments: Collection[str])
 
 
 def function_draws(name: str | None) -> bool:
-    """Return True if a function itself draws random numbers."""
+    """Return True if an MDF function itself draws random numbers."""
     return name in DECISIONS or (name or "").removeprefix("onnx::") in RANDOM_OPERATORS
 
 
 @contextmanager
 def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
-    """Provide the scope of a function's formula, in which arguments can read earlier arguments.
+    """Yield a scope with a function's arguments, which may read earlier arguments.
 
     An error in an argument is raised where the argument is read. The error in an unused argument becomes a
     note.

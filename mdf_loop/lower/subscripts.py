@@ -1,4 +1,4 @@
-"""Subscripts `value[...]`: integers, slices, new axes, index arrays, masks, and results of loops."""
+"""Lowering of subscripts `value[...]`: integers, slices, new axes, index arrays, masks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, ran
 
 
 class SliceIndex(Struct, frozen=True):
-    """Slice `start:stop:step`; None is an omitted end."""
+    """Slice `start:stop:step` in a subscript, where None is an omitted bound."""
 
     start: Value | None = None
     stop: Value | None = None
@@ -60,7 +60,7 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
 
 
 def _sequence_member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
-    """Return `sequence[k]`; negative positions count from the end."""
+    """Return `sequence[k]`, where a negative k counts from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
         operands = (sequence, cast(b, indices[0], "int64"))
         static_member = known_sequence_member(b, operands)
@@ -72,7 +72,7 @@ def _sequence_member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...
 
 
 def _apply_index(b: ModelBuilder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
-    """Apply one part of the subscript at an axis; return the value and the axis of the next part."""
+    """Apply one index of a subscript to an axis, and return the value and the next axis."""
     if index is None:
         return b.op("Unsqueeze", value, ints(b, axis)), axis + 1
     if isinstance(index, SliceIndex):
@@ -84,7 +84,7 @@ def _apply_index(b: ModelBuilder, value: Value, axis: int, index: Index) -> tupl
 
 
 def _consumed_axes(indices: tuple[Index, ...]) -> int:
-    """Return the number of axes of a value that the parts of a subscript index."""
+    """Return the number of axes that the indices of a subscript apply to."""
     return sum(
         max(rank(index), 1) if isinstance(index, Value) and index.dtype == "bool" else 1
         for index in indices
@@ -93,7 +93,7 @@ def _consumed_axes(indices: tuple[Index, ...]) -> int:
 
 
 def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
-    """Return the parts of the subscript with `...` replaced by full slices."""
+    """Return the indices of a subscript with `...` replaced by full slices."""
     ellipsis_positions = [k for k, index in enumerate(indices) if index is ...]
     if not ellipsis_positions:
         return indices
@@ -163,7 +163,7 @@ def _to_position(number: object) -> int:
 
 
 def _check_parts(b: ModelBuilder, value: Value, index_parts: tuple[Index, ...]) -> None:
-    """Raise an error for a part of a subscript that is invalid for its axis."""
+    """Raise an error if an index of a subscript is no integer or is out of range."""
     axis = 0
     for index in index_parts:
         if isinstance(index, Value) and index.dtype != "bool":
@@ -189,7 +189,10 @@ def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> No
 
 
 def _select_by_mask(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
-    """Return the elements where the mask is true, whose number is known only at run time."""
+    """Return the elements where a mask is true.
+
+    Their number is known only at run time.
+    """
     if rank(mask) == 0 or (rank(mask) > 1 and (axis > 0 or rank(mask) != rank(value))):
         raise OperandError(
             f"the truth values {mask.type} cannot choose from {value.type}",
@@ -255,7 +258,7 @@ def _slice_bound(b: ModelBuilder, bound: Value | None, default: int) -> Value:
 def _backward_slice_end(
     b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value
 ) -> Value:
-    """Return the end of a backward slice that makes a slice empty if it starts before element 0.
+    """Return the end of a backward slice, corrected for a start before the first element.
 
     ONNX clamps such a start to the first element, so the end must be at the first element, too.
     """
@@ -275,7 +278,10 @@ def _backward_slice_end(
 
 
 def _refuse_separated_indices(index_parts: tuple[Index, ...]) -> None:
-    """Raise an error if a slice separates index arrays, because numpy then moves their axes to the front."""
+    """Raise an error for index arrays on both sides of a slice, such as `x[i, :, j]`.
+
+    numpy moves their axes to the front.
+    """
     index_positions = [k for k, index in enumerate(index_parts) if isinstance(index, Value)]
     if index_positions[-1] - index_positions[0] >= len(index_positions):
         raise ExpressionError(

@@ -26,7 +26,7 @@ _MAX_EXPLAINED_CHARACTERS = 10_000
 
 
 def parse_number(text: str) -> int | float | None:
-    """Return the number that a text represents (`5`, `1e-3`), or None for any other text."""
+    """Return the number that a text such as `5` or `1e-3` represents, or None."""
     if text.strip().lstrip("+-")[:1] not in set(".0123456789"):
         return None
     for convert in (int, float):
@@ -39,7 +39,7 @@ def parse_number(text: str) -> int | float | None:
 
 
 def parse(text: str) -> ast.Expression:
-    """Return the syntax tree of an expression, or raise an error with the column."""
+    """Parse an expression, and return its syntax tree or raise an error with the column."""
     if len(text) > MAX_EXPRESSION_CHARACTERS:
         raise ExpressionError(
             f"an expression of {len(text)} characters is too long",
@@ -76,7 +76,7 @@ _NUMBER_WITH_UNIT = re.compile(
 
 
 def _unit_hint(text: str) -> str:
-    """Return a hint for a number with a unit, such as `20.0mV`, or an empty text."""
+    """Return a hint for an expression with a unit, such as `20.0mV`, or ""."""
     match = _NUMBER_WITH_UNIT.fullmatch(text[:_MAX_EXPLAINED_CHARACTERS])
     if match is None:
         return ""
@@ -89,7 +89,7 @@ def _unit_hint(text: str) -> str:
 
 
 def _keyword_as_name(text: str) -> str:
-    """Return the first Python keyword that an expression uses as a name, or an empty text.
+    """Return the first Python keyword that an expression uses as a name, or "".
 
     A keyword is a name if the text can be parsed after the keyword is renamed.
     """
@@ -110,7 +110,10 @@ def _keyword_as_name(text: str) -> str:
 
 
 def names_in(expression: Any) -> set[str]:
-    """Return the names, also dotted names, that an expression reads, or the whole text if it is invalid."""
+    """Return the names, also dotted names, that an expression reads.
+
+    The result for an invalid expression is the whole text.
+    """
     if isinstance(expression, list | tuple):
         members = () if contains_only_numbers(expression) else expression
         return set().union(*(names_in(member) for member in members))
@@ -147,7 +150,7 @@ def draws_numbers(expression: Any) -> bool:
 
 
 def shorten(expression: Any) -> str:
-    """Return the beginning of an expression for an error message."""
+    """Return the beginning of a long expression, for an error message."""
     expression_text = (
         expression if isinstance(expression, str) else f"a {type(expression).__name__}"
     )
@@ -155,7 +158,7 @@ def shorten(expression: Any) -> str:
 
 
 def dotted_name(node: ast.expr) -> str:
-    """Return a chain of attributes as text, such as `numpy.linalg.norm`, or an empty text for other nodes."""
+    """Return an attribute chain of a syntax tree as text, such as `numpy.linalg.norm`, or ""."""
     attribute_names: list[str] = []
     while isinstance(node, ast.Attribute):
         attribute_names.append(node.attr)

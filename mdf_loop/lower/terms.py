@@ -1,4 +1,4 @@
-"""Terms: tensors and tuples of tensors, their common dtypes, and weakly typed numbers.
+"""Values of expressions (tensors and tuples of tensors), and their type promotion.
 
 Plain Python numbers of the document are weakly typed: they take the dtype of the other operand, as
 in numpy. Arithmetic of plain numbers alone is done by Python at compile time.
@@ -30,7 +30,7 @@ Term: TypeAlias = "Value | tuple[Term, ...]"
 
 
 class OperatorResults(tuple["Term", ...]):
-    """Results of an operator whose bare name means the first result: `pool` is `pool[0]`.
+    """Results of an ONNX operator, where the bare name stands for the first: `pool` is `pool[0]`.
 
     MDF's engine returns the tuple, but MDF's importers write the bare name for the first result.
     """
@@ -46,7 +46,7 @@ _KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def literal(b: ModelBuilder, value: Any) -> Value:
-    """Return the constant of a number, bool or (nested) list of numbers of the document.
+    """Return a number, bool or (nested) list of numbers in the document as a constant.
 
     A single Python number is weakly typed. Floats get the compilation's precision.
     """
@@ -78,7 +78,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
 
 
 def _is_typed(value: Any) -> bool:
-    """Return True if a value is an array of text, or of a dtype that numpy does not define."""
+    """Return True if a value is an array of texts, or of a dtype that numpy does not define."""
     if not isinstance(value, np.ndarray):
         return False
     if value.dtype.kind == "O":
@@ -95,7 +95,10 @@ def _short_text(value: Any) -> str:
 
 
 def tensor(b: ModelBuilder, term: Term) -> Value:
-    """Return a term as one tensor. Tensors of equal shapes in a tuple are stacked, as by numpy.array."""
+    """Return a value of an expression as one tensor.
+
+    Tensors of equal shapes in a tuple are stacked, as by numpy.array.
+    """
     if isinstance(term, Value):
         return term
     if isinstance(term, OperatorResults):
@@ -109,7 +112,7 @@ def tensor(b: ModelBuilder, term: Term) -> Value:
 
 
 def _refuse_ragged(members: Sequence[Value]) -> None:
-    """Raise an error if parts of a list are known to differ in shape."""
+    """Raise an error if the parts of a list are known to have different shapes."""
     for member in members[1:]:
         first_shape, member_shape = members[0].shape, member.shape
         if first_shape is None or member_shape is None:
@@ -126,12 +129,12 @@ def _refuse_ragged(members: Sequence[Value]) -> None:
 
 
 def as_float(b: ModelBuilder, value: Value) -> Value:
-    """Return integers and bools as floats of the compilation's precision."""
+    """Return a value as float, where integers and bools get the compilation's precision."""
     return value if kind(value) == "f" else cast(b, value, b.float_dtype)
 
 
 def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
-    """Return the weakly typed result of Python's `float(x)`, `int(x)` or `bool(x)`."""
+    """Return `float(x)`, `int(x)` or `bool(x)` as a weakly typed value, like a Python number."""
     if b.is_weak(value) and value.dtype == dtype:
         return value
     cast_value = cast(b, value, dtype)
@@ -145,7 +148,7 @@ def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
 
 
 def as_numpy(b: ModelBuilder, value: Value) -> Value:
-    """Return a weakly typed number as the number of fixed dtype to which numpy's functions convert it."""
+    """Return a weakly typed number with a fixed dtype, as numpy's functions return it."""
     if not b.is_weak(value):
         return value
     constant_array = b.constant_of(value)
@@ -155,7 +158,10 @@ def as_numpy(b: ModelBuilder, value: Value) -> Value:
 
 
 def mark_plain(b: ModelBuilder, value: Value) -> Value:
-    """Mark a new value, which no operation reads yet, as weakly typed."""
+    """Mark a new value as weakly typed.
+
+    No operation may read the value before.
+    """
     constant_array = b.constant_of(value)
     if constant_array is None:
         return b.mark_weak(value)
@@ -166,7 +172,10 @@ def mark_plain(b: ModelBuilder, value: Value) -> Value:
 
 
 def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
-    """Return numpy's result dtype of operands. Weak numbers adapt to typed operands of their kind."""
+    """Return the dtype to which numpy promotes operands.
+
+    Weak numbers adapt to typed operands of their kind.
+    """
     for value in values:
         if kind(value) == "U":
             raise OperandError("text cannot take part in arithmetic")
@@ -183,7 +192,7 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
 
 
 def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
-    """Return the values cast to their common dtype."""
+    """Return operands cast to their common dtype."""
     dtype = common_dtype(b, values)
     for value in values:
         if not fits_dtype(b, value, dtype):
@@ -199,7 +208,7 @@ def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 
 
 def fits_dtype(b: ModelBuilder, value: Value, dtype: str) -> bool:
-    """Return False if a weakly typed integer is out of the range of the dtype, else True."""
+    """Return True unless a value is a weakly typed integer outside of the range of a dtype."""
     constant_array = b.constant_of(value)
     is_weak_int = (
         constant_array is not None and b.is_weak(value) and constant_array.dtype.kind == "i"
@@ -211,7 +220,7 @@ def fits_dtype(b: ModelBuilder, value: Value, dtype: str) -> bool:
 
 
 def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
-    """Return the values in their common dtype, with bools as integers."""
+    """Return operands cast to their common dtype, with bools as integers."""
     values = promote(b, *values)
     return tuple(cast(b, value, "int64") if value.dtype == "bool" else value for value in values)
 
@@ -220,7 +229,7 @@ def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 
 
 def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
-    """Return the Python numbers of values, or None if a value is not weakly typed or not known."""
+    """Return operands as Python numbers, or None if one is not weakly typed or not constant."""
     arrays: list[Array] = []
     for value in values:
         constant_array = b.constant_of(value)
@@ -233,7 +242,10 @@ def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
 def plain_result(
     b: ModelBuilder, compute: Callable[..., Any], values: Sequence[Value]
 ) -> Value | None:
-    """Return the result that Python computes, or None if an operand is not weakly typed or not known."""
+    """Return a result that Python computes from its operands at compile time, or None.
+
+    All operands must be weakly typed constants.
+    """
     operands = plain_numbers(b, values)
     if operands is None:
         return None

@@ -1,4 +1,4 @@
-"""Equality of texts, which ONNX's Equal supports only from opset 19 on.
+"""Equality of text arrays, which ONNX's Equal supports only from opset 19 on.
 
     _, _, numbers, _ = Unique(Concat(a, b))      a number for each distinct text
     a == b   ->   numbers of a == numbers of b
@@ -14,7 +14,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left == right`, element by element, with broadcasting."""
+    """Return `left == right` for text arrays, element by element, with broadcasting."""
     flat_texts = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
     concatenated_texts = b.op("Concat", *flat_texts, axis=0)
     text_numbers = b.multi("Unique", concatenated_texts, n_outputs=3)[2]
