@@ -1,4 +1,4 @@
-"""Check that choices and reaction times in the data lie within the range of the model.
+"""Check that a model can produce the choices and reaction times in the data.
 
     data: choices -1 and 1      model: 0 and 1        refused: no trial has choice -1
     data: times 320 to 1840     model: 0.3 to 2.9     refused: are the units the same?
@@ -48,7 +48,7 @@ def check_data_within_model_range(
 
 
 def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -> Iterator[Finding]:
-    """Yield findings about choices and times of the data that the model's trials do not cover."""
+    """Yield findings about observed choices and times that simulated trials do not cover."""
     is_finished = np.isfinite(times)
     if not is_finished.any():
         return
@@ -79,12 +79,12 @@ def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -
 
 
 def _format_range(times: Array) -> str:
-    """Format the range of some times, such as `0.3 to 2.9`."""
+    """Return the range of some times as text, such as `0.3 to 2.9`."""
     return f"{times.min():.4g} to {times.max():.4g}"
 
 
 def _list_values(values: Array) -> str:
-    """Format the first values and the number of further values: `0, 1 and 3 more`."""
+    """Return values as text: the first ones and a count, such as `0, 1 and 3 more`."""
     values_text = ", ".join(f"{value:.6g}" for value in values[:MAX_LISTED_VALUES])
     return values_text + (
         f" and {len(values) - MAX_LISTED_VALUES} more" if len(values) > MAX_LISTED_VALUES else ""

@@ -1,4 +1,4 @@
-"""Free parameters: arrays within bounds, as the elements of one vector from 0 to 1.
+"""Free parameters of a fit: arrays within bounds, as elements of one vector from 0 to 1.
 
 {"cell.a": (0.2, 1.2), "net.W": (-1, 1)}      cell.a, net.W[0,0], net.W[0,1] ...
 """
@@ -21,7 +21,7 @@ _BOUNDS_HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)
 
 
 class Parameter(Struct, frozen=True):
-    """Free parameter with the lower and upper bound of each element."""
+    """Free parameter of a fit, with the lower and upper bound of each element."""
 
     name: str
     lower_bounds: Array
@@ -29,7 +29,7 @@ class Parameter(Struct, frozen=True):
 
     @property
     def elements(self) -> list[str]:
-        """Names of the parameter's elements, such as `net.W[0,1]`."""
+        """Names of the elements of the parameter array, such as `net.W[0,1]`."""
         if not self.lower_bounds.shape:
             return [self.name]
         index_tuples = np.ndindex(self.lower_bounds.shape)
@@ -37,7 +37,7 @@ class Parameter(Struct, frozen=True):
 
 
 class ParameterSpace(Struct, frozen=True, dict=True):
-    """Space of points that give free parameters relative to their bounds.
+    """Search space of a fit: points whose elements are parameters, scaled to 0 to 1 by bounds.
 
     A point gives the position of each element between its bounds, from 0 to 1.
     """
@@ -46,17 +46,17 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
     @cached_property
     def elements(self) -> tuple[str, ...]:
-        """Names of the elements of a point."""
+        """Names of the elements of a point, such as `net.W[0,1]`."""
         return tuple(name for parameter in self.parameters for name in parameter.elements)
 
     @cached_property
     def lower_bounds(self) -> Array:
-        """Lower bounds of the elements of a point."""
+        """Lower bounds of all parameter elements, as one vector."""
         return np.concatenate([parameter.lower_bounds.ravel() for parameter in self.parameters])
 
     @cached_property
     def widths(self) -> Array:
-        """Differences between upper and lower bounds of the elements of a point."""
+        """Upper minus lower bounds of all parameter elements, as one vector."""
         upper_bounds = np.concatenate(
             [parameter.upper_bounds.ravel() for parameter in self.parameters]
         )
@@ -64,11 +64,14 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return widths
 
     def values(self, points: Array) -> dict[str, Array]:
-        """Return the parameter values at some points, which lie along the leading axes."""
+        """Return the parameter values of each search point, by name.
+
+        The points lie along the leading axes.
+        """
         return self.unflatten(self.lower_bounds + np.clip(points, 0.0, 1.0) * self.widths)
 
     def unflatten(self, elements: Array) -> dict[str, Array]:
-        """Split the last axis of an array by free parameter, and restore each parameter's shape."""
+        """Split the last axis of an array by parameter, and restore each parameter's shape."""
         arrays_by_name, start_index = {}, 0
         for parameter in self.parameters:
             element_count = parameter.lower_bounds.size
@@ -80,7 +83,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return arrays_by_name
 
     def normalize(self, values: Mapping[str, Any]) -> Array:
-        """Return the point of these parameter values, whose elements are between 0 and 1."""
+        """Return the search point of given parameter values, with elements between 0 and 1."""
         raise_findings(self._start_findings(values))
         flat_values = [
             np.asarray(values[parameter.name], float).ravel() for parameter in self.parameters
@@ -89,7 +92,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return point
 
     def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
-        """Yield a finding for each parameter whose start value is missing, unknown or out of bounds."""
+        """Yield a finding for each start value that is missing, unknown or out of bounds."""
         known_names = [parameter.name for parameter in self.parameters]
         for name in values:
             if name not in known_names:
@@ -119,7 +122,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
 
 def free_names(free: Any) -> tuple[str, ...]:
-    """Return the names of the free parameters in the argument `free`.
+    """Return the parameter names in the user's argument `free`.
 
     Raises:
         InputError: No parameter is free.
@@ -133,7 +136,7 @@ def free_names(free: Any) -> tuple[str, ...]:
 def parameter_space(
     free: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
 ) -> ParameterSpace:
-    """Return the space of free parameters with these shapes. Bounds are numbers or arrays.
+    """Return the search space of free parameters with these bounds and shapes.
 
     Raises:
         InputError: Bounds are malformed. The message names the parameter.
@@ -150,7 +153,7 @@ def parameter_space(
 
 
 def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
-    """Build a free parameter, or return a message about invalid bounds."""
+    """Build a free parameter of a fit, or return a message about invalid bounds."""
     subject_text = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
         lower_bounds, upper_bounds = (

@@ -1,4 +1,4 @@
-"""Interface of a model that can be fitted."""
+"""Protocol of a model that can be fitted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from mdf_loop.ir import Array
 
 
 class Model(Protocol):
-    """Interface of a model that a fit evaluates and differentiates."""
+    """Protocol of a model that a fit evaluates and differentiates."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the outputs of the model for each member (set of parameter values), along a leading axis.
+        """Return the model outputs for many parameter sets, along a leading axis.
 
         The outputs of a member whose run fails are nan.
         """
         ...
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
-        """Return the derivative of each output by each parameter, with the axes of the output first."""
+        """Return the derivative of each output by each parameter.
+
+        The axes of the output come first.
+        """
         ...

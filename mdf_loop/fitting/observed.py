@@ -1,4 +1,4 @@
-"""Observed data: rows of a table, matched to the steps of a run.
+"""Observed data of a fit: rows of a table, matched to the steps of a run.
 
 time,cell.V,sd           cell.V: at steps 0, 1, 3 ... these values, weights 1 / sd**2
 0.0,-1.02,0.1
@@ -31,7 +31,7 @@ Table = Mapping[str, Array]
 
 
 class ObservedSeries(Struct, frozen=True):
-    """Observed values of one output, with the step and the weight of each row.
+    """Observed values of one output, with the step and the weight of each data row.
 
     Attributes:
         output: The output's name in results.
@@ -47,7 +47,7 @@ class ObservedSeries(Struct, frozen=True):
 
     @property
     def is_observed(self) -> Array:
-        """Mask of the observed values that have a positive weight."""
+        """Mask of the observed values that count, because their weight is positive."""
         factors = self.factors.reshape(-1, *(1,) * (self.values.ndim - 1))
         mask: Array = np.isfinite(self.values) & (factors > 0)
         return mask
@@ -70,17 +70,17 @@ class Observations(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Number of observed values."""
+        """Number of observed values that count in the fit."""
         return sum(int(series.is_observed.sum()) for series in self.output_series)
 
     @property
     def dropped(self) -> int:
-        """Number of data rows that are dropped, because a value is nan or infinite."""
+        """Number of data rows that are dropped because a value is nan or infinite."""
         return count_nonfinite_rows(*(series.values for series in self.output_series))
 
 
 def count_nonfinite_rows(*columns: Array) -> int:
-    """Count the rows in which a column is nan or infinite."""
+    """Count the data rows in which one of the columns is nan or infinite."""
     nonfinite_masks = [
         ~np.isfinite(column).reshape(len(column), -1).all(axis=1) for column in columns
     ]
@@ -124,7 +124,7 @@ def _read_file(path: Path) -> dict[str, Array]:
 
 
 def _to_column(name: Any, values: Any) -> Array:
-    """Convert a column to a supported array, or raise InputError for rows of different lengths."""
+    """Convert a data column to a supported array, or raise InputError for ragged rows."""
     try:
         return as_supported_array(values, f"the column '{name}'")
     except Ragged:
@@ -132,7 +132,7 @@ def _to_column(name: Any, values: Any) -> Array:
 
 
 def _check_columns(table: Table, data_name: str) -> None:
-    """Raise InputError if a column is not numeric, or the columns differ in length."""
+    """Raise InputError if a data column is not numeric, or columns differ in length."""
     for name, column in table.items():
         if column.ndim == 0 or column.dtype.kind not in "biuf":
             raise InputError(f"the column '{name}' of {data_name} is no column of numbers")
@@ -143,7 +143,7 @@ def _check_columns(table: Table, data_name: str) -> None:
 
 
 def find_column(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
-    """Return the first column of a table that has one of these names.
+    """Return the first column of a data table that has one of these names.
 
     Raises:
         InputError: The table has none of these columns.
@@ -160,7 +160,7 @@ def find_column(table: Table, names: Sequence[str], what: str, advice: str = "")
 def match_to_steps(
     table: Table, columns: Mapping[str, Array], steps: int | None, dt: float | None
 ) -> Observations:
-    """Match each row of the columns to the nearest step of a run.
+    """Match each row of observed data to the nearest step of a run.
 
     Args:
         table: The observed data.
@@ -186,7 +186,7 @@ def match_to_steps(
 
 
 def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Array:
-    """Return the step of each row of the data, from its time, its step or its position."""
+    """Return the run's step for each data row, from its time, its step or its position."""
     if TIME not in table and STEP not in table:
         if steps is not None and rows != steps:
             raise InputError(
@@ -207,7 +207,7 @@ def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> 
 def _range_findings(
     times: Array, row_steps: Array, steps: int | None, step_length: float
 ) -> Iterator[Finding]:
-    """Yield a finding about the first row of the data that is outside of the run."""
+    """Yield a finding about the first data row that lies outside of the run."""
     last_step = np.inf if steps is None else steps - 1
     if len(rows_outside := np.flatnonzero((row_steps < 0) | (row_steps > last_step))):
         row_index = int(rows_outside[0])
@@ -222,7 +222,10 @@ def _range_findings(
 
 
 def _residual_factors(table: Table, rows: int) -> tuple[Array, bool]:
-    """Return the factor of each residual, and True if the factors scale residuals to unit variance."""
+    """Return the factor of each residual, from a column of weights or standard deviations.
+
+    Also return True if the factors scale residuals to unit variance.
+    """
     if WEIGHT in table and DEVIATION in table:
         raise InputError("the data have both 'weight' and 'sd'", hint="leave one of them out")
     column_name = WEIGHT if WEIGHT in table else DEVIATION
@@ -239,5 +242,5 @@ def _residual_factors(table: Table, rows: int) -> tuple[Array, bool]:
 
 
 def output_columns(table: Table) -> Sequence[str]:
-    """Return the names of the columns that may be outputs of the model."""
+    """Return the names of the data columns that may be outputs of the model."""
     return [name for name in table if name not in RESERVED_COLUMNS]

@@ -1,4 +1,4 @@
-"""Check that each free parameter has an effect, before a fit reports a value for it."""
+"""Check that each free parameter of a fit has an effect on the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIED_POSITIONS = (0.05, 0.35, 0.65, 0.95)
 def check_parameters_have_effect(
     free: ParameterSpace, points: Array, rows: Callable[[Array], Array]
 ) -> None:
-    """Raise InputError if a parameter has no effect on the compared rows.
+    """Raise InputError if a free parameter does not change the fitted outputs.
 
     Each parameter is tried at several positions within its bounds, from each of the points.
 

@@ -1,4 +1,4 @@
-"""Likelihood of choices and reaction times, by the share of trials in each bin of the data.
+"""Likelihood of choices and reaction times, from the simulated trials in each bin.
 
     rt,choice            choice 1: bins between the deciles of its times, the outer ones open
     0.51,1               log L = sum over bins of (data in it) * log (share of trials in it)
@@ -34,7 +34,7 @@ TRIALS_ADDED_TO_BIN = 0.5
 
 
 class Bins(Struct, frozen=True):
-    """Bins of the reaction times of one choice, with the number of data in each bin.
+    """Bins of the reaction times of one choice, with the number of observed times in each.
 
     `choice` is None for data without choices.
     """
@@ -45,13 +45,13 @@ class Bins(Struct, frozen=True):
 
     @classmethod
     def of(cls, choice: float | None, times: Array) -> Bins:
-        """Build bins with about equally many times in each."""
+        """Build bins that contain about equally many observed times."""
         bin_count = int(np.clip(len(times) // MIN_DATA_PER_BIN, 1, MAX_BINS))
         edges = np.unique(np.quantile(times, np.linspace(0, 1, bin_count + 1)[1:-1]))
         return cls(choice, edges, _count_in_bins(edges, times[None])[0])
 
     def count_trials(self, times: Array, choices: Array | None) -> Array:
-        """Count the trials of each member in each bin."""
+        """Count the simulated trials in each bin, for each parameter set."""
         is_counted = np.isfinite(times)
         if self.choice is not None and choices is not None:
             is_counted &= choices == self.choice
@@ -59,7 +59,7 @@ class Bins(Struct, frozen=True):
 
 
 def _count_in_bins(edges: Array, times: Array) -> Array:
-    """Count the finite times of each row between two edges."""
+    """Count the finite times in each bin, for each row of times."""
     bin_numbers = np.searchsorted(edges, times, side="right")
     bin_numbers = np.where(np.isfinite(times), bin_numbers, len(edges) + 1)
     bin_count = len(edges) + 2
@@ -71,7 +71,7 @@ def _count_in_bins(edges: Array, times: Array) -> Array:
 
 
 class ReactionTimeData(Struct, frozen=True):
-    """Observed reaction times and choices.
+    """Observed reaction times and choices, sorted into bins.
 
     Attributes:
         bins: Bins of the times, by choice.
@@ -85,7 +85,7 @@ class ReactionTimeData(Struct, frozen=True):
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimeData:
-        """Sort observed times into bins by choice. Rows with nan or infinite entries are dropped.
+        """Sort observed times into bins by choice, without nan and infinite ones.
 
         Raises:
             InputError: The data have no time.
@@ -111,16 +111,19 @@ class ReactionTimeData(Struct, frozen=True):
 
     @property
     def data_counts(self) -> Array:
-        """Observed number of data in each bin."""
+        """Number of observed times in each bin, as one array for all choices."""
         return np.concatenate([bins_of_choice.data_counts for bins_of_choice in self.bins])
 
     @property
     def count(self) -> int:
-        """Number of observed times."""
+        """Number of observed reaction times."""
         return int(self.data_counts.sum())
 
     def log_shares(self, times: Array, choices: Array | None) -> Array:
-        """Return the logarithm of the share of trials in each bin, for each member."""
+        """Return the logarithm of the share of simulated trials in each bin.
+
+        The result has one row for each parameter set.
+        """
         trial_counts = np.concatenate(
             [bins_of_choice.count_trials(times, choices) for bins_of_choice in self.bins], axis=1
         )
@@ -132,32 +135,35 @@ class ReactionTimeData(Struct, frozen=True):
 
 
 class DecisionTerm(ObjectiveTerm, frozen=True):
-    """Term of a likelihood: a model, and the observed decisions of one subject."""
+    """Term of a likelihood for one subject: the model and the observed decisions."""
 
     reaction_times: ReactionTimeData
     output_names: Sequence[str]
 
     def costs(self, points: Array) -> Array:
-        """Return the negative log likelihood at some points, with the same seed at all points."""
+        """Return the negative log likelihood at some points, with one seed for all points."""
         return self._costs(self.log_shares(points))
 
     def pooled_costs(self, points: Array, seeds: Array) -> Array:
-        """Return the negative log likelihood at some points, where the trials of several seeds are pooled."""
+        """Return the negative log likelihood at some points, from trials of several seeds."""
         return self._costs(np.log(self.pooled_shares(points, seeds)))
 
     def pooled_shares(self, points: Array, seeds: Array) -> Array:
-        """Return the share of trials in each bin, averaged over several seeds."""
+        """Return the share of simulated trials in each bin, averaged over seeds."""
         repeated_points = np.repeat(points, len(seeds), axis=0)
         log_shares = self.log_shares(repeated_points, seed=np.tile(seeds, len(points)))
         shares: Array = np.exp(log_shares).reshape(len(points), len(seeds), -1).mean(axis=1)
         return shares
 
     def log_shares(self, points: Array, **run_arguments: Array) -> Array:
-        """Return the logarithm of the share of trials in each bin, at each point."""
+        """Return the logarithm of the share of simulated trials in each bin, at each point."""
         return self.reaction_times.log_shares(*self.trials(points, **run_arguments))
 
     def trials(self, points: Array, **run_arguments: Array) -> tuple[Array, Array | None]:
-        """Return the reaction times of the trials at each point, and their choices if there are any."""
+        """Simulate trials at each point, and return their reaction times and choices.
+
+        The choices are None if the model has none.
+        """
         outputs_by_name = self.model.outputs(
             {**self.parameter_space.values(points), **run_arguments}
         )
@@ -170,22 +176,22 @@ class DecisionTerm(ObjectiveTerm, frozen=True):
 
 
 class LikelihoodObjective(SumObjective[DecisionTerm]):
-    """Negative log likelihood of one model, or of several that share parameters."""
+    """Negative log likelihood of one subject, or of several that share parameters."""
 
     def costs(self, points: Array) -> Array:
-        """Return the cost of each point, with the same random numbers at all points."""
+        """Return the negative log likelihood at each point, with one seed for all points."""
         costs = self._sum_over_terms(DecisionTerm.costs, points)
         self.monitor.record(points, costs)
         return costs
 
     def pooled_cost(self, point: Array, seeds: Array) -> float:
-        """Return the cost of a point, where the trials of several seeds are pooled."""
+        """Return the negative log likelihood at a point, from trials of several seeds."""
         return float(
             self._sum_over_terms(lambda term, own: term.pooled_costs(own, seeds), point[None])[0]
         )
 
     def terms(self, seeds: Array) -> list[Term]:
-        """Return one cost term for each subject, where the trials of several seeds are pooled."""
+        """Return a negative log likelihood for each subject, from trials of several seeds."""
         return [(term.indices, self._counted_costs(term, seeds)) for term in self.objective_terms]
 
     def _sum_over_terms(

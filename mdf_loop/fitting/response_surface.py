@@ -1,4 +1,4 @@
-"""Response surface method: refinement of the minimum of noisy costs by a fitted paraboloid.
+"""Response surface method, which refines the minimum of a noisy cost by a paraboloid.
 
 Sample points lie around the best known point. The cost of each point is computed with several sets of
 random numbers. All points share these sets, so that little of the difference between two points is
@@ -55,7 +55,7 @@ Term = tuple[Array, Callable[[Array], Array]]
 def refine_noisy_minimum(
     best_point: Array, terms: Sequence[Term], seed: int
 ) -> tuple[Array, Uncertainty]:
-    """Refine the minimum of a noisy cost near `best_point`, and return its uncertainty with it.
+    """Refine the minimum of a noisy cost near a point, and return it with its uncertainty.
 
     Args:
         best_point: The best known point.
@@ -101,7 +101,7 @@ def refine_noisy_minimum(
 
 
 def _project_spread(indices: Array, spread: Array) -> Array:
-    """Project the ellipsoid of sample points onto a subset of the elements."""
+    """Return the ellipsoid of sample points, projected onto some of the point's elements."""
     if len(indices) == len(spread):
         return spread[indices]
     axes, lengths, _ = np.linalg.svd(spread[indices], full_matrices=False)
@@ -110,7 +110,7 @@ def _project_spread(indices: Array, spread: Array) -> Array:
 
 
 def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Array:
-    """Draw sample points uniformly in the ellipsoid around `best`, and clip them to the bounds.
+    """Draw sample points uniformly in an ellipsoid, and clip them to the bounds.
 
     The number of points suffices to fit a paraboloid.
     """
@@ -151,7 +151,7 @@ def _fit_paraboloid(displacements: Array, costs: Array) -> tuple[Array, Array]:
 
 
 def refined_optimum(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
-    """Return the optimum of a refinement, which has converged if all standard errors are finite."""
+    """Return the result of a refinement, converged if all standard errors are finite."""
     has_finite_errors = bool(np.isfinite(uncertainty.standard_errors).all())
     convergence_reason = "settled" if has_finite_errors else "some directions are flat"
     return Optimum(point, cost, start, has_finite_errors, convergence_reason)

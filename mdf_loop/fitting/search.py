@@ -1,4 +1,4 @@
-"""Search for the minimum of a cost: many points at once, then the best of them polished.
+"""Search for the minimum of a cost function within bounds.
 
     starts      points of a Sobol sequence within the bounds, or the user's start values
     polish      least squares with the Jacobian, or descent along the gradient, from the best starts
@@ -40,7 +40,7 @@ PointFunction = Callable[[Array], Array]
 
 
 class Optimum(Struct, frozen=True):
-    """Best point that a search found, with its cost, its start and its convergence."""
+    """Best point that a search for a minimum found, with its cost, start and convergence."""
 
     point: Array
     cost: float
@@ -50,7 +50,7 @@ class Optimum(Struct, frozen=True):
 
 
 def rank_points(points: Array, costs: CostFunction) -> Array:
-    """Return the points with finite costs, sorted by cost.
+    """Return the points at which a cost is finite, sorted by cost.
 
     Raises:
         InputError: No point has a finite cost.
@@ -64,7 +64,7 @@ def rank_points(points: Array, costs: CostFunction) -> Array:
 
 
 def _no_finite_cost_error(points: int) -> InputError:
-    """Return the error for a model whose costs are nan or infinite at all points."""
+    """Return the error for a model whose cost is nan or infinite at all points."""
     return InputError(
         f"the model gives no number at any of {points} points within the bounds",
         hint="give narrower bounds",
@@ -106,7 +106,7 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
 def minimize_along_gradient(
     start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]
 ) -> Optimum:
-    """Search a local minimum of a function from a start point along its gradient (L-BFGS-B)."""
+    """Search a local minimum of a function from a start point by L-BFGS-B."""
     from scipy.optimize import minimize
 
     solution = minimize(
@@ -129,7 +129,9 @@ def minimize_by_evolution(
     generations: int = 1000,
     population: Array | None = None,
 ) -> Optimum:
-    """Search the minimum of the costs by differential evolution, where each generation is one call.
+    """Search the minimum of a cost by differential evolution.
+
+    Each generation is evaluated by one call.
 
     Args:
         costs: A function that returns the cost of each point.
@@ -185,7 +187,7 @@ def _has_finite_cost(costs: Array) -> bool:
 
 
 class _CostError(Exception):
-    """Wrapper around an error of a cost function, so that scipy does not replace the error."""
+    """Wrapper around an error of a cost function, which scipy would otherwise replace."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -193,7 +195,7 @@ class _CostError(Exception):
 
 
 class SearchResult(Struct, frozen=True):
-    """Optima of a search, the best first, and the reason why the search ended."""
+    """Optima that a search found, the best first, and the reason why it ended."""
 
     optima: tuple[Optimum, ...]
     stopped_by: StopReason = StopReason.COMPLETED
@@ -204,11 +206,11 @@ class SearchResult(Struct, frozen=True):
         return self.optima[0]
 
     def agrees(self, optimum: Optimum) -> bool:
-        """Return True if an optimum has the best cost and lies at the best point."""
+        """Return True if an optimum has the lowest cost and lies at the best point."""
         return self._has_best_cost(optimum) and self._is_at_best_point(optimum)
 
     def ties(self, optimum: Optimum) -> bool:
-        """Return True if an optimum has the best cost but lies at another point."""
+        """Return True if an optimum has the lowest cost but lies at another point."""
         return self._has_best_cost(optimum) and not self._is_at_best_point(optimum)
 
     def _has_best_cost(self, optimum: Optimum) -> bool:
@@ -222,7 +224,7 @@ class SearchResult(Struct, frozen=True):
 
 
 def run_search(search: Callable[[], Sequence[Optimum]], monitor: FitMonitor) -> SearchResult:
-    """Run a search, and return its optima, or the best point so far if the search is stopped.
+    """Run a search, and return its optima, or the best point so far if it is stopped.
 
     Raises:
         KeyboardInterrupt: A signal stopped the search before it had evaluated any point.

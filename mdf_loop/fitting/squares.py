@@ -1,4 +1,4 @@
-"""Sum of squared residuals between outputs and data, and the Jacobian of the residuals."""
+"""Sum of squared residuals (model minus data), and the Jacobian of the residuals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAILED_RESIDUAL = 1e150
 
 
 class CurveTerm(ObjectiveTerm, frozen=True):
-    """Term of a sum of squares: a model, and the observed data of one subject.
+    """Term of a sum of squares for one subject: the model and the observed data.
 
     Attributes:
         nonfinite_parameters: The names of parameters by which a derivative was nan or infinite where the
@@ -29,7 +29,7 @@ class CurveTerm(ObjectiveTerm, frozen=True):
     nonfinite_parameters: set[str] = field(default_factory=set)
 
     def residuals(self, points: Array) -> Array:
-        """Return the weighted residuals (model minus data) at some points."""
+        """Return the weighted residuals (model minus data) at each point."""
         outputs = self.model.outputs(self.parameter_space.values(points))
         residual_blocks = [
             _weighted_residuals(series, outputs[series.output])
@@ -58,17 +58,17 @@ class CurveTerm(ObjectiveTerm, frozen=True):
 
     @property
     def factors(self) -> Array:
-        """Factors of the residuals, which are the roots of their weights."""
+        """Factors by which residuals are multiplied, the square roots of their weights."""
         return np.concatenate(
             [_value_factors(series) for series in self.observations.output_series]
         )
 
 
 class LeastSquaresObjective(SumObjective[CurveTerm]):
-    """Sum of squared residuals of one model, or of several that share parameters."""
+    """Sum of squared residuals of one subject, or of several that share parameters."""
 
     def costs(self, points: Array) -> Array:
-        """Return the sum of squares at each point, which is infinite where the model fails."""
+        """Return the sum of squared residuals at each point, infinite where the model fails."""
         residuals = self.residual_rows(points)
         with np.errstate(over="ignore"):
             sums_of_squares = np.sum(residuals * residuals, axis=1)
@@ -79,13 +79,13 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
         return costs
 
     def residuals(self, point: Array) -> Array:
-        """Return the residuals at a point."""
+        """Return the weighted residuals of all subjects at a point."""
         residuals: Array = self.residual_rows(point[None])[0]
         self.monitor.record(point[None], np.array([residuals @ residuals]))
         return residuals
 
     def jacobian(self, point: Array) -> Array:
-        """Return the Jacobian of the residuals at a point."""
+        """Return the Jacobian of the residuals of all subjects at a point."""
         jacobian_blocks = []
         for term in self.objective_terms:
             term_jacobian = term.jacobian(point[term.indices])
@@ -95,14 +95,14 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
         return np.concatenate(jacobian_blocks)
 
     def residual_rows(self, points: Array) -> Array:
-        """Return the residuals of all models at each point, one row for each point."""
+        """Return the residuals of all subjects at each point, one row per point."""
         return np.concatenate(
             [term.residuals(points[:, term.indices]) for term in self.objective_terms], axis=1
         )
 
 
 def _weighted_residuals(series: ObservedSeries, output: Array) -> Array:
-    """Return the weighted residuals (model minus data) of each member.
+    """Return the weighted residuals (model minus data) of one output, for each parameter set.
 
     Raises:
         InputError: The output and the data differ in the shape of a row.
@@ -121,7 +121,7 @@ def _weighted_residuals(series: ObservedSeries, output: Array) -> Array:
 def _jacobian_rows(
     series: ObservedSeries, derivatives: Mapping[tuple[str, str], Array], free: ParameterSpace
 ) -> Array:
-    """Return the Jacobian of one output's residuals, with a column for each element."""
+    """Return the Jacobian of one output's residuals, with a column per parameter element."""
     column_blocks = []
     for parameter in free.parameters:
         derivative_rows = np.take(derivatives[series.output, parameter.name], series.steps, axis=0)[
@@ -133,7 +133,7 @@ def _jacobian_rows(
 
 
 def _value_factors(series: ObservedSeries) -> Array:
-    """Return the factor of each observed value."""
+    """Return the factor by which the residual of each observed value is multiplied."""
     is_observed = series.is_observed
     factors = series.factors.reshape(-1, *(1,) * (is_observed.ndim - 1))
     value_factors: Array = np.broadcast_to(factors, is_observed.shape)[is_observed]
@@ -141,7 +141,7 @@ def _value_factors(series: ObservedSeries) -> Array:
 
 
 def _check_rows(series: ObservedSeries, shape: tuple[int, ...]) -> None:
-    """Raise InputError if the shape of an output does not fit the observed rows."""
+    """Raise InputError if an output's shape does not fit the observed data rows."""
     row_count, row_shape = series.values.shape[0], series.values.shape[1:]
     if not shape:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Objectives that are a sum over models, each with its own data, which may share parameters."""
+"""Fit objectives that are a sum of terms, one for each subject."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.ir import Array
 
 
 class ObjectiveTerm(Struct, frozen=True):
-    """Term of an objective: a model, its free parameters, and their `indices` in a point."""
+    """Term of a fit objective: a model, its free parameters, and their indices in a point."""
 
     model: Model
     parameter_space: ParameterSpace
@@ -24,7 +24,7 @@ class ObjectiveTerm(Struct, frozen=True):
 
     @property
     def standalone(self) -> Self:
-        """Copy of the term as an objective by itself, whose points have only the term's elements."""
+        """Copy of the term for points that contain only the parameters of this term."""
         return replace(self, indices=np.arange(len(self.indices)))
 
 
@@ -32,7 +32,7 @@ AnyTerm = TypeVar("AnyTerm", bound=ObjectiveTerm)
 
 
 class SumObjective(Generic[AnyTerm]):
-    """Objective of one model, or of several models that share parameters.
+    """Fit objective of one subject, or of several subjects that share parameters.
 
     A point has `size` elements. Each of the `objective_terms` states the indices of its own elements.
     """

@@ -1,4 +1,4 @@
-"""Uncertainty of estimates: covariance from the Jacobian, and unidentifiable parameters.
+"""Uncertainty of estimates: covariance from a Jacobian, and unidentifiable parameters.
 
     covariance = s**2 inverse(J' J), with s**2 = sse / (data - parameters)
 
@@ -25,7 +25,7 @@ CONFIDENCE_LEVEL = 0.95
 
 
 class Uncertainty(Struct, frozen=True):
-    """Uncertainty of the elements of a point: covariance and unidentifiable groups.
+    """Covariance of the estimates at an optimum, and groups that the data cannot distinguish.
 
     Attributes:
         covariance: The covariance matrix, infinite for undetermined elements.
@@ -38,7 +38,7 @@ class Uncertainty(Struct, frozen=True):
     unidentifiable_groups: tuple[tuple[int, ...], ...] = ()
 
     def subset(self, indices: Array) -> Uncertainty:
-        """Return the uncertainty of some elements of the point."""
+        """Return the uncertainty of a subset of the estimates."""
         position_of_index = {int(index): k for k, index in enumerate(indices)}
         included_groups = [
             group for group in self.unidentifiable_groups if position_of_index.keys() >= set(group)
@@ -51,13 +51,13 @@ class Uncertainty(Struct, frozen=True):
 
     @property
     def standard_errors(self) -> Array:
-        """Standard error of each element of the point."""
+        """Standard error of each estimate."""
         standard_errors: Array = np.sqrt(np.diag(self.covariance))
         return standard_errors
 
 
 def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | None) -> Uncertainty:
-    """Estimate the uncertainty of the elements from the Jacobian of the residuals.
+    """Estimate the uncertainty of estimates from the Jacobian of the residuals.
 
     Args:
         jacobian: The Jacobian, with a row for each residual and a column for each element.
@@ -89,7 +89,7 @@ def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | N
 def uncertainty_with_undetermined_directions(
     covariance: Array, undetermined_directions: Array, freedom: int | None = None
 ) -> Uncertainty:
-    """Return the uncertainty of elements that the data do not determine in some directions.
+    """Return the uncertainty of estimates that the data leave undetermined in some directions.
 
     Args:
         covariance: The covariance of the elements in the other directions.
@@ -120,7 +120,7 @@ def uncertainty_with_undetermined_directions(
 def normal_negative_log_likelihood(
     sse: float, factors: Array, *, has_known_deviations: bool
 ) -> float:
-    """Return the negative log likelihood of normal residuals.
+    """Return the negative log likelihood of normally distributed residuals.
 
     Args:
         sse: The sum of the squared residuals.

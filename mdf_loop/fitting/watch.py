@@ -21,7 +21,7 @@ from mdf_loop.run.control.progress import open_reporter
 
 
 class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns its best point
-    """Signal that ends a search at once, with the reason for the end."""
+    """Exception that ends a search at once, with the reason for its end."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason.value)
@@ -47,7 +47,7 @@ FitCallback = Callable[[FitProgress], object]
 
 
 class FitMonitor(AbstractContextManager["FitMonitor"]):
-    """Counter of model runs that records the best point and can end a fit.
+    """Monitor of a fit, which counts model runs, records the best point, and can end the fit.
 
     Attributes:
         evaluations: The number of runs so far.
@@ -80,11 +80,11 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         return perf_counter() - self._began
 
     def begin(self) -> None:
-        """Reset the best point, because a search with other points begins."""
+        """Forget the best point, because a search in another space of points begins."""
         self.best = (np.inf, None)
 
     def record(self, points: Array, costs: Array) -> None:
-        """Record the costs of some points, and end the search if necessary.
+        """Record the costs of some points, and raise SearchStopped if the search must end.
 
         Raises:
             SearchStopped: The time limit is exceeded, or the callback returned False.
@@ -95,7 +95,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.count_runs(len(costs))
 
     def count_runs(self, runs: int) -> None:
-        """Add runs of the model to the count, report the progress, and end the search if necessary.
+        """Add model runs to the count, report the progress, and end the search if necessary.
 
         Call this method directly for runs that compute only a part of the cost of a point.
 

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 @public_calls
 class Results(Outputs):
-    """Outputs of a run with names, axes and units; see `Outputs` for the attributes of its base class.
+    """Outputs of a run with their names, axes and units.
+
+    See `Outputs` for the attributes of its base class.
 
     Attributes:
         read_from: Files of the model. Saving never overwrites them.
@@ -57,12 +59,12 @@ class Results(Outputs):
 
     @property
     def time(self) -> Array | None:
-        """Time of each row in the unit `units["time"]` for a model run over time with `dt`, else None."""
+        """Time of each row in a run over time with `dt`, in the unit `units["time"]`, else None."""
         times = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
         return np.asarray(times[0]) if times else None
 
     def rows(self, name: str) -> list[Array]:
-        """Return the rows of an output without padding.
+        """Return the recorded rows of an output over time, without padding.
 
         A run over time has one row per step, and each row holds all members of a sweep. Without a time axis,
         the rows are those that the loop of each member or trial recorded, in the order of the members.
@@ -89,7 +91,7 @@ class Results(Outputs):
         return remove_padding(rows, lengths[0], len(axis_names)) if lengths else list(rows)
 
     def _rows_of_members(self, name: str, front: int) -> list[Array]:
-        """Return the recorded rows of all members or trials of one evaluation, without padding."""
+        """Return the recorded rows of an output of one evaluation, for each member, unpadded."""
         padded_rows, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
         member_count = math.prod(padded_rows.shape[:front])
         rows = padded_rows.reshape(member_count, *padded_rows.shape[front:])
@@ -107,15 +109,15 @@ class Results(Outputs):
         return html_table(self.reason, ("output", "type", "unit", "value"), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content of `to_json` as a dict of plain numbers, strings and lists."""
+        """Return the results as a dict of plain numbers, strings and lists, as in `to_json`."""
         return dict(to_json_types(self.content()))
 
     def content(self) -> dict[str, Any]:
-        """Return the content of `to_dict` with NumPy arrays in place of lists."""
+        """Return the results as a dict like `to_dict`, with NumPy arrays in place of lists."""
         return results_content(self)
 
     def to_json(self) -> str:
-        """Return one JSON object with the outputs (dtype, shape, data, units), loops, device and precision.
+        """Return the results as JSON text: outputs, loops, device and precision.
 
         - `lengths` is present for outputs whose rows may have different lengths.
         - `axes` has the coordinates by name, for a run over time or a sweep.
@@ -126,7 +128,7 @@ class Results(Outputs):
         return "".join(json_chunks(self.content()))
 
     def to_xarray(self) -> Dataset:
-        """Return an `xarray.Dataset` with one variable per output, with dims, coordinates and units.
+        """Return an `xarray.Dataset` with one variable per output, with dimensions and units.
 
         Outputs that a cluster wrote are read from their store on access.
         """
@@ -135,7 +137,9 @@ class Results(Outputs):
         return to_dataset(self) if self.store is None else open_store(self.store)
 
     def to_dataframe(self) -> DataFrame:
-        """Return a `pandas.DataFrame` with one row per time, member and trial, and one column per number.
+        """Return a `pandas.DataFrame` with one row per time, member and trial.
+
+        It has one column per number.
 
         The index has one level per axis: `time` (or `step`), each swept parameter, `trial`. Each element of
         an array is a column, such as `cell.v[0]`. The units are in `.attrs["units"]`.
@@ -159,7 +163,9 @@ class Results(Outputs):
             save(self, path)
 
     def draw(self, target: str | Path | None = None, **options: Any) -> Drawing:
-        """Draw the model with the observations of this run: iterations, stop reasons, milliseconds, values and traces.
+        """Draw the model with observations of this run, such as iterations and stop reasons.
+
+        The others are milliseconds, values and traces.
 
         Args:
             target: File to write as well. Its suffix selects the format, as for `mdf_loop.draw`.
@@ -189,7 +195,9 @@ class Results(Outputs):
         *,
         title: str = "",
     ) -> Figure:
-        """Plot outputs over time, trials or a sweep, one panel per output. With a path, write a png, svg or pdf.
+        """Plot the outputs over time, trials or a sweep, with one panel per output.
+
+        With a path, write a png, svg or pdf.
 
         At most 12 panels are drawn. A line below them names the outputs that are missing.
 
@@ -210,12 +218,15 @@ class Results(Outputs):
 
 
 def _value_text(array: Data) -> str:
-    """Return a single number as text, and an empty text for larger arrays."""
+    """Return an array with one number as text, and "" for larger arrays."""
     return number_text(array[()]) if isinstance(array, np.ndarray) and array.ndim == 0 else ""
 
 
 def _type_text(array: Data) -> str:
-    """Return the type of an output as text: `float64[2, 3]`, `[float64[2], float64[3]]` for a sequence, `absent`."""
+    """Return the type of an output as text, such as `float64[2, 3]`.
+
+    A sequence gives `[float64[2], float64[3]]`, and a missing output `absent`.
+    """
     if array is None:
         return "absent"
     if isinstance(array, list):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def to_dataset(results: Outputs) -> Dataset:
-    """Return a dataset with one variable per output, with dims, coordinates and units."""
+    """Return an xarray dataset with one variable per output, with dimensions and units."""
     import xarray
 
     def variable(labelled_array: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:
@@ -34,7 +34,7 @@ def to_dataset(results: Outputs) -> Dataset:
 
 
 def open_store(path: Path) -> Dataset:
-    """Open the dataset of a Zarr store. Its arrays are read on access."""
+    """Open a Zarr store as an xarray dataset whose arrays are read on access."""
     import xarray
 
     return xarray.open_dataset(path, engine="zarr", consolidated=True, chunks=None, cache=False)

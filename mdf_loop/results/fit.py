@@ -26,23 +26,29 @@ if TYPE_CHECKING:
 @public_calls
 @dataclass(frozen=True, eq=False)
 class Fit(FitData):
-    """Result of a fit, with its export to JSON, files and plots. See `FitData` for the attributes."""
+    """Result of a fit, with methods that export it to JSON, files and plots.
+
+    See `FitData` for the attributes.
+    """
 
     if not TYPE_CHECKING:
         __getattr__ = renamed_attributes({"together": "unidentifiable"})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content of `to_json` as plain numbers, strings and lists. nan and infinity are strings."""
+        """Return the fit as a dict of plain numbers, strings and lists.
+
+        nan and infinity are strings.
+        """
         import json
 
         return dict(json.loads(self.to_json()))
 
     def to_json(self) -> str:
-        """Return one JSON object with the estimates, their uncertainty and the record of the search."""
+        """Return the fit as JSON text: estimates, uncertainty and the record of the search."""
         return "".join(json_chunks(self.content()))
 
     def content(self) -> dict[str, Any]:
-        """Return the content of `to_dict` with NumPy arrays in place of lists."""
+        """Return the fit as a dict like `to_dict`, with NumPy arrays in place of lists."""
         content: dict[str, Any] = {
             "estimates": _to_numbers(self.estimates),
             "standard_errors": _to_numbers(self.standard_errors),
@@ -100,7 +106,9 @@ class Fit(FitData):
             save(self, path)
 
     def plot(self, path: str | Path | None = None, *, title: str = "") -> Figure:
-        """Plot the fitted curves over the data, with residuals. With a path, write a png, svg or pdf.
+        """Plot the fitted curves over the data, with the residuals below.
+
+        With a path, write a png, svg or pdf.
 
         Raises:
             InputError: There are no data to draw, or the file cannot be written.
@@ -111,7 +119,7 @@ class Fit(FitData):
             return plot_fit(self, path, title)
 
     def __str__(self) -> str:
-        """Return the table of estimates, the quality of the fit and remarks, line by line."""
+        """Return the fit as text: a table of estimates, the quality of the fit and remarks."""
         from mdf_loop.results.fit_text import format_fit
 
         return format_fit(self)
@@ -149,28 +157,31 @@ class Fits(Mapping[str, Fit]):
 
     @property
     def stopped_by(self) -> StopReason:
-        """Reason that ended the last fit. If it was stopped, later subjects have no fit."""
+        """Reason that ended the last fit.
+
+        If it was stopped, later subjects have no fit.
+        """
         return list(self.fits.values())[-1].stopped_by
 
     @property
     def estimates(self) -> dict[str, Mapping[str, Any]]:
-        """Estimates of each subject."""
+        """Estimated parameters of each subject, by the name of the subject."""
         return {name: fit.estimates for name, fit in self.fits.items()}
 
     def table(self) -> DataFrame:
-        """Return a pandas DataFrame with one row per subject and free number."""
+        """Return a pandas DataFrame with one row per subject and estimated number."""
         from pandas import concat
 
         return concat({name: fit.table() for name, fit in self.fits.items()}, names=["subject"])
 
     def content(self) -> dict[str, Any]:
-        """Return the content of every fit by subject, with NumPy arrays in place of lists."""
+        """Return the fits of all subjects as a dict, with NumPy arrays in place of lists."""
         return {"subjects": {name: fit.content() for name, fit in self.fits.items()}} | {
             "shared": list(self.shared)
         }
 
     def to_json(self) -> str:
-        """Return one JSON object with the fit of each subject."""
+        """Return the fits of all subjects as JSON text."""
         return "".join(json_chunks(self.content()))
 
     def save(self, path: str | Path) -> None:
@@ -194,17 +205,17 @@ class Fits(Mapping[str, Fit]):
 
 
 def save(fit: Fit | Fits, path: str | Path) -> None:
-    """Write one fit or several to a `.json` file, or their table to a `.csv` file."""
+    """Write one or several fits to a `.json` file, or their table to a `.csv` file."""
     target = checked_target(path, (".json", ".csv"), "a fit")
     text = fit.to_json() if target.suffix.lower() == ".json" else fit.table().to_csv()
     write_atomically(target, lambda stream: stream.write(text.encode()))
 
 
 def _to_number(value: Any) -> Any:
-    """Return a scalar as a float, and any other value as an array."""
+    """Return an array with one number as a float, and any other value as an array."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
 def _to_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with scalars as floats and all other values as arrays."""
+    """Return a mapping of arrays, with scalars as floats and all other values as arrays."""
     return {name: _to_number(value) for name, value in values.items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FitStart:
-    """One start of the search for the best fit.
+    """One start of the search for the best fit, with the point where the search ended.
 
     Attributes:
         began: Parameter values at which this search began.
@@ -37,7 +37,7 @@ class FitStart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Output of the fitted model beside its data.
+    """Output of the fitted model beside the observed data.
 
     Attributes:
         output: Name of the output.
@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """Observed and expected numbers of reaction times per bin, for one choice.
+    """Observed and expected numbers of reaction times in each bin, for one choice.
 
     Attributes:
         choice: Value of the choice. None for data without choices.
@@ -78,7 +78,7 @@ class Distribution:
 @public_calls
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """Result of a fit.
+    """Attributes of a fit: estimates, their uncertainty, and the record of the search.
 
     Attributes:
         estimates: Value of each free parameter.
@@ -159,11 +159,11 @@ class FitData:
 
     @property
     def agreeing(self) -> int:
-        """Number of starts that ended at the best fit."""
+        """Number of starts of the search that ended at the best fit."""
         return sum(start.agrees for start in self.starts)
 
     def table(self) -> DataFrame:
-        """Return a pandas DataFrame with one row per free number: its estimate and its uncertainty."""
+        """Return a pandas DataFrame with one row per estimated number and its uncertainty."""
         from pandas import DataFrame, Index
 
         columns = {"estimate": flatten(self.estimates)}
@@ -178,6 +178,6 @@ class FitData:
 
 
 def flatten(values: Mapping[str, Any]) -> Array:
-    """Return all numbers of the values as one flat array, in the order of the mapping."""
+    """Return all numbers of a mapping of arrays as one flat array, in the mapping's order."""
     rows: Sequence[Array] = [np.asarray(value, float).ravel() for value in values.values()]
     return np.concatenate(rows)

@@ -29,7 +29,7 @@ MODEL_COLOUR, DATA_COLOUR = "#b2182b", "0.45"
 
 
 def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:
-    """Plot a fit, and write the figure to a file if there is a path.
+    """Plot a fit, and save the figure to a file if there is a path.
 
     Raises:
         InputError: The fit has no data to draw, or the file cannot be written.
@@ -46,7 +46,7 @@ def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:
 
 
 def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
-    """Draw one panel with its residuals for each fitted output."""
+    """Draw one panel with a panel of residuals for each fitted output."""
     figure = Plot(figsize=(8, 3.9 * len(curves) + 0.4 * bool(title)))
     axes = figure.subplots(
         2 * len(curves), 1, squeeze=False, sharex=True, height_ratios=[3, 1] * len(curves)
@@ -59,7 +59,7 @@ def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
 
 
 def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
-    """Draw the curves of some elements of an output with the data, and the residuals below."""
+    """Draw a fitted output (some of its elements) with the data, and the residuals below."""
     fitted_values, observed_values, residuals = (
         np.asarray(array, float).reshape(len(array), -1)
         for array in (curve.fitted, curve.observed, curve.residuals)
@@ -100,7 +100,7 @@ def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
 
 
 def _legend_entry(word: str, k: int) -> str:
-    """Return the legend entry for the first element, and no entry for the others."""
+    """Return a legend label for the first element of an output, and "" for the others."""
     return word if k == 0 else ""
 
 
@@ -140,7 +140,10 @@ def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Pl
 
 
 def _close_outer_bins(edges: Array) -> Array:
-    """Return bin edges with limits for the open outer bins, at least as wide as their neighbours."""
+    """Return bin edges in which the two open outer bins have limits for drawing.
+
+    Each is at least as wide as its neighbour.
+    """
     if len(edges) == 0:
         return np.array([0.0, 1.0])
     width = float(np.diff(edges).mean()) if len(edges) > 1 else max(abs(float(edges[0])), 1.0)

@@ -1,4 +1,4 @@
-"""Text of a fit: a table of the estimates, the quality of the fit, and one line per remark."""
+"""Text of a fit: a table of the estimates, the quality of the fit, and remarks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_LISTED = 6
 
 
 def format_fit(fit: FitData) -> str:
-    """Return the table, the quality and the remarks of a fit as text."""
+    """Return a fit as text: the table of estimates, the quality and the remarks."""
     lines = [*_format_table(fit), "", *_format_quality(fit), "", *_format_remarks(fit)]
     return "\n".join(map(escape_to_one_line, lines))
 
@@ -35,7 +35,7 @@ def format_fit(fit: FitData) -> str:
 
 
 def _format_table(fit: FitData) -> Iterator[str]:
-    """Yield the lines of a table with each number's name, estimate and, if known, uncertainty."""
+    """Yield the lines of a table with name, estimate and uncertainty of each number."""
     table = fit.table()
     header, rows = ["parameter", "estimate"], []
     if fit.standard_errors:
@@ -53,7 +53,7 @@ def _format_table(fit: FitData) -> Iterator[str]:
 
 
 def _shown_rows(fit: FitData) -> Iterator[int | None]:
-    """Yield the positions of the table rows to show, and None in place of the omitted rows."""
+    """Yield the indices of the table rows to show, and None in place of omitted rows."""
     first_position = 0
     for estimate in fit.estimates.values():
         element_count = np.size(estimate)
@@ -66,7 +66,7 @@ def _shown_rows(fit: FitData) -> Iterator[int | None]:
 
 
 def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
-    """Return the cells of an estimate, its standard error and its interval, rounded by the standard error."""
+    """Return the table cells of an estimate: number, standard error and interval."""
     if not uncertainty:
         return [f"{estimate:.6g}"]
     standard_error, lower, upper = uncertainty
@@ -81,7 +81,7 @@ def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
 
 
 def _format_number(number: float, error: float) -> str:
-    """Return a number with six digits, or with more if its error is relatively small."""
+    """Return a number as text with six digits, or more if its standard error is small."""
     digits = 6
     if number and error:
         digits = math.floor(math.log10(abs(number))) - math.floor(math.log10(error)) + 3
@@ -92,7 +92,7 @@ def _format_number(number: float, error: float) -> str:
 
 
 def _format_quality(fit: FitData) -> Iterator[str]:
-    """Yield lines with the measures of the agreement between model and data."""
+    """Yield lines about how well the model agrees with the data."""
     measures: dict[str, float | None] = {
         "sum of squared residuals": fit.sse,
         "log likelihood": fit.log_likelihood if fit.sse is None else None,
@@ -115,7 +115,7 @@ def _format_quality(fit: FitData) -> Iterator[str]:
 
 
 def _run_lines(fit: FitData) -> dict[str, str]:
-    """Return the settings of the run (bins, trials, steps, dt) by name, as far as they are known."""
+    """Return the known settings of a fit's runs (bins, trials, steps, dt) as texts, by name."""
     texts_by_name = {}
     if fit.distributions:
         texts_by_name["bins"] = _list_text(
@@ -131,7 +131,7 @@ def _run_lines(fit: FitData) -> dict[str, str]:
 
 
 def _bins_text(distribution: Distribution) -> str:
-    """Return the number of bins of a choice as text."""
+    """Return the number of bins of a choice's reaction times as text."""
     suffix = "" if distribution.choice is None else f" of choice {distribution.choice:.6g}"
     return f"{len(distribution.observed)}{suffix}"
 
@@ -140,7 +140,7 @@ def _bins_text(distribution: Distribution) -> str:
 
 
 def _format_remarks(fit: FitData) -> Iterator[str]:
-    """Yield one line for each warning, and one line for the search."""
+    """Yield one line for each warning about a fit, and one line about the search."""
     if fit.stopped_by is not StopReason.COMPLETED:
         yield f"stopped: {fit.reason}"
     elif not fit.converged:
@@ -181,7 +181,7 @@ def _describe_correlations(fit: FitData) -> Iterator[str]:
 
 
 def _list_text(names: Sequence[str]) -> str:
-    """Return names as `a, b and c`. A long list ends with the number of further names."""
+    """Return names as text: `a, b and c`, or for many names the first and a count."""
     if len(names) > MAX_LISTED:
         return f"{', '.join(names[: MAX_LISTED - 1])} and {len(names) - MAX_LISTED + 1} more"
     *other_names, last_name = names

@@ -1,4 +1,6 @@
-"""Conversion of results to a `pandas.DataFrame`: one row per time, member and trial, one column per number.
+"""Conversion of results to a `pandas.DataFrame`.
+
+It has one row per time, member and trial, and one column per number.
 
 results of a sweep of A.gain over time       index A.gain, time      columns A.v, A.w[0], A.w[1]
 """
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def to_frame(results: Outputs) -> DataFrame:
-    """Return the results as a data frame.
+    """Return results as a pandas data frame.
 
     Raises:
         InputError: An output is not an array.
@@ -57,7 +59,10 @@ def to_frame(results: Outputs) -> DataFrame:
 def _index_levels(
     results: Outputs, axes: tuple[Axis, ...]
 ) -> tuple[dict[str, Array], list[Labelled]]:
-    """Return the index levels (one-dimensional coordinates), and the swept arrays, which become columns."""
+    """Return the index levels of a data frame, and the swept arrays that become columns.
+
+    The index levels are one-dimensional coordinates.
+    """
     labelled_coordinates = coordinates(results)
     levels = {
         labelled_array.name: _broadcast_rows(labelled_array, axes).ravel()
@@ -70,7 +75,10 @@ def _index_levels(
 
 
 def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
-    """Return masks of the padding of integer and boolean outputs by name. In floats, nan marks padding."""
+    """Return masks of the padding in integer and boolean outputs, by output name.
+
+    In floats, nan marks padding.
+    """
     masks = {}
     for labelled_array in outputs(results):
         lengths = results.lengths.get(labelled_array.name)
@@ -85,7 +93,10 @@ def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelle
 def _columns(
     labelled_array: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield name and values of a column for each element. Padding is missing (`pandas.NA`)."""
+    """Yield the name and values of a data frame column for each element of an output.
+
+    Padding is missing (`pandas.NA`).
+    """
     columns = _flatten(labelled_array, axes).T
     element_shape = labelled_array.array.shape[
         len([axis for axis in axes if axis.name in labelled_array.dims]) :
@@ -104,13 +115,13 @@ def _columns(
 
 
 def _flatten(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
-    """Return the array with one axis of rows and one axis of elements."""
+    """Return an output as a matrix with the data frame's rows and one column per element."""
     rows, axis_count = _broadcast_rows(labelled_array, axes), len(axes)
     return rows.reshape(math.prod(rows.shape[:axis_count]), math.prod(rows.shape[axis_count:]))
 
 
 def _broadcast_rows(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
-    """Return the array with all axes in front, repeated along the axes that it does not depend on."""
+    """Return an array with all result axes in front, repeated along those that it lacks."""
     array = np.asarray(labelled_array.array)
     has_axis = [axis.name in labelled_array.dims for axis in axes]
     element_shape = array.shape[sum(has_axis) :]

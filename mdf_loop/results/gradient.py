@@ -1,4 +1,4 @@
-"""Gradient of a number with respect to parameters and inputs."""
+"""Gradient of a scalar with respect to parameters and inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 @dataclass(frozen=True, slots=True)
 class GradientCheck:
-    """Comparison of derivatives with central differences.
+    """Report of a comparison of derivatives with central differences.
 
     Attributes:
         elements: Number of compared elements.
@@ -34,7 +34,7 @@ class GradientCheck:
 @public_calls
 @dataclass(frozen=True)
 class Gradient(Mapping[str, Array]):
-    """Derivatives of a number with respect to parameters and inputs, each an array of the shape of its parameter.
+    """Derivatives of a scalar with respect to parameters and inputs, as arrays of their shapes.
 
     In a sweep, all arrays have a leading axis of members.
 
@@ -74,7 +74,10 @@ class Gradient(Mapping[str, Array]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the number and its derivatives as plain numbers and lists. nan and infinity are strings."""
+        """Return the scalar and its derivatives as plain numbers and lists.
+
+        nan and infinity are strings.
+        """
         arrays = {
             name: {
                 "dtype": str(array.dtype),

@@ -60,7 +60,7 @@ Viewers cannot open files with so many points as vector graphics.
 
 
 class _Panel(Struct, frozen=True, eq=False):
-    """Array to draw in one pair of axes, with its labels: `array[member, time, element]`."""
+    """Array `array[member, time, element]` to draw in one panel of a figure, with its labels."""
 
     name: str
     label: str
@@ -72,7 +72,7 @@ class _Panel(Struct, frozen=True, eq=False):
 def plot_results(
     results: Outputs, path: str | Path | None, names: Sequence[str] | None, title: str
 ) -> Figure:
-    """Plot outputs over time, a sweep or trials. Write the figure to a file if there is a path."""
+    """Plot outputs over time, a sweep or trials, and save the figure if there is a path."""
     with styled_figure(path) as slot:
         if is_sweep_alone(results):
             full_names = None if names is None else [_full_name(results, name) for name in names]
@@ -93,7 +93,7 @@ def plot_results(
 
 
 def _axis_coordinate(results: Outputs, axis: str) -> Labelled:
-    """Return the first coordinate of an axis.
+    """Return the first coordinate of an axis of results, such as the times.
 
     Raises:
         InputError: The results have no such axis.
@@ -105,7 +105,7 @@ def _axis_coordinate(results: Outputs, axis: str) -> Labelled:
 
 
 def missing_axis_error(axis: str = "time") -> InputError:
-    """Return the error for results that lack the axis to plot them along."""
+    """Return the error for plotting results along an axis that they do not have."""
     return InputError(
         f"there is nothing to plot: the results have no axis of {axis}",
         hint="run the model over time: give steps, and dt where time passes",
@@ -113,7 +113,10 @@ def missing_axis_error(axis: str = "time") -> InputError:
 
 
 def _colour_coordinate(results: Outputs) -> Labelled | None:
-    """Return the coordinate that line colours stand for: the swept number, the member number, or the trial."""
+    """Return the coordinate that line colours stand for.
+
+    It is the swept number, the member number, or the trial.
+    """
     swept_coordinates = _member_coordinates(results)
     trial_coordinates = [
         coordinate for coordinate in coordinates(results) if coordinate.dims == ("trial",)
@@ -134,7 +137,7 @@ def _colour_coordinate(results: Outputs) -> Labelled | None:
 
 
 def _member_coordinates(results: Outputs) -> list[Labelled]:
-    """Return the swept coordinates of the members of a sweep. Members of a grid are only numbered."""
+    """Return the swept coordinates of a sweep's members, or only numbers for a grid."""
     swept_axes = [axis for axis in results.axes if axis.is_swept]
     if len(swept_axes) > 1:
         member_count = math.prod(axis.length for axis in swept_axes)
@@ -144,7 +147,7 @@ def _member_coordinates(results: Outputs) -> list[Labelled]:
 
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
-    """Return the panels of the named outputs, or of all outputs that can be drawn."""
+    """Return the panels of a figure for the named outputs, or for all drawable ones."""
     _axis_coordinate(results, "time")
     labelled_outputs = {labelled_array.name: labelled_array for labelled_array in outputs(results)}
     if names is None:
@@ -171,7 +174,7 @@ def _build_panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]
 
 
 def _full_name(results: Outputs, name: str) -> str:
-    """Return the full name of an output.
+    """Return the full name of the output that a shorter name refers to.
 
     Raises:
         InputError: No output has this name, or several have it.
@@ -183,7 +186,7 @@ def _full_name(results: Outputs, name: str) -> str:
 
 
 def _is_drawable(labelled_array: Labelled) -> bool:
-    """Return True if an array has numbers or booleans over time."""
+    """Return True if an output is an array of numbers or booleans over time."""
     return (
         "time" in labelled_array.dims
         and labelled_array.array.dtype.kind in "biuf"
@@ -192,7 +195,7 @@ def _is_drawable(labelled_array: Labelled) -> bool:
 
 
 def _build_output_panels(results: Outputs, labelled_array: Labelled) -> list[_Panel]:
-    """Return one panel of an output, or in a sweep one panel per element."""
+    """Return the panels of one output: one, or in a sweep one per element."""
     axis_names = [axis.name for axis in results.axes]
     array = np.moveaxis(plottable_array(results, labelled_array.name), axis_names.index("time"), 0)
     shape = array.shape[len(axis_names) :]
@@ -235,7 +238,7 @@ def _build_output_panels(results: Outputs, labelled_array: Labelled) -> list[_Pa
 
 
 def _draw_distributions(panels: list[Panel], results: Outputs, title: str) -> Plot:
-    """Draw panels of distributions over trials below each other."""
+    """Draw a figure with panels of distributions over trials."""
     drawn_panels = panels[:MAX_PANELS]
     figure = Plot(figsize=(8, 3.4 * len(drawn_panels) + 0.4 * bool(title)))
     axes = figure.subplots(len(drawn_panels), 1, squeeze=False)[:, 0]
@@ -258,7 +261,7 @@ def _draw_distributions(panels: list[Panel], results: Outputs, title: str) -> Pl
 def _draw_figure(
     panels: list[_Panel], time: Labelled, colour_coordinate: Labelled | None, title: str
 ) -> Plot:
-    """Draw panels over time below each other, with a colour bar for the members of a sweep."""
+    """Draw a figure with panels over time, with a colour bar for the members of a sweep."""
     drawn_panels = panels[:MAX_PANELS]
     height = {1: 4.0, 2: 2.8}.get(len(drawn_panels), 2.1)
     figure = Plot(figsize=(8, height * len(drawn_panels) + 0.4 * bool(title)))
@@ -302,12 +305,12 @@ def _draw_panel(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelle
 
 
 def _is_raster_of_members(panel: _Panel) -> bool:
-    """Return True if the panel draws one row of marks for each member or trial."""
+    """Return True if a panel draws one row of marks for each sweep member or trial."""
     return bool(panel.array.dtype == bool) and len(panel.array) > MAX_BOOLEAN_LINES
 
 
 def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
-    """Draw a line for each element. Integers and booleans are drawn as steps."""
+    """Draw a line over time for each element, as steps for integers and booleans."""
     (array,) = panel.array
     element_count = array.shape[1]
     is_few = element_count <= MAX_LEGEND_ENTRIES
@@ -332,13 +335,13 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _has_isolated_point(values: Array) -> bool:
-    """Return True if a value has no finite neighbour to draw a line to, as at the end of shorter rows."""
+    """Return True if a value has no finite neighbour, so that a line would not show it."""
     is_finite = np.pad(np.isfinite(values), 1)
     return bool((is_finite[1:-1] & ~is_finite[:-2] & ~is_finite[2:]).any())
 
 
 def _label_values(ax: Axes, panel: _Panel) -> None:
-    """Label the value axis with name and unit, and with ticks that fit booleans, integers or a constant."""
+    """Label the value axis of a panel with name and unit, and set its ticks."""
     ax.set_ylabel(panel.label)
     finite_values = panel.array[np.isfinite(panel.array)]
     if panel.array.dtype == bool:
@@ -360,7 +363,7 @@ def _add_colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
 
 
 def _draw_members(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled) -> None:
-    """Draw a line for each member of a sweep, or for evenly spaced members of many."""
+    """Draw a line over time for each member of a sweep, or for some of many members."""
     drawn_members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
     rows = panel.array[drawn_members, :, 0].astype(np.float64)
     colour_coordinate = replace(colour_coordinate, array=colour_coordinate.array[drawn_members])
@@ -382,7 +385,7 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Label
 def _draw_marks_of_members(
     ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled
 ) -> None:
-    """Draw a row of marks per member of a sweep in its colour, or per trial in black."""
+    """Draw a row of marks for each member of a sweep in its colour, or each trial in black."""
     member_count = len(panel.array)
     drawn_members = np.unique(np.linspace(0, member_count - 1, MAX_TRACES).astype(int))
     rows, steps = np.nonzero(panel.array[drawn_members, :, 0])
@@ -408,7 +411,7 @@ def _draw_marks_of_members(
 
 
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
-    """Draw a mark for each element and time of True. The mark size is independent of the number of steps."""
+    """Draw a mark at each time at which an element is True, in one row per element."""
     (array,) = panel.array
     steps, elements = np.nonzero(array)
     ax.plot(
@@ -425,7 +428,7 @@ def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
-    """Draw an image with time to the right, elements upwards and values as colours."""
+    """Draw an image of an output: time to the right, elements upwards, values as colours."""
     (array,) = panel.array
     half_step = (time[-1] - time[0]) / (2 * (len(time) - 1)) if len(time) > 1 else 0.5
     image = ax.imshow(
@@ -440,13 +443,13 @@ def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _label_elements(ax: Axes, label: str) -> None:
-    """Label the element axis, with integer ticks."""
+    """Label the axis of elements of a panel, and give it integer ticks."""
     ax.set_ylabel(label)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _elements_label(panel: _Panel) -> str:
-    """Return the label of the element axis: the names of the model's dimensions, or "element"."""
+    """Return the label of a panel's axis of elements: names of dimensions, or "element"."""
     label = ", ".join(map(shorten, panel.dims)) or "element"
     if len(panel.shape) < 2:
         return label
@@ -454,10 +457,10 @@ def _elements_label(panel: _Panel) -> str:
 
 
 def _member_colours() -> ListedColormap:
-    """Return a colour map for members without colours that are too pale for a thin line on white."""
+    """Return a colour map for the members of a sweep, without colours too pale on white."""
     return ListedColormap(mpl.colormaps["viridis"](np.linspace(0, 0.8, 256)))
 
 
 def _colour_range(values: Array) -> Normalize:
-    """Return the colour scale from the smallest to the largest value."""
+    """Return the colour scale from the smallest to the largest value of a coordinate."""
     return Normalize(float(np.min(values)), float(np.max(values)))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @public_calls
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Fits of simulated data sets whose true parameters are known.
+    """Fits of simulated data sets, with the true parameters of each data set.
 
     Attributes:
         truths: True parameters of each data set.
@@ -42,17 +42,20 @@ class Recovery:
 
     @property
     def true(self) -> Array:
-        """True parameters, one row per data set."""
+        """Array of true parameters, one row per data set."""
         return np.array([flatten(truth) for truth in self.truths])
 
     @property
     def estimates(self) -> Array:
-        """Estimated parameters, one row per data set."""
+        """Array of estimated parameters, one row per data set."""
         return np.array([flatten(fit.estimates) for fit in self.fits])
 
     @property
     def covered(self) -> Array:
-        """Booleans that are True where the 95 % interval covers the true parameter, one row per data set."""
+        """Mask of the estimates whose 95 % interval covers the true parameter.
+
+        It has one row per data set.
+        """
         lower, upper = (
             np.array(
                 [
@@ -66,7 +69,7 @@ class Recovery:
         return is_covered
 
     def table(self) -> DataFrame:
-        """Return a pandas DataFrame with one row per number and statistics of its estimates.
+        """Return a pandas DataFrame with one row per estimated number and its statistics.
 
         `bias` and `sd` are mean and standard deviation of the estimate minus the true parameter. `held` is the
         proportion of intervals that cover the true parameter.
@@ -83,7 +86,7 @@ class Recovery:
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 
     def __str__(self) -> str:
-        """Return the table and the number of data sets."""
+        """Return the table of the recovery and the number of data sets as text."""
         return f"{self.table().to_string()}\n{len(self.fits)} data sets"
 
     def __repr__(self) -> str:

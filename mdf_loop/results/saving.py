@@ -1,4 +1,6 @@
-"""Writers of result files. A new format is one function here and one line in `FORMATS`.
+"""Writers of result files, one function for each file format.
+
+A new format also needs one line in `FORMATS`.
 
 Each format writes all outputs and the coordinates of their axes. `.npz`, `.h5`, `.nc` and `.zarr` preserve
 every dtype (bfloat16 as float32, which holds it exactly). `.json` names the dtype. `.csv` has as many
@@ -57,7 +59,7 @@ Content: TypeAlias = Callable[[Outputs, BinaryIO], None]
 
 
 def _npz(results: Outputs, stream: BinaryIO) -> None:
-    """Write all outputs, coordinates and the seed as a NumPy archive."""
+    """Write all outputs, coordinates and the seed of results as a NumPy archive."""
     labelled_arrays = (*coordinates(results), *variables(results), *seed(results))
     write_arrays(
         stream, {labelled_array.name: labelled_array.array for labelled_array in labelled_arrays}
@@ -75,7 +77,9 @@ def _json(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _csv(results: Outputs, stream: BinaryIO) -> None:
-    """Write a csv file with one row per position along the axes, which repeats outputs without an axis.
+    """Write results as a csv file with one row per position along the axes.
+
+    Outputs without an axis are repeated along it.
 
     Cells of padding are empty.
     """
@@ -116,7 +120,7 @@ def _csv(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _is_narrow(labelled_array: Labelled) -> bool:
-    """Return True if the values of a member of a sweep are few enough to be repeated in each of its rows."""
+    """Return True if each member's values are few enough to repeat in each of its csv rows."""
     return int(math.prod(labelled_array.array.shape[1:])) <= MAX_CSV_ELEMENTS
 
 
@@ -131,7 +135,7 @@ def _column_names(labelled_array: Labelled, axes: Collection[str]) -> Iterator[s
 
 
 def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield blocks of up to `_CSV_BLOCK_ROWS` rows: the index along each axis, and the number of rows."""
+    """Yield the position and size of blocks of csv rows, with at most `_CSV_BLOCK_ROWS` rows."""
     if not extents:
         yield {}, 1
         return
@@ -148,7 +152,7 @@ def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], in
 def _columns(
     labelled_array: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
 ) -> Iterator[list[Any]]:
-    """Yield the csv cells of each element in some rows. Cells of padding are empty."""
+    """Yield the csv cells of each element of an array in a block of rows, empty for padding."""
     block = _block(labelled_array, position, count)
     columns = block.reshape(count, math.prod(block.shape[1:])).T
     if row_lengths is None:
@@ -163,7 +167,7 @@ def _columns(
 
 
 def _block(labelled_array: Labelled, position: Mapping[str, Any], count: int) -> Array:
-    """Return the array at a position along the axes, with one axis of `count` rows in front."""
+    """Return the part of an array for a block of csv rows, with an axis of `count` rows in front."""
     index = [position[dim] for dim in labelled_array.dims if dim in position]
     block = np.asarray(labelled_array.array[tuple(index)])
     if any(isinstance(axis_index, slice) for axis_index in index):
@@ -172,7 +176,7 @@ def _block(labelled_array: Labelled, position: Mapping[str, Any], count: int) ->
 
 
 def _cells(column: Array) -> list[Any]:
-    """Return the numbers of a column as csv cells with the fewest digits that restore each in its dtype."""
+    """Return numbers as csv cells with the fewest digits that restore each number exactly."""
     is_short = column.dtype.kind == "f" and column.dtype.itemsize < 8
     return list((column.astype(str) if is_short else column).tolist())
 
@@ -181,7 +185,7 @@ def _cells(column: Array) -> list[Any]:
 
 
 def _h5(results: Outputs, stream: BinaryIO) -> None:
-    """Write one HDF5 dataset per output and coordinate, with dimension labels and scales."""
+    """Write results as an HDF5 file, one dataset per output and coordinate."""
     import h5py
 
     with (
@@ -204,7 +208,7 @@ def _h5(results: Outputs, stream: BinaryIO) -> None:
 def _label_h5_dimensions(
     h5_dataset: Any, labelled_array: Labelled, scales: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Name the dimensions of an HDF5 dataset, and attach their scales."""
+    """Name the dimensions of an HDF5 dataset, and attach their coordinates as scales."""
     for position, dim in enumerate(labelled_array.dims):
         h5_dataset.dims[position].label = dim
         for scale in scales.get(dim, ()):
@@ -212,7 +216,7 @@ def _label_h5_dimensions(
 
 
 def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
-    """Create an HDF5 dataset with the array, its name and its unit."""
+    """Create an HDF5 dataset with an array, its name and its unit."""
     import h5py
 
     is_text = labelled_array.array.dtype.kind == "U"
@@ -227,7 +231,7 @@ def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
 
 
 def _nc(results: Outputs, stream: BinaryIO) -> None:
-    """Write the xarray dataset as netCDF 4."""
+    """Write results as a netCDF 4 file, by way of an xarray dataset."""
     dataset = to_dataset(results)
     for name, variable in dataset.variables.items():
         variable.attrs.update(array_attributes(str(name), ""))
@@ -249,7 +253,7 @@ def _zarr(results: Outputs, target: Path) -> None:
 
 
 def _make_file_writer(content: Content) -> Writer:
-    """Return a writer for a format that is a single file."""
+    """Return a function that writes results to a single file of some format."""
 
     def write(results: Outputs, target: Path) -> None:
         write_atomically(target, lambda stream: content(results, stream))
@@ -269,7 +273,7 @@ FORMATS: Mapping[str, Writer] = {
 
 
 def check_results_path(path: str | Path) -> Path:
-    """Return the path of a file that results can be saved to later.
+    """Return the path of a file to save results to, after a check of its suffix and folder.
 
     Raises:
         InputError: The suffix is not a results format, or the file cannot be written there.
@@ -289,7 +293,7 @@ NUL_TERMINATED = {".npz": False, ".h5": True, ".nc": True}
 
 
 def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]) -> None:
-    """Refuse names of outputs, and their units, that a format cannot store.
+    """Raise an error for output names and units that a file format cannot store.
 
     Raises:
         InputError: A name or unit has a NUL character, and the format cuts the text there.
@@ -306,7 +310,7 @@ def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]
 
 
 def save(results: Outputs, path: str | Path) -> None:
-    """Write results to a file of the format that its suffix names."""
+    """Write results to a file in the format of its suffix."""
     target = check_results_path(path)
     coordinate_names = (name for axis in results.axes for name in axis.coordinates)
     check_texts(target, (*results, *coordinate_names), results.units)

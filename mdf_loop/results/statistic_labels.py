@@ -1,4 +1,4 @@
-"""Labels for the elements of statistics over trials: `choice = true`, `0.9`, `0 to 0.5`."""
+"""Labels of statistics over trials in plots: `choice = true`, `0.9`, `0 to 0.5`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from mdf_loop.run.recording.labels import element_names
 
 
 def value_label(name: str, value: Any) -> str:
-    """Return `choice = true`: the last part of a name, and a value of this output or parameter."""
+    """Return a label for a value of an output or parameter, such as `choice = true`."""
     is_float = isinstance(value, float | np.floating)
     return f"{name.rsplit('.', 1)[-1]} = {f'{value:.6g}' if is_float else str(value).lower()}"
 
 
 def member_labels(results: Outputs) -> list[str]:
-    """Return the label of each member of a sweep: `threshold = 0.5, drift = 1`, or `member 3` for swept arrays."""
+    """Return a label for each member of a sweep, such as `threshold = 0.5, drift = 1`.
+
+    Members of swept arrays have labels like `member 3`.
+    """
     swept_axes = [axis for axis in results.axes if axis.is_swept]
     axis_labels = [_axis_labels(axis) for axis in swept_axes]
     return [", ".join(label_parts) for label_parts in product(*axis_labels)] if swept_axes else []
 
 
 def _axis_labels(axis: Axis) -> list[str]:
-    """Return the label of each position along one swept axis."""
+    """Return the label of each member along one swept axis of results."""
     coordinates = {name: np.asarray(values) for name, values in axis.coordinates.items()}
     if any(values.ndim > 1 for values in coordinates.values()):
         return [f"member {k}" for k in range(axis.length)]
@@ -37,7 +40,7 @@ def _axis_labels(axis: Axis) -> list[str]:
 
 
 def response_axis(results: Outputs) -> Axis | None:
-    """Return the axis of the responses that statistics over trials are grouped by, or None."""
+    """Return the axis of the responses by which statistics over trials are grouped, or None."""
     candidates = (
         axis for axis in results.axes if not axis.is_swept and axis.name not in _NOT_RESPONSES
     )
@@ -48,7 +51,7 @@ _NOT_RESPONSES = ("time", "trial")
 
 
 def response_labels(results: Outputs) -> list[str]:
-    """Return the labels of the responses that statistics are grouped by, or no labels without grouping."""
+    """Return labels of the responses by which statistics over trials are grouped, or []."""
     axis = response_axis(results)
     if axis is None:
         return []
@@ -56,14 +59,14 @@ def response_labels(results: Outputs) -> list[str]:
 
 
 def is_histogram(results: Outputs, name: str) -> bool:
-    """Return True if an output is a histogram of one number over trials."""
+    """Return True if an output is a histogram of a scalar over trials."""
     edges, shape = results.statistics.get(name, ()), np.shape(results[name])
     element_shape = shape[len(results.axes_of(name)) :]
     return name.endswith(".histogram") and element_shape == (len(edges) - 1,)
 
 
 def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[str]:
-    """Return the label of each element after the swept axes: its response, and its quantile or bin.
+    """Return a label for each element of an output: its response, and its quantile or bin.
 
     Elements of outputs that are not statistics are labelled with their index: `[0]`, `[1,0]`. A single
     number has an empty label.
@@ -81,7 +84,7 @@ def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[st
 
 
 def _statistic_labels(results: Outputs, name: str, shape: tuple[int, ...]) -> list[str]:
-    """Return the label of each element of a statistic: a bin, a quantile or an index."""
+    """Return a label for each element of a trial statistic: a bin, a quantile or an index."""
     parameters = results.statistics.get(name, ())
     if is_histogram(results, name):
         return [f"{low:g} to {high:g}" for low, high in pairwise(parameters)]

@@ -45,13 +45,13 @@ Both labels are empty if the drawing function writes them itself.
 
 
 def has_distributions(results: Outputs) -> bool:
-    """Return True if there are trials or statistics over trials, and no axis of time."""
+    """Return True if results have trials or statistics over trials, and no axis of time."""
     axis_names = [axis.name for axis in results.axes]
     return "time" not in axis_names and ("trial" in axis_names or bool(results.statistics))
 
 
 def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[Panel]:
-    """Return the panels of the named outputs, or of all outputs of trials.
+    """Return panels of distributions over trials, for the named or all outputs.
 
     Raises:
         InputError: No output is one number in each trial.
@@ -75,7 +75,7 @@ def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[P
 
 
 def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
-    """Yield panels with the distribution of each number over trials, by response if there is one."""
+    """Yield a panel with the distribution over trials of each scalar, grouped by response."""
     axis_count = len(results.axes)
     arrays = {name: np.asarray(results[name]) for name in names}
     arrays_of_scalars = {
@@ -106,7 +106,7 @@ def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Pane
 def _build_member_panels(
     results: Outputs, name: str, array: Array, groups: dict[str, Array], member_names: Sequence[str]
 ) -> Iterator[Panel]:
-    """Yield a panel for each response with the distribution of each member of a sweep."""
+    """Yield a panel for each response with the distribution for each member of a sweep."""
     edges = _choose_bins(array)
     trial_count = len(array) // len(member_names)
     for response, mask in groups.items():
@@ -134,28 +134,28 @@ def _build_member_panels(
 
 
 def _is_response(array: Array) -> bool:
-    """Return True if an array has integers or booleans with few different values."""
+    """Return True if an output can be a response: integers or booleans with few values."""
     return array.dtype.kind in "biu" and len(np.unique(array)) <= MAX_RESPONSES
 
 
 def _group_by_response(
     array: Array, responses: Array | None, response_name: str | None
 ) -> dict[str, Array]:
-    """Return the mask of each response's trials, by the label of the response."""
+    """Return a mask of the trials with each response, by the label of the response."""
     if responses is None or response_name is None:
         return {"": np.ones(array.shape, bool)}
     return {value_label(response_name, value): responses == value for value in np.unique(responses)}
 
 
 def _draw_values(ax: Axes, groups: dict[str, Array]) -> None:
-    """Draw a histogram for each group of values."""
+    """Draw a histogram of the values of each group of trials."""
     edges = _choose_bins(np.concatenate([*groups.values()]))
     for k, (label, array) in enumerate(groups.items()):
         _draw_steps(ax, _count_in_bins(array, edges), edges, label, k)
 
 
 def _choose_bins(array: Array) -> Array:
-    """Return the bin edges for all values. Integers and booleans have one bin per value."""
+    """Return histogram bin edges for numbers, with one bin per value of integers or booleans."""
     finite_values = array[np.isfinite(array)]
     if finite_values.dtype.kind == "f":
         return np.asarray(np.histogram_bin_edges(finite_values, FLOAT_BINS))
@@ -164,19 +164,19 @@ def _choose_bins(array: Array) -> Array:
 
 
 def _count_in_bins(array: Array, edges: Array) -> Array:
-    """Return the number of finite values in each bin."""
+    """Return the number of finite values in each bin of a histogram."""
     return np.histogram(array[np.isfinite(array)].astype(np.float64), edges)[0]
 
 
 def _draw_members(ax: Axes, rows: Array, edges: Array, labels: Sequence[str]) -> None:
-    """Draw the distribution of each member as a line, coloured by its position in the sweep."""
+    """Draw the distribution for each sweep member as a line in the member's colour."""
     colours = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
     for counts, label, colour in zip(rows, labels, colours, strict=True):
         ax.stairs(counts, edges, color=colour, label=label, linewidth=1.6)
 
 
 def _draw_steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
-    """Draw a histogram as filled steps."""
+    """Draw a histogram as a filled step curve."""
     colour = mpl.colormaps["tab10"](k)
     ax.stairs(counts, edges, color=colour, label=label or None, linewidth=1.6)
     ax.stairs(counts, edges, color=colour, fill=True, alpha=0.15)
@@ -186,7 +186,7 @@ def _draw_steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> No
 
 
 def _build_statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
-    """Yield panels of histograms and quantiles over trials."""
+    """Yield panels that draw histograms and quantiles over trials."""
     axis = response_axis(results)
     response_name = "" if axis is None else axis.name
     labels = response_labels(results) or [""]
@@ -218,13 +218,13 @@ def _build_statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[
 
 
 def _draw_histograms(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequence[str]) -> None:
-    """Draw a histogram for each response."""
+    """Draw the histogram over trials for each response."""
     for k, (counts, label) in enumerate(zip(rows, labels, strict=True)):
         _draw_steps(ax, counts, np.asarray(edges), label, k)
 
 
 def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequence[float]) -> None:
-    """Draw a line for each quantile over the probability of the response."""
+    """Draw each quantile over trials as a line against the probability of the response."""
     response_probabilities = counts / counts.sum()
     response_order = np.argsort(response_probabilities)
     colour_map = mpl.colormaps["viridis"]
@@ -243,7 +243,7 @@ def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequenc
 def _draw_cumulative(
     ax: Axes, rows: Array, probabilities: Sequence[float], labels: Sequence[str]
 ) -> None:
-    """Draw the quantiles of each response over their probabilities."""
+    """Draw the quantiles over trials of each response against their probabilities."""
     for k, (quantiles, label) in enumerate(zip(rows, labels, strict=True)):
         colour = mpl.colormaps["tab10"](k)
         ax.plot(probabilities, quantiles, marker="o", color=colour, label=label or None)
