@@ -1,4 +1,4 @@
-"""Command line of mdf-loop.
+"""Command line program `mdf-loop`.
 
 This module imports few modules, so that the program handles signals before its other imports. The commands
 are in `mdf_loop.cli.commands`, with one module per command.
@@ -15,7 +15,7 @@ from mdf_loop.signals import handling_signals
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program `mdf-loop`. The default of `arguments` is the command line of the process."""
+    """Run the program `mdf-loop` with arguments, by default those of the process."""
     with handling_signals(end_process, to_the_end=arguments is None):
         from mdf_loop.cli.commands import run_command_line
 

@@ -81,6 +81,6 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
 
 
 def _count_text(noun: str, number: int) -> str:
-    """Format a number with a noun, in the plural unless the number is 1."""
+    """Return a number with a noun as text, in the plural unless the number is 1."""
     first_word, *other_words = noun.split(" ")
     return " ".join((f"{number} {first_word}{'s' * (number != 1)}", *other_words))

@@ -1,4 +1,4 @@
-"""Group of all commands of mdf-loop, with one module per command."""
+"""Group of all commands of `mdf-loop`, with one module per command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ The high thresholds prevent scans of imported objects, which take a tenth of the
 
 
 class _Commands(click.Group):
-    """Group of commands that imports a command's module when the command is used."""
+    """Group of commands, each of which is imported only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -50,12 +50,15 @@ class _Commands(click.Group):
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the options of the program, with control characters escaped in errors."""
+        """Parse the options of the program `mdf-loop`.
+
+        Control characters in errors are escaped.
+        """
         with _escape_usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and turn user errors and signals into exit codes.
+        """Run the command, and convert errors and signals to exit codes.
 
         For an error that the user can correct, print it on stderr, and exit with code 2.
         """
@@ -79,7 +82,7 @@ class _Commands(click.Group):
 
 @contextmanager
 def _escape_usage_errors() -> Iterator[None]:
-    """Escape control characters in click's errors, which quote the command line."""
+    """Escape control characters in click's usage errors, which quote the command line."""
     try:
         yield
     except click.UsageError as error:
@@ -95,7 +98,7 @@ def cli() -> None:
 
 
 def run_command_line(arguments: Sequence[str]) -> None:
-    """Run the program `mdf-loop` with arguments, and raise SystemExit with its exit code."""
+    """Run the program `mdf-loop` with arguments, and exit with its exit code."""
     gc.set_threshold(*GC_THRESHOLDS)
     signal_word.reset()
     with watch_main_thread():
@@ -110,7 +113,7 @@ def run_command_line(arguments: Sequence[str]) -> None:
 
 
 def _exit_at_once(system_exit: SystemExit) -> NoReturn:
-    """End the process with the exit code of a SystemExit, without Python's finalization."""
+    """End the process with an exit code, without Python's finalization."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

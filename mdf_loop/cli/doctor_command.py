@@ -30,7 +30,7 @@ def command() -> None:
 
 
 def _version_lines() -> Iterator[str]:
-    """Yield the versions of Python and of each package."""
+    """Yield a line with the version of Python, and one for each package."""
     yield f"python           {platform.python_version()} on {platform.platform()}"
     for package in PACKAGES:
         try:
@@ -43,7 +43,7 @@ def _version_lines() -> Iterator[str]:
 
 
 def _runtime_lines() -> Iterator[str]:
-    """Yield a line about each device of ONNX Runtime, after running a small loop on it."""
+    """Yield a line about each device of ONNX Runtime, after a test run of a small loop."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.errors import LoopError
@@ -62,7 +62,7 @@ def _runtime_lines() -> Iterator[str]:
 
 
 def _native_lines() -> Iterator[str]:
-    """Yield a line about the compiler of native loops."""
+    """Yield a line about the compiler that turns loops into machine code."""
     from mdf_loop.native.loop_decisions import reason_unavailable
 
     problem = reason_unavailable()
@@ -79,7 +79,7 @@ def _native_lines() -> Iterator[str]:
 
 
 def _drawing_lines() -> Iterator[str]:
-    """Yield a line about the drawing program."""
+    """Yield a line about the program that draws models."""
     from mdf_loop.drawing import renderer
 
     try:
@@ -89,7 +89,7 @@ def _drawing_lines() -> Iterator[str]:
 
 
 def _plugin_lines() -> Iterator[str]:
-    """Yield a line about the registration of the plugin in modeci_mdf."""
+    """Yield a line about the registration of this package's plugin in modeci_mdf."""
     import modeci_mdf.execution_engine  # noqa: F401 - the plugin registers when it is loaded
     from modeci_mdf.functions.standard import mdf_functions
 

@@ -1,4 +1,4 @@
-"""Exit codes of commands, and messages for the signals that end commands."""
+"""Exit codes of commands, and messages about the signals that end commands."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ _SIGNAL_MESSAGES = {
 
 
 def exit_code(stopped_by: StopReason) -> int:
-    """Return the exit code of a command by the stop reason of its run."""
+    """Return the exit code of a command for the stop reason of its run."""
     return EXIT_CODES.get(stopped_by, 0)
 
 
 def interruption_message_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
-    """Return the message and the exit code of a command that a signal ends without results."""
+    """Return the message and exit code of a command that a signal ends without results."""
     reason: StopReason = getattr(interruption, "reason", StopReason.INTERRUPTED)
     return _SIGNAL_MESSAGES[reason], EXIT_CODES[reason]
 
 
 class SignalWord:
-    """Message on stderr for the signal that ends a command. Only the first thread writes the message."""
+    """Message on stderr about the signal that ends a command.
+
+    Only the first thread writes the message.
+    """
 
     LOCK_SECONDS = 0.5
     """Time limit in seconds for waiting for another thread that writes the message."""
@@ -46,11 +49,11 @@ class SignalWord:
         self._is_written = False
 
     def reset(self) -> None:
-        """Forget the written message, because a new command begins."""
+        """Allow a new message to be written, because a new command begins."""
         self._is_written = False
 
     def write(self, message: str, write_message: Callable[[str], object]) -> None:
-        """Call `write(word)`, unless the message was already written."""
+        """Write the message about a signal, unless a message was already written."""
         if not self._lock.acquire(timeout=self.LOCK_SECONDS):
             return
         try:
@@ -66,7 +69,9 @@ signal_word = SignalWord()
 
 
 def end_process(reason: StopReason) -> NoReturn:
-    """Write the message for a signal on stderr, and end the process at once with the exit code of the signal.
+    """Write a message about a signal on stderr, and end the process at once.
+
+    The exit code is that of the signal.
 
     The process does not clean up. It has computed no results, or its main thread does not respond.
     """

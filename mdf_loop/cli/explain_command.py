@@ -55,7 +55,7 @@ def command(
 
 
 def _refuse_program_options(context: click.Context) -> None:
-    """Raise a UsageError if an option that requires --passes is used without --passes."""
+    """Raise a UsageError for an option that is valid only with --passes."""
     for parameter in context.command.params:
         name = parameter.name or ""
         is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

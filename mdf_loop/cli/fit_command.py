@@ -145,7 +145,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
 
 
 def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
-    """Convert command-line options to the keyword arguments of `CompiledModel.fit`."""
+    """Return the keyword arguments of `CompiledModel.fit` from command-line options."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,
@@ -184,7 +184,7 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
 
 
 def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Parse the bounds of free parameters by name.
+    """Return the bounds of free parameters from `NAME=LOW..HIGH` texts, by name.
 
     Raises:
         InputError: A text is not NAME=LOW..HIGH.
@@ -205,7 +205,7 @@ def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
-    """Raise an InputError before the fit if an output file cannot be written."""
+    """Raise an InputError before the fit if an output file could not be written after it."""
     from mdf_loop.files import checked_place, checked_target
     from mdf_loop.results.figures import check_figure_path
 
@@ -229,7 +229,7 @@ def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> Non
 
 
 def _write_files(fit: Fit | Fits, options: Mapping[str, Any]) -> None:
-    """Write the output files of a fit that the options name."""
+    """Write the output files of a fit that command-line options name."""
     if options["output"] is not None:
         fit.save(options["output"])
     if options["plot"] is not None:

@@ -1,4 +1,4 @@
-"""Parsing of values on the command line: `NAME=VALUE`, and files with many values.
+"""Parsing of values from the command line: `NAME=VALUE` texts and files.
 
     3   2.5   true   nan   [1, 2.5]   [[1, 2], [3, 4]]     as in JSON or in Python
     stimulus.csv:current   weights.npz:W                    one column or array of a file
@@ -41,7 +41,9 @@ def read_inputs(
     steps: int | None = None,
     dt: float | None = None,
 ) -> dict[str, Any]:
-    """Read inputs by name. Single values override values in files.
+    """Return the model inputs from command-line options, by name.
+
+    Single values override values in files.
 
     With `steps`, a column of a csv file must have one row per step. With `dt`, a column `time` must increase
     by `dt` from row to row.
@@ -64,7 +66,7 @@ def read_inputs(
 
 
 def _check_times(path: Path, times: Any, dt: float) -> None:
-    """Check that the times in a csv file increase by `dt` from row to row.
+    """Check that the times in a csv file increase by the time step from row to row.
 
     Raises:
         InputError: The times of two rows have another difference. The message has the difference and `dt`.
@@ -87,7 +89,7 @@ def _check_times(path: Path, times: Any, dt: float) -> None:
 
 
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse the values of `--set` options by `node.parameter`."""
+    """Return the values of `--set` options by `node.parameter`."""
     return {
         name: _read_value(value_text, f"the value of '{name}'")
         for name, value_text in split_once(pairs, "--set cell.g=0.5")
@@ -95,7 +97,9 @@ def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_step(dt: str | None, document: Document) -> float | None:
-    """Convert `--dt` to the model's unit of time. A conversion is reported on stderr.
+    """Return the time step in `--dt`, in the model's unit of time.
+
+    A conversion is reported on stderr.
 
     dt: 0.5ms is 0.0005 s (the model states no unit of time)
     """
@@ -111,7 +115,7 @@ def read_step(dt: str | None, document: Document) -> float | None:
 
 
 def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str, Any]:
-    """Parse the members of a sweep from `--sweep` or `--grid` options.
+    """Return the members of a sweep from `--sweep` or `--grid` options.
 
     Raises:
         InputError: A value cannot be read, or both options are present.
@@ -123,12 +127,12 @@ def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str
 
 
 def read_cluster(text: str | None) -> Any:
-    """Parse `--cluster`: a number of processes, or the address or file of a cluster."""
+    """Parse `--cluster`: a number of processes, or a cluster's address or file."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse the values of `--sweep` or `--grid` options by name."""
+    """Return the swept values in `--sweep` or `--grid` options by name."""
     sweep = {}
     for name, sweep_text in split_once(
         pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"
@@ -145,7 +149,7 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, list[Any]]:
-    """Parse the objective's terms of `--of` options by output: words such as `mean`, some with data.
+    """Return the terms of an objective from `--of` options, by output.
 
     cell.V:mean   cell.V:sse=data.csv   cell.V:sse=data.csv:V   cell.V:weighted='[0.5, 1]'
 
@@ -170,7 +174,7 @@ _LOSS_PATTERN = re.compile(r"(.+?):\s*(\w+)\s*(?:=(.*))?", re.DOTALL)
 
 
 def _parse_loss(text: str) -> tuple[str, str, str | None]:
-    """Split one `--of` option into its output, its word, and the text of its data."""
+    """Split an `--of` option into the output, the kind of term, and the text of its data."""
     if match := _LOSS_PATTERN.fullmatch(text.strip()):
         output, loss_name, data_text = match[1].strip(), match[2], match[3]
         if loss_name in (TERMS_WITHOUT_DATA if data_text is None else TERMS_WITH_DATA):
@@ -200,7 +204,7 @@ def read_trials(text: str | None) -> Any:
 
 
 def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
-    """Parse the statistics of `--over-trials` options by output."""
+    """Return the statistics over trials from `--over-trials` options, by output."""
     example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
     statistics: dict[str, list[Any]] = {}
     for assignment in pairs:
@@ -213,7 +217,7 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
 
 
 def _parse_statistic(text: str) -> Any:
-    """Parse a statistic: a word, or a dict with quantiles or bin edges."""
+    """Parse a statistic over trials: a word, or a dict with quantiles or bin edges."""
     statistic_name, *parameter_texts = (field.strip() for field in text.split(":"))
     if not parameter_texts:
         return statistic_name
@@ -239,7 +243,7 @@ def _split_pair(pair: str, example: str) -> tuple[str, str]:
 
 
 def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
-    """Split `NAME=VALUE` options into names and texts, where each name must occur once.
+    """Split `NAME=VALUE` options into a dict of texts, in which each name must occur once.
 
     Raises:
         InputError: A name occurs twice.
@@ -287,7 +291,7 @@ _WHOLE_FILE_PATTERN = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
 
 
 def _read_value(text: str, description: str, steps: int | None = None) -> Any:
-    """Parse a value, or read the column or array of a file that the text names."""
+    """Return the value in a text, or the column or array of the file that the text names."""
     file_match = _FILE_ENTRY_PATTERN.fullmatch(text.strip())
     if file_match is None:
         return parse_value(text, description)
@@ -311,10 +315,10 @@ _PYTHON_CONSTANTS = {
 
 
 class _ReplaceConstants(ast.NodeTransformer):
-    """Transformer that replaces `true`, `nan` and `inf`, in any case, by Python constants."""
+    """Transformer of syntax trees that replaces `true`, `nan` and `inf` by Python constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Return the Python constant for a name, or the node unchanged."""
+        """Return the Python constant for a name such as `nan`, or the node unchanged."""
         lower_case_name = node.id.lower()
         return (
             ast.Constant(_PYTHON_CONSTANTS[lower_case_name])
@@ -343,7 +347,7 @@ def parse_value(text: str, description: str) -> Any:
 
 
 def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
-    """Read the arrays or columns of a file by name."""
+    """Return the arrays of a .npz or JSON file, or the columns of a csv file, by name."""
     if not path.is_file():
         raise InputError(f"there is no file '{path}' with inputs")
     check(record_read_file(path).stat().st_size, f"'{path.name}'"[:300])
@@ -359,7 +363,7 @@ def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Read the values of a JSON file by name."""
+    """Return the values of a JSON file by name."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError, RecursionError) as error:
@@ -370,7 +374,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _from_json(name: str, value: Any, path: Path) -> Any:
-    """Convert a value of a JSON file: `{dtype, shape, data}`, `{sequence: [...]}`, or plain numbers."""
+    """Return a value of a JSON file as an array, a sequence of arrays, or numbers."""
     if not isinstance(value, dict):
         return value
     if set(value) == {"sequence"} and isinstance(value["sequence"], list):

@@ -21,7 +21,7 @@ OUTPUT_STORE = "the store of --output"
 
 
 def recording_options(command: _F) -> _F:
-    """Add the options about recorded rows: `--record`, `--only`, `--every`, `--when`, `--reduce`."""
+    """Add options for recording rows to a command: `--record`, `--only`, `--every`, ..."""
     for option in (
         click.option(
             "--reduce",
@@ -77,7 +77,7 @@ def limit_options(command: _F) -> _F:
 
 
 def stopping_options(command: _F) -> _F:
-    """Add the options about limits and resuming: `--time-limit`, `--nan`, `--checkpoint`, ..."""
+    """Add options for limits and resuming to a command: `--time-limit`, `--checkpoint`, ..."""
     command = limit_options(command)
     for option in (
         click.option("--quiet", is_flag=True, help="Show no progress."),
@@ -111,7 +111,7 @@ def stopping_options(command: _F) -> _F:
 
 
 def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the options for long runs to arguments of a run specification.
+    """Return arguments of a run specification from the options for long runs.
 
     Raises:
         InputError: The value of an option is invalid.
@@ -133,7 +133,7 @@ def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_every(text: str) -> int:
-    """Parse the number of rows of `--every`.
+    """Parse `--every`, the number of steps from one recorded row to the next.
 
     Raises:
         InputError: The text is a time, or not a whole number.
@@ -155,7 +155,7 @@ def read_every(text: str) -> int:
 
 
 def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Parse the reductions of `--reduce` options by output."""
+    """Return the reductions over time from `--reduce` options, by output."""
     reductions: dict[str, tuple[str, ...]] = {}
     for assignment in pairs:
         name, _, reductions_text = (side.strip() for side in assignment.partition("="))

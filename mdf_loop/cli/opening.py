@@ -1,4 +1,4 @@
-"""Opening of models on the command line, with import warnings on stderr."""
+"""Opening of model files on the command line, with import warnings on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_model(model: str, loop_condition: str) -> Document:
-    """Open the document of a model file, and print the warnings of its import."""
+    """Open a model file, and print the warnings of its import."""
     from mdf_loop.importing.opening import open_document_silently
 
     document = open_document_silently(model, loop_condition)

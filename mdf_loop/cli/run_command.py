@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _RunCommand(GroupedCommand):
-    """Class of the command `run`, which groups its options like the arguments of `CompiledModel.run`."""
+    """Click command `run`, which groups its options like the arguments of `CompiledModel.run`."""
 
     groups: ClassVar = {
         "Model and inputs": (
@@ -197,7 +197,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
 
 
 def _check_distinct_files(options: Mapping[str, Any]) -> None:
-    """Raise an InputError if two outputs would be written to one file.
+    """Raise an InputError if two results of a run would be written to one file.
 
     A run may overwrite the files that it resumes from by its checkpoint and its final state.
     """
@@ -216,7 +216,7 @@ def _check_distinct_files(options: Mapping[str, Any]) -> None:
 
 
 def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpecification:
-    """Convert command-line options to the specification of a run."""
+    """Return the specification of a run from command-line options."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,
@@ -256,7 +256,7 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
 def _run_model(
     compiled_model: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
-    """Run the model. Return complete or partial results, and the error or signal that ended the run.
+    """Run a model, and return complete or partial results, and the error or signal that ended it.
 
     The error may also be an error of writing the results.
     """
@@ -281,7 +281,10 @@ def _run_model(
 def _command_line_hint(
     error: LoopError, hint: str, output: str | Path | None, controls: RunControls
 ) -> str:
-    """Reword an error's hint in terms of command-line options. `output` has the partial results."""
+    """Return the hint of an error, reworded in terms of command-line options.
+
+    `output` has the partial results.
+    """
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:
             return f"free disk space, and continue with --resume '{error.results.checkpoint}'"
@@ -304,7 +307,10 @@ def _write_files(
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
 ) -> LoopError | Signalled | None:
-    """Write the files that the run itself does not write. Return the first error, if any."""
+    """Write the files of a run's command that the run itself does not write.
+
+    Return the first error, if any.
+    """
     from mdf_loop.run.states import save_state
 
     try:
@@ -323,7 +329,7 @@ def _write_files(
 def _printed_parts(
     compiled_model: CompiledModel, results: Results, options: Mapping[str, Any]
 ) -> Iterable[str]:
-    """Return the texts that the command prints on stdout."""
+    """Return the texts that the command `run` prints on stdout."""
     from mdf_loop.cli.run_notes import notes_on_idle_nodes
     from mdf_loop.cli.text import results_as_json, results_as_text
 

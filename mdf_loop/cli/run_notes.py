@@ -1,4 +1,4 @@
-"""Notes about nodes that never ran."""
+"""Notes about nodes that never ran in a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 
 def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
-    """Return a note about each node that has an output but never ran, if execution was recorded."""
+    """Return a note about each node with an output that never ran, if execution was recorded."""
     if document.graph.conditions is None or not results.execution_list:
         return []
     active_nodes = {

@@ -1,4 +1,4 @@
-"""Printing of texts with escaped control characters, so that names in a model cannot affect the terminal."""
+"""Printing of texts in which control characters are escaped to protect the terminal."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def show(text: str = "", *, error: bool = False, end: str = "\n") -> None:
 
 
 def show_title(text: str) -> None:
-    """Print a title for the lines that follow."""
+    """Print a title above the lines that follow."""
     click.secho(f"\n{escape_control_characters(text)}", bold=True)

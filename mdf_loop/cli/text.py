@@ -1,4 +1,4 @@
-"""Results and derivatives as readable text and as JSON."""
+"""Formatting of results and derivatives as readable text and as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_SHOWN_ELEMENTS = 40
 
 
 def results_as_json(results: Results, execution_list: ExecutionList | None = None) -> Iterator[str]:
-    """Yield the text of `run --json` in chunks, with the execution order if it was recorded."""
+    """Yield the JSON text that `run --json` prints, in chunks."""
     content = results.content()
     return json_chunks(
         content if execution_list is None else {**content, "execution_list": list(execution_list)}
@@ -36,7 +36,7 @@ def results_as_json(results: Results, execution_list: ExecutionList | None = Non
 def results_as_text(
     results: Results, reason: str, execution_list: ExecutionList | None = None
 ) -> str:
-    """Format coordinates, outputs, loops, execution order and device of a run as text."""
+    """Return the results of a run as text: outputs, loops, execution order and device."""
     lines = []
     for coordinate in coordinates(results):
         lines += _array_lines(
@@ -67,13 +67,13 @@ def results_as_text(
 
 
 def gradient_as_json(gradient: Gradient) -> str:
-    """Format the JSON of `gradient --json`: objective, derivatives, seed and native loops."""
+    """Return the JSON text that `gradient --json` prints."""
     run_settings = {"seed": gradient.seed, "native": dict(gradient.native)}
     return json.dumps({**gradient.to_dict(), **run_settings})
 
 
 def gradient_as_text(gradient: Gradient) -> str:
-    """Format the objective, its derivatives and their comparison with differences as text."""
+    """Return a scalar objective and its derivatives as text, with their check if there is one."""
     name_width = max(map(len, ("value", *gradient)))
     arrays = {"value": np.asarray(gradient.value), **gradient}
     lines = [f"{name:{name_width}}  {_range_text(array)}" for name, array in arrays.items()]
@@ -89,7 +89,10 @@ def gradient_as_text(gradient: Gradient) -> str:
 
 
 def _range_text(array: Array) -> str:
-    """Format a number, or the dtype, shape and range of an array: `float64[3, 3]: -0.5 to 2.25`."""
+    """Return an array as text: dtype, shape and range, as in `float64[3, 3]: -0.5 to 2.25`.
+
+    A single number is shown itself.
+    """
     if array.ndim == 0:
         return f"{float(array):.12g}"
     type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
@@ -99,7 +102,7 @@ def _range_text(array: Array) -> str:
 def _output_lines(
     name: str, values: Data, axis_names: Sequence[str], unit: str, dtype: str | None
 ) -> list[str]:
-    """Return the lines of an array, of a sequence (`history[0]: float64[2]`), or of an absent value."""
+    """Return lines of text about an output: an array, a sequence of arrays, or an absent value."""
     if values is None:
         return [f"{name}: {dtype}, absent"]
     if not isinstance(values, list):
@@ -114,7 +117,7 @@ def _output_lines(
 
 
 def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) -> list[str]:
-    """Return `FNpop.V: float64[time=2000, 1] mV`, followed by lines with the first and last elements."""
+    """Return lines of text about an array: name, type and unit, and its first and last elements."""
     extents = [
         f"{axis}={extent}" if axis else str(extent)
         for axis, extent in itertools.zip_longest(axis_names, array.shape)
@@ -134,7 +137,7 @@ def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) ->
 
 
 def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) -> Array:
-    """Return the elements of a long array that NumPy shows: `edge_items` at both ends, and one more.
+    """Return the first and last elements of a long array, those that NumPy prints.
 
     Only these elements are read if the array is on disk.
     """
@@ -152,7 +155,10 @@ def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) ->
 
 
 def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
-    """Return one line for each range of evaluations with the same execution sets: `1 to 9: A, B | C`."""
+    """Return lines of text about the nodes that ran in each evaluation.
+
+    An example is `1 to 9: A, B | C`, for equal evaluations 1 to 9.
+    """
     lines, first_evaluation = [], 0
     for execution_sets, equal_evaluations in itertools.groupby(execution_list):
         last_evaluation = first_evaluation + len(list(equal_evaluations)) - 1
@@ -169,5 +175,5 @@ def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
 
 
 def _execution_sets_text(sets: NodeSets) -> str:
-    """Format the execution sets of one evaluation: `A, B | C`."""
+    """Return the sets of nodes that ran in one evaluation as text, such as `A, B | C`."""
     return " | ".join(", ".join(nodes) or "-" for nodes in sets) or "nothing"

@@ -92,7 +92,7 @@ def command(
 
 
 def _to_json(verification: Verification) -> str:
-    """Format a verification as one JSON object, with infinities as strings."""
+    """Return the result of `verify` as JSON text, with infinities as strings."""
     verdict = {"equal": verification.equal, "bit_for_bit": verification.bit_for_bit}
     content = {**verdict, **asdict(verification)}
     for comparison in content["comparisons"]:

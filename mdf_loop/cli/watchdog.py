@@ -1,4 +1,4 @@
-"""Watchdog thread, which ends the process if the main thread does not respond to a signal.
+"""Watchdog thread, which ends the process if the main thread ignores a signal.
 
     0 s      A signal arrives. Python runs the handler in the main thread after the return from C code.
     1.5 s    If the main thread has not ended or begun to save results, the watchdog ends the process.
@@ -37,7 +37,7 @@ CHECK_SECONDS = 0.1
 
 @contextmanager
 def watch_main_thread() -> Iterator[None]:
-    """Run the watchdog thread inside the block, if the command runs in the main thread."""
+    """Run the watchdog thread inside the block, unless the command runs in another thread."""
     if not signals.in_main_thread():
         yield
         return
@@ -51,7 +51,7 @@ def watch_main_thread() -> Iterator[None]:
 
 
 class _Watchdog:
-    """Thread that ends the process if the main thread does not respond to a signal."""
+    """Thread that ends the process if the main thread does not respond to a signal in time."""
 
     def __init__(self) -> None:
         self._wakeup_socket = signals.WakeupSocket()
@@ -85,7 +85,7 @@ class _Watchdog:
                 self._end_if_due()
 
     def _resend_deferred(self) -> None:
-        """Resend the signals that arrived during an import, every `RESEND_SECONDS`."""
+        """Send the signals that arrived during an import again, every `RESEND_SECONDS`."""
         if not signals.DEFERRED_SIGNALS or time.monotonic() < self._next_resend:
             return
         self._next_resend = time.monotonic() + RESEND_SECONDS
@@ -94,13 +94,13 @@ class _Watchdog:
             _thread.interrupt_main(signal.Signals(signal_number))
 
     def _wait_seconds(self) -> float | None:
-        """Return the seconds to wait for the next signal, or None for no limit."""
+        """Return how many seconds the watchdog waits for the next signal, or None for no limit."""
         if self._reason is None:
             return None
         return RESEND_SECONDS if signals.DEFERRED_SIGNALS else CHECK_SECONDS
 
     def _register_signal(self, signal_number: int) -> None:
-        """Register a signal and its deadline, unless it repeats or echoes the last signal."""
+        """Record a signal and its deadline, unless the signal only repeats the last one."""
         if self._resend_counts[signal_number]:
             self._resend_counts[signal_number] -= 1
             return
@@ -119,7 +119,7 @@ class _Watchdog:
         )
 
     def _end_if_due(self) -> None:
-        """End the process if the main thread has not responded before the deadline."""
+        """End the process if the main thread has not responded to a signal before the deadline."""
         if self._reason is None or time.monotonic() < self._deadline:
             return
         if self._is_second_signal or not signals.is_answered():

@@ -1,4 +1,4 @@
-"""Plugin that executes `onnx::Loop` in modeci_mdf's own engine."""
+"""Plugin that lets modeci_mdf's own engine run `onnx::Loop`."""
 
 from mdf_loop.plugin.install import register, unregister
 

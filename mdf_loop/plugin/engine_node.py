@@ -1,4 +1,4 @@
-"""Nodes with loops in modeci_mdf's engine: this library computes the loops of the engine's own nodes."""
+"""Nodes with loops in modeci_mdf's engine, whose loops this library computes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.reading.node import LOOP_RESULTS
 
 
 def accept_any_names(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """Wrap the engine's search for names so that it accepts texts that are not Python.
+    """Wrap the engine's function that finds names in expressions, to accept any text.
 
     A text that is not Python (`x.3`, `/A/Add`) is one name. `(a, b[0])` contains the names a and b.
 
@@ -44,7 +44,7 @@ def accept_any_names(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[s
 
 
 def accept_loops(engine: Any) -> Callable[..., None]:
-    """Wrap the `EvaluableNode.__init__` of an engine so that it accepts nodes with loops."""
+    """Wrap `EvaluableNode.__init__` of modeci_mdf's engine so that nodes may have loops."""
     original_initialize = engine.EvaluableNode.__init__
 
     @functools.wraps(original_initialize)
@@ -78,7 +78,7 @@ def accept_loops(engine: Any) -> Callable[..., None]:
 def _insert_evaluable_loop(
     table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
 ) -> None:
-    """Replace a loop's constant by the loop, followed by the references to its results."""
+    """Replace the placeholder constant of a loop by the loop and references to its results."""
     evaluables = list(table.items())
     table.clear()
     for name, evaluable in evaluables:
@@ -99,20 +99,23 @@ def _insert_evaluable_loop(
 
 
 class EvaluableLoop:
-    """Loop function with the interface of modeci_mdf's evaluable functions."""
+    """Loop with the interface of an evaluable function of modeci_mdf's engine."""
 
     def __init__(self, call: LoopCall) -> None:
         self.call = call
         self.curr_value: Any = None
 
     def evaluate(self, parameters: dict[str, Any], *_: Any, **__: Any) -> Any:
-        """Run the loop on the node's current values and return its results."""
+        """Run the loop on the current values of its node, and return the loop's results."""
         self.curr_value = self.call.run(parameters)
         return self.curr_value
 
 
 class EvaluableLoopParameter(EvaluableLoop):
-    """Loop parameter of a node, which may have an initial value and conditions on its result."""
+    """Loop that is a parameter of a node in modeci_mdf's engine.
+
+    The parameter may have an initial value and conditions on its result.
+    """
 
     _RESULT_NAME = "result of the loop"
 
@@ -129,13 +132,13 @@ class EvaluableLoopParameter(EvaluableLoop):
         self._evaluable = engine.EvaluableParameter(self.parameter, verbose)
 
     def get_current_value(self, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the parameter's last result, or its initial value before the first run."""
+        """Return the loop's last result, or the parameter's initial value before the first run."""
         if self.curr_value is None and self.parameter.default_initial_value is not None:
             return self._evaluable.get_current_value(parameters, *args, **kwargs)
         return self.curr_value
 
     def evaluate(self, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Run the loop on the node's current values, then apply the conditions of the parameter."""
+        """Run the loop on the current values of its node, and apply the parameter's conditions."""
         loop_result = super().evaluate(parameters)
         if self.parameter.conditions:
             condition_values = {**parameters, self._RESULT_NAME: loop_result}
@@ -144,7 +147,9 @@ class EvaluableLoopParameter(EvaluableLoop):
 
 
 class EvaluableReference:
-    """Reference to one result of a loop: `loop.iterations`, ..., or a result by its position.
+    """Reference to a result of a loop in modeci_mdf's engine, by name or position.
+
+    A name is `loop.iterations`, for example.
 
     If the only result of a loop is a scalar, position 0 refers to this result.
     """
@@ -155,7 +160,7 @@ class EvaluableReference:
         self.curr_value: Any = None
 
     def evaluate(self, *_: Any, **__: Any) -> Any:
-        """Return the referenced result of the loop's last run."""
+        """Return the result of the loop's last run to which the reference refers."""
         loop_result = self.loop.curr_value
         if isinstance(self.key, str):
             self.curr_value = self.loop.call.loop_reports[self.key]
@@ -166,12 +171,12 @@ class EvaluableReference:
         return self.curr_value
 
     def get_current_value(self, *_: Any, **__: Any) -> Any:
-        """Return the value that the last evaluation returned."""
+        """Return the result to which the reference referred in the last evaluation."""
         return self.curr_value
 
 
 def _select_by_position(enode: Any, loops: set[str]) -> None:
-    """Assign a loop's results by position to the ports whose value is the loop's bare name.
+    """Assign the results of a loop by position to output ports that only name the loop.
 
     Importers write output ports in this form.
     """
@@ -187,7 +192,7 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
 
 
 class _PortByPosition:
-    """Output port that selects a loop's result by the port's position."""
+    """Output port that returns the result of a loop at the port's position."""
 
     def __init__(self, output: Any, position: int, n_ports: int) -> None:
         self.output_port = output.output_port
@@ -197,7 +202,7 @@ class _PortByPosition:
         self._n_ports = n_ports
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the loop's result at the position of the port.
+        """Return the result of the loop at the position of the port.
 
         Raises:
             ArityError: If the number of results of the loop is not the number of ports.

@@ -1,4 +1,4 @@
-"""Registration of `onnx::Loop` in modeci_mdf's own engine.
+"""Registration of `onnx::Loop` in modeci_mdf's own engine, by patches of modeci_mdf.
 
 `register()` adds a loop function to modeci_mdf and patches the engine so that it evaluates loops:
 
@@ -50,17 +50,17 @@ def unregister() -> None:
 
 
 def _remove_finder() -> None:
-    """Remove the finder of this plugin from the import system."""
+    """Remove the import finder of this plugin from Python's import system."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
 
 
 class _Finder:
-    """Import finder that patches modules of modeci_mdf when a program imports them."""
+    """Import finder that patches modules of modeci_mdf when they are imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a module to patch, or None for any other module."""
+        """Return the import spec of a module to patch, or None for any other module."""
         if fullname not in _PATCH_BY_MODULE or fullname in _patched_modules:
             return None
         spec = self._spec_of_later_finders(fullname, path, target)
@@ -85,7 +85,7 @@ class _Finder:
     def _spec_of_later_finders(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the module spec that the first of the later finders provides."""
+        """Return the import spec of a module from the first later finder that has one."""
         finders = sys.meta_path
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             if hasattr(finder, "find_spec"):
@@ -96,7 +96,7 @@ class _Finder:
 
 
 def _patch(module: ModuleType) -> None:
-    """Patch a module of modeci_mdf once, and remove the finder after the last module."""
+    """Patch a module of modeci_mdf once, and remove the import finder after the last module."""
     if module.__name__ in _patched_modules:
         return
     _PATCH_BY_MODULE[module.__name__](module)
@@ -109,7 +109,7 @@ def _patch(module: ModuleType) -> None:
 
 
 def _patch_model(module: Any) -> None:
-    """Wrap the methods that create a Model, so that each new Model is registered."""
+    """Wrap the methods that create a modeci_mdf Model, so that each new Model is registered."""
     from mdf_loop.plugin.models import clear_registry, wrap_to_register
 
     _restorers.append(clear_registry)
@@ -118,7 +118,7 @@ def _patch_model(module: Any) -> None:
 
 
 def _patch_engine(engine: Any) -> None:
-    """Add the loop function to the engine, and replace engine functions that cannot handle loops."""
+    """Add `onnx::Loop` to modeci_mdf's engine, and replace functions that cannot handle loops."""
     from modeci_mdf.functions import onnx as onnx_functions
     from modeci_mdf.functions import standard
 
@@ -146,7 +146,7 @@ _PATCH_BY_MODULE: dict[str, Callable[[Any], None]] = {
 
 
 def _patch_attribute(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute of a modeci_mdf object, and record how to restore it."""
+    """Replace an attribute of a modeci_mdf object, and record how to restore it."""
     is_new = name not in vars(owner)
     old_value = getattr(owner, name, None)
     setattr(owner, name, value)
@@ -154,7 +154,7 @@ def _patch_attribute(owner: Any, name: str, value: Any) -> None:
 
 
 def _patch_item(table: dict[str, Any], key: str, value: Any) -> None:
-    """Set an entry of a modeci_mdf dict, and record how to restore it."""
+    """Replace an entry of a modeci_mdf dict, and record how to restore it."""
     is_new = key not in table
     old_value = table.get(key)
     table[key] = value

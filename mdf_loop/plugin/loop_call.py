@@ -1,4 +1,4 @@
-"""Calls of one loop with values, from modeci_mdf's engine or from Python as `loop(...)`.
+"""Calls of a single loop with values, from modeci_mdf's engine or as `loop(...)` in Python.
 
 A loop is compiled for the types of its values. The next call with these types reuses the compiled loop.
 """
@@ -49,7 +49,7 @@ MAX_CACHED_BODIES = 128
 
 
 class _CompiledLoop(Struct, frozen=True):
-    """Loop that is compiled for the types of its values.
+    """Compiled loop for given types of its input values.
 
     Attributes:
         session: Session that runs the program of the loop.
@@ -66,7 +66,7 @@ class _CompiledLoop(Struct, frozen=True):
 
 
 class LoopCall:
-    """Loop function of a node, which runs repeatedly on the node's values.
+    """Callable loop of a node, which is compiled for each set of input types.
 
     Attributes:
         loop_reports: Iterations, condition and stop reason of the last run, by name.
@@ -87,7 +87,7 @@ class LoopCall:
         self._compiled_loops: LRUCache[_CompiledLoop] = LRUCache(MAX_CACHED_SESSIONS)
 
     def run(self, values: Mapping[str, Any]) -> Any:
-        """Run the loop, and return its results: a tuple, or the bare array if there is only one.
+        """Run the loop, and return its results as a tuple, or a single result as an array.
 
         `loop_reports` contains iterations, condition and stop reason afterwards.
         """
@@ -106,7 +106,7 @@ class LoopCall:
         return results[0] if len(results) == 1 else results
 
     def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
-        """Return the array that a program input receives."""
+        """Return the array for an input of the loop's program."""
         match entry.role:
             case InputRole.KEYS:
                 return Streams(seeds.current_seed).keys_of_one_run(compiled.session.program.sites)
@@ -121,11 +121,14 @@ class LoopCall:
         return to_array(select_part(source_value, positions), source_name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the cache key of a call: the types of all values that the loop reads."""
+        """Return the cache key of a call, made of the types of all values that the loop reads."""
         return tuple((name, type_of(values.get(name))) for name in self._names_read)
 
     def _compile(self, values: Mapping[str, Any]) -> _CompiledLoop:
-        """Compile the loop for the types of its values. Integer initial values become floats if the carried types require floats."""
+        """Compile the loop for the types of its input values.
+
+        Integer initial values become floats if the carried types require floats.
+        """
         try:
             return self._compile_with_floats(values, frozenset())
         except CarryTypeError as error:
@@ -138,7 +141,7 @@ class LoopCall:
                 raise error from None
 
     def _integer_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of initial values that are Python integers and may stand for floats.
+        """Return the names of Python integers in initial values that may stand for floats.
 
         modeci_mdf's engine converts a computed 2.0 to 2. An integer in the document of the node stays an integer.
         """
@@ -159,7 +162,7 @@ class LoopCall:
     def _compile_with_floats(
         self, values: Mapping[str, Any], float_names: frozenset[str]
     ) -> _CompiledLoop:
-        """Compile the loop for the types of the values. The values named in `float_names` become floats."""
+        """Compile the loop for its input types, with the values in `float_names` as floats."""
         b = ModelBuilder(self.options)
         inputs = _Inputs(b, values, float_names)
         scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
@@ -185,7 +188,7 @@ class LoopCall:
 
 
 class _Inputs:
-    """Inputs of a loop's program, each of which is created when the loop first reads its name.
+    """Inputs of a loop's program, which are created when the loop first reads a name.
 
     Attributes:
         names_read: Names that the loop has read, in order.
@@ -205,7 +208,7 @@ class _Inputs:
         self._terms: dict[str, Term] = {}
 
     def reader(self, name: str) -> Callable[[], Term]:
-        """Return a function that creates and returns the input (or tuple of inputs) for a name."""
+        """Return a function that creates the input (or tuple of inputs) for a name."""
 
         def read() -> Term:
             self.names_read[name] = None
@@ -222,7 +225,7 @@ class _Inputs:
         return read
 
     def _create(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
-        """Create the input for a value, or an input for each part of a tuple."""
+        """Create the program input for a value, or a tuple of inputs for a tuple."""
         if isinstance(value, tuple):
             return tuple(
                 self._create(name, tuple_part, (*positions, k))
@@ -297,7 +300,10 @@ _TRIP_COUNT_NAME, _CONDITION_NAME, _INITIAL_NAME_FORMAT = (
 
 
 def _build_call(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
-    """Build the call of a loop body. `arguments` are the names of the arguments that have a value."""
+    """Build the callable loop for a body.
+
+    `arguments` are the names of the arguments that have a value.
+    """
     if hasattr(body, "SerializeToString"):
         from mdf_loop.importing.onnx_graph import convert_loop_body
 

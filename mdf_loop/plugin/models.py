@@ -1,4 +1,4 @@
-"""Registry of models, which finds the model of a node so that a loop's body can be another graph of it.
+"""Registry of modeci_mdf models, which finds the graphs that a node's loops use as bodies.
 
 modeci_mdf's engine receives a Graph, whose Model may not exist any more (`main()` keeps only the Graph). So
 when a Model is created or copied, each of its Graphs is registered with the graphs that its loops name. The
@@ -31,13 +31,13 @@ _model_numbers = itertools.count()
 
 
 def clear_registry() -> None:
-    """Remove all models from the registry."""
+    """Remove all modeci_mdf models from the registry."""
     _live_models.clear()
     _bodies_of_graph.clear()
 
 
 def wrap_to_register(method: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `Model.__init__` or `Model.__setstate__` (copies) so that it registers the model."""
+    """Wrap a method that creates or copies a Model so that it registers the model."""
 
     @functools.wraps(method)
     def call_and_remember(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -48,7 +48,10 @@ def wrap_to_register(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def register_model(model: Any) -> None:
-    """Register a model while it exists. Its bodies stay while the graphs that name them exist."""
+    """Add a model to the registry while the model exists.
+
+    Its bodies stay while the graphs that name them exist.
+    """
     from modeci_mdf.mdf import Graph
 
     _live_models[next(_model_numbers)] = model
@@ -61,7 +64,7 @@ def register_model(model: Any) -> None:
 
 
 def _find_reachable_graphs(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
-    """Return the graphs with these ids and all graphs that their loops name."""
+    """Return the graphs with given ids, and all graphs that are bodies of their loops."""
     reachable_graphs: dict[str, Any] = {}
     unvisited_ids = list(ids)
     while unvisited_ids:
@@ -73,7 +76,7 @@ def _find_reachable_graphs(ids: Iterable[str], graphs: dict[str, Any]) -> dict[s
 
 
 def find_graph_id(node: Any) -> str:
-    """Return the id of the graph that contains a node, or an empty text if no known model contains it."""
+    """Return the id of the graph that contains a node, or "" if no known model contains it."""
     known_graphs = (graph for model in list(_live_models.values()) for graph in model.graphs or ())
     return next(
         (
@@ -86,7 +89,7 @@ def find_graph_id(node: Any) -> str:
 
 
 def find_sibling_graphs(node: Any) -> dict[str, Any]:
-    """Return the graphs that loops of a node may name, by id. The result is {} if the loops name none.
+    """Return the graphs that a node's loops may use as bodies, by id, or {} if they use none.
 
     Raises:
         ModelError: The loops name graphs, but no known model has this node.
@@ -111,12 +114,12 @@ def find_sibling_graphs(node: Any) -> dict[str, Any]:
 
 
 def _models_latest_first() -> list[Any]:
-    """Return the registered models, the latest model first."""
+    """Return the registered models, ordered from the latest to the earliest."""
     return [model for _, model in sorted(_live_models.items(), reverse=True)]
 
 
 def _graphs_of_models_with(node: Any, models: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the graphs, by id, of each model that contains a node."""
+    """Return the graphs of each model that contains a node, by graph id."""
     return [
         {graph.id: graph for graph in model.graphs}
         for model in models
@@ -125,7 +128,7 @@ def _graphs_of_models_with(node: Any, models: Iterable[Any]) -> list[dict[str, A
 
 
 def _contains_node(graph: Any, node: Any) -> bool:
-    """Return True if a graph contains this node object."""
+    """Return True if a graph contains this node object itself."""
     return any(graph_node is node for graph_node in graph.nodes)
 
 

@@ -1,4 +1,4 @@
-"""Substitute for a node with loops, which modeci_mdf's engine can evaluate.
+"""Substitute for a node with loops that modeci_mdf's engine can evaluate.
 
     functions: {loop_1: {function: onnx::Loop, args: ...}}    ->   {loop_1: 0, loop_1__iterations: 0}
     output_ports: {n: loop_1.iterations * 2}                  ->   {n: loop_1__iterations * 2}
@@ -30,21 +30,21 @@ from mdf_loop.reading.parameters import condition_fields
 
 
 class Reference(Struct, frozen=True):
-    """Reference to a loop's result in an expression: `loop.iterations` or `loop[0]`."""
+    """Reference to a result of a loop in an expression, such as `loop.iterations` or `loop[0]`."""
 
     loop_id: str
     key: str | int
 
 
 class StandIn(Struct):
-    """Substitute for a node with loops, and the loop references that its additional names represent."""
+    """Substitute for a node with loops, in which names replace references to loop results."""
 
     node: Any
     references: dict[str, Reference] = field(default_factory=dict)
 
 
 def build_stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
-    """Build the substitute for a node with loops.
+    """Build a substitute for a node with loops that modeci_mdf's engine can evaluate.
 
     Raises:
         LoopError: If the form of a loop is wrong, or functions of the node need each other.
@@ -72,7 +72,7 @@ def build_stand_in(node: Any, loops: Iterable[Any], document: Document) -> Stand
 def _replace_loops_by_constants(
     items: Iterable[Any], loops: list[Any], references: Mapping[str, Reference]
 ) -> Iterator[Any]:
-    """Yield functions or parameters in which constants replace each loop and its references."""
+    """Yield functions or parameters in which constants replace loops and their results."""
     for item in items:
         if all(item is not loop for loop in loops):
             yield item
@@ -88,7 +88,7 @@ def _replace_loops_by_constants(
 
 
 class _ReferenceNamer(ast.NodeTransformer):
-    """Transformer that replaces `loop.iterations` and `loop[0]` in expressions by Python names.
+    """Transformer that replaces `loop.iterations` and `loop[0]` in expressions by names.
 
     Attributes:
         loops: Ids of the loops of the node.
@@ -110,7 +110,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         self.references: dict[str, Reference] = {}
 
     def text(self, text: str) -> str:
-        """Replace references to loop results in an expression by names."""
+        """Return an expression in which names replace references to loop results."""
         if text in self.used_names:
             return text
         reference_match = _REFERENCE_PATTERN.fullmatch(text.strip())
@@ -135,7 +135,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         return ast.unparse(tree) if refers_to_results else text
 
     def _name(self, loop: str, key: str | int) -> str:
-        """Return the name that replaces a reference. A new reference receives a new name."""
+        """Return the name that replaces a reference to a loop result, new for a new reference."""
         for name, reference in self.references.items():
             if reference == Reference(loop, key):
                 return name
@@ -179,7 +179,7 @@ _REFERENCE_PATTERN = re.compile(
 
 
 def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
-    """Return a function, parameter or output port with the new names in its expressions."""
+    """Return a function, parameter or port with names in place of loop references."""
     if graph_function(getattr(item, "function", None)):
         return item
     replaced_fields: dict[str, Any] = {}
@@ -199,7 +199,7 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
-    """Return a parameter's condition with the new names in its expressions."""
+    """Return a parameter's condition with names in place of loop references."""
     test_expression, value_expression = (
         _rename_in_expression(condition_field, namer)
         for condition_field in condition_fields(condition)
@@ -210,7 +210,10 @@ def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
-    """Return an expression with the new names. Numbers and arrays are returned unchanged."""
+    """Return an expression with names in place of loop references.
+
+    Numbers and arrays are returned unchanged.
+    """
     return namer.text(expression) if isinstance(expression, str) else expression
 
 
@@ -218,7 +221,7 @@ def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 
 
 def sort_functions(node: Any, document: Document) -> list[Any]:
-    """Return a node's functions in an order in which each function follows the functions that it reads.
+    """Return the functions of a node, sorted so that each follows the functions that it reads.
 
     A loop reads the values that its body captures.
 
@@ -246,6 +249,6 @@ def sort_functions(node: Any, document: Document) -> list[Any]:
 
 
 def _find_owner(name: str, functions: Mapping[str, Any]) -> str:
-    """Return the function that a name refers to, such as the loop in `loop.iterations` or `loop[1]`."""
+    """Return the function that a name refers to, such as the loop of `loop.iterations`."""
     reference_match = None if name in functions else _REFERENCE_PATTERN.fullmatch(name)
     return reference_match["loop"] if reference_match else name

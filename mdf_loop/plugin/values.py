@@ -1,4 +1,4 @@
-"""Conversion and comparison of values of modeci_mdf's engine and of Python callers."""
+"""Conversion and comparison of values from modeci_mdf's engine and from Python callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 def is_python_number(value: Any) -> bool:
-    """Return True if a value is a Python number, which adopts the other operand's dtype (weak type)."""
+    """Return True for a Python number, which adopts the dtype of the other operand."""
     return isinstance(value, int | float) and not isinstance(value, np.generic)
 
 
@@ -47,7 +47,7 @@ def to_array(value: Any, name: str) -> Array:
 
 
 def remove_unit(value: Any, name: str) -> Any:
-    """Replace dimensionless Quantities in a value by plain numbers.
+    """Return a value with dimensionless Quantities replaced by plain numbers.
 
     Raises:
         InputError: A Quantity in the value has a dimension.
@@ -56,14 +56,17 @@ def remove_unit(value: Any, name: str) -> Any:
 
 
 def select_part(value: Any, positions: tuple[int, ...]) -> Any:
-    """Return `value[p][q]...` for the positions p, q, ..."""
+    """Return the nested element `value[p][q]...` at the positions p, q, ..."""
     for position in positions:
         value = value[position]
     return value
 
 
 def type_of(value: Any) -> Any:
-    """Return the type of a value. Values of equal types can share a program."""
+    """Return a hashable type of a value.
+
+    Values of equal types can share a program.
+    """
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype, value.shape)
     if isinstance(value, tuple):
@@ -80,7 +83,10 @@ def type_of(value: Any) -> Any:
 
 
 def hashable_key(body: Any) -> Any:
-    """Return a hashable key of a loop body. Equal documents have equal keys."""
+    """Return a hashable key of a loop body.
+
+    Equal documents have equal keys.
+    """
     if hasattr(body, "SerializeToString"):
         return body.SerializeToString(deterministic=True)
     if isinstance(body, Mapping):

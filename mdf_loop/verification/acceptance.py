@@ -23,7 +23,7 @@ from mdf_loop.specification import RunSpecification
 
 
 def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """Compile and load the program of a run with these inputs, and return the program as read.
+    """Check that a model can be compiled and run with these inputs, and return its program.
 
     A stateful model is also read as a run over time.
 
@@ -41,7 +41,7 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
 
 
 def _has_memory(document: Document) -> bool:
-    """Return True if a model has states, or nodes that feed each other."""
+    """Return True if a model has states, or a cycle of nodes."""
     graph = document.graph
     has_states = any(
         is_stateful(parameter) for node in graph.nodes for parameter in node.parameters
@@ -50,7 +50,9 @@ def _has_memory(document: Document) -> bool:
 
 
 def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """Return the program of a run with these inputs. Missing required inputs have their stated types.
+    """Return the program of one evaluation with these inputs.
+
+    Missing required inputs have their stated types.
 
     Raises:
         LoopError: The model is invalid. The error lists all problems.
@@ -59,7 +61,7 @@ def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options
 
 
 def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundValues:
-    """Return the bound inputs of a run. A missing required input is bound by its type alone."""
+    """Return the bound inputs of a run, with only the type of missing required inputs."""
     try:
         return BoundValues.of(bind(document, inputs, options))
     except InputError:  # a missing value needs a type only; other errors are raised again

@@ -1,4 +1,4 @@
-"""Comparison of two arrays of one name, and of all arrays of a model."""
+"""Comparison of the arrays of a compiled model with those of another engine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Comparison:
         )
 
     def _remark(self) -> str:
-        """Return a remark on the comparison: the first difference, or that equal numbers differ in kind."""
+        """Return a text about the first difference, or about equal numbers with different dtypes."""
         if self.equal:
             return f"; equal, but {self.kinds[0]} against {self.kinds[1]}" if self.kinds else ""
         step_text = "" if self.first_step is None else f" at step {self.first_step}"
@@ -67,7 +67,7 @@ class Comparison:
 @public_calls
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Result of `verify`: all comparisons of a model.
+    """Result of `verify`, with the comparison of each output and parameter of a model.
 
     Attributes:
         comparisons: One comparison for each name and each engine.
@@ -86,7 +86,7 @@ class Verification:
 
     @property
     def bit_for_bit(self) -> bool:
-        """True if all compared values are identical."""
+        """True if all compared values are identical bit for bit."""
         return self.equal and all(comparison.max_abs == 0 for comparison in self.comparisons)
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Verification:
         return html_table(str(self).splitlines()[-1 - len(self.notes)], column_titles, rows)
 
     def _summaries(self) -> list[str]:
-        """Return one line of text for each engine that summarizes all equal parameters."""
+        """Return one line of text per engine that summarizes all equal parameters."""
         lines = []
         for engine in dict.fromkeys(comparison.engine for comparison in self.comparisons):
             equal_parameters = [
@@ -155,7 +155,7 @@ def compare(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """Compare an array of the compiled model with the array of another engine.
+    """Compare an array of a compiled model with the array of another engine.
 
     Axes of extent 1 are ignored, and nan is equal to nan. Floats are equal if they differ by the tolerance
     or by a few last bits of the largest one. Integers must be identical.
@@ -177,7 +177,7 @@ def compare_rows(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """Compare the rows of two runs over time, each row in its own shape."""
+    """Compare the recorded rows of two runs over time, where each row may have another shape."""
     difference = _measure_difference(ours, theirs, tolerance)
     return Comparison(
         name, engine, *difference[:3], types, *difference[3:], is_parameter=is_parameter
@@ -193,7 +193,7 @@ def compare_members(
     *,
     is_parameter: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Return the comparisons of two values: one for arrays, or one for each member of two sequences.
+    """Compare two arrays, or two sequences of arrays element by element.
 
     Sequences of different lengths, and values of different kinds, give one comparison that is not equal.
     """
@@ -215,14 +215,14 @@ def compare_members(
 
 
 def _describe_kind(data: Data) -> str:
-    """Return the dtype of an array, the length of a sequence, or `absent`, as text."""
+    """Return a text about a value: the dtype, the length of a sequence, or `absent`."""
     if data is None:
         return "absent"
     return f"sequence of {len(data)}" if isinstance(data, list) else f"{data.dtype}"
 
 
 def type_of(array: Array) -> str:
-    """Return dtype and shape as text, e.g. `float64[2, 3]`."""
+    """Return the dtype and shape of an array as text, such as `float64[2, 3]`."""
     return f"{array.dtype}{list(array.shape)}"
 
 
@@ -233,7 +233,7 @@ _MeasuredDifference = tuple[bool, float, float, int | None, tuple[str, str] | No
 def _measure_difference(
     ours: Sequence[Array], theirs: Sequence[Array], tolerance: float
 ) -> _MeasuredDifference:
-    """Compare corresponding rows, and return the largest differences and the first different values."""
+    """Return the largest differences between corresponding rows, and the first different values."""
     if len(ours) != len(theirs):
         step_counts = (f"{len(ours)} steps", f"{len(theirs)} steps")
         return False, np.inf, np.inf, min(len(ours), len(theirs)), step_counts
@@ -274,7 +274,7 @@ def _measure_difference(
 
 
 def _element_differences(left: Array, right: Array) -> tuple[Array, Array]:
-    """Return the absolute and relative differences of all elements.
+    """Return the absolute and relative differences between the elements of two arrays.
 
     The relative difference is 0 up to 8 units in the last place of the largest value. The unit is that of
     the coarser dtype.
@@ -307,12 +307,12 @@ def _machine_epsilon(array: Array) -> float:
 
 
 def extents_without_ones(array: Array) -> list[int]:
-    """Return the shape without axes of extent 1, which the engine adds to plain numbers."""
+    """Return a shape without axes of extent 1, which modeci_mdf's engine adds to numbers."""
     return [extent for extent in array.shape if extent != 1]
 
 
 def _format_values(left: object, right: object) -> tuple[str, str]:
-    """Return two values as texts with 6 digits, or with 17 digits if the difference needs them."""
+    """Return two numbers as texts with 6 digits, or with 17 if they differ only then."""
     for digits in (6, 17):
         formatted_values = tuple(
             f"{value:.{digits}g}" if isinstance(value, np.floating) else str(value)

@@ -1,4 +1,4 @@
-"""Known differences between modeci_mdf's engine and the compiled model, found without a run.
+"""Notes on constructs for which modeci_mdf's engine and this library compute other numbers.
 
 Each function finds the differences of one row in the tables of docs/explanation/semantics.md.
 """
@@ -35,7 +35,7 @@ _DifferenceCheck = Callable[[Document, Types], _Notes]
 
 
 def differences(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Return notes on the places where modeci_mdf's engine may compute other numbers.
+    """Return notes on the parts of a model for which modeci_mdf's engine may differ.
 
     The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
     noted.
@@ -49,7 +49,7 @@ def differences(document: Document, types: Types) -> tuple[Finding, ...]:
 
 
 def remaining_differences(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Return notes on those differences from modeci_mdf's engine that `verify` does not handle itself."""
+    """Return notes on differences from modeci_mdf's engine that `verify` does not compensate."""
     return (
         ()
         if is_imported(document.graph)
@@ -60,7 +60,7 @@ def remaining_differences(document: Document, types: Types) -> tuple[Finding, ..
 def _collect_notes(
     rows: Sequence[_DifferenceCheck], document: Document, types: Types
 ) -> tuple[Finding, ...]:
-    """Return the notes of several check functions without duplicates."""
+    """Return the notes of several check functions about a model, without duplicates."""
     notes = (
         Finding("Note", statement, where)
         for find_differences in rows
@@ -70,7 +70,7 @@ def _collect_notes(
 
 
 def _note_random_order(document: Document, types: Types) -> _Notes:
-    """Note places where the engine's order of execution is random."""
+    """Note the ports and edges where modeci_mdf's order of execution is random."""
     for place in random_places(document):
         yield (
             f"the order of modeci_mdf's engine is random at {place}; here it is the document's",
@@ -79,7 +79,7 @@ def _note_random_order(document: Document, types: Types) -> _Notes:
 
 
 def _note_in_place_sums(document: Document, types: Types) -> _Notes:
-    """Note ports at which the engine combines several edges in place, in the array of the first sender."""
+    """Note input ports for which modeci_mdf's engine sums edges in the first sender's array."""
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:
@@ -98,7 +98,7 @@ def _note_in_place_sums(document: Document, types: Types) -> _Notes:
 
 
 def _is_array(document: Document, types: Types, edge: Any) -> bool:
-    """Return True if an edge carries a numpy array, and not a Python number."""
+    """Return True if an edge carries a numpy array instead of a Python number."""
     sender = document.graph.get_node(edge.sender)
     has_conditions = any(parameter.conditions for parameter in sender.parameters)
     return has_conditions or not _is_number(_sent_term(document, types, edge))
@@ -110,12 +110,12 @@ def _sent_term(document: Document, types: Types, edge: Any) -> Any:
 
 
 def _is_number(term: Any) -> bool:
-    """Return True for a scalar value."""
+    """Return True if a value of the program is a scalar."""
     return isinstance(term, Value) and term.shape == ()
 
 
 def _note_list_weights(document: Document, types: Types) -> _Notes:
-    """Note edges whose list weight Python multiplies by an integer, which repeats the list."""
+    """Note edges with a list as weight, which Python repeats when it multiplies by an integer."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
         if isinstance(weight, list) and _is_number(_sent_term(document, types, edge)):
@@ -127,7 +127,7 @@ def _note_list_weights(document: Document, types: Types) -> _Notes:
 
 
 def _note_emptied_ports(document: Document, types: Types) -> _Notes:
-    """Note edges from a node to itself that empty a port in the engine before the node has run."""
+    """Note edges from a node to itself that empty an input port of modeci_mdf's engine too early."""
     edges = document.graph.edges
     for position, edge in enumerate(edges):
         earlier_edges = [
@@ -164,7 +164,7 @@ def _note_python_expressions(document: Document, types: Types) -> _Notes:
 
 
 def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
-    """Yield the expressions of a node, each with its place in the node."""
+    """Yield each expression of a node with its MDF path inside the node."""
     for field_name in ("functions", "parameters", "output_ports"):
         for item in getattr(node, field_name):
             expressions = (item.value, *iterate_further_expressions(item))
@@ -176,7 +176,7 @@ def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _note_float32_functions(document: Document, types: Types) -> _Notes:
-    """Note that the engine computes onnx:: functions in float32."""
+    """Note that modeci_mdf's engine computes `onnx::` functions in float32."""
     if has_onnx_functions(document):
         yield (
             "modeci_mdf's engine computes onnx:: functions in float32; here they have the dtype of "
@@ -186,7 +186,7 @@ def _note_float32_functions(document: Document, types: Types) -> _Notes:
 
 
 def has_onnx_functions(document: Document) -> bool:
-    """Return True if the model has an onnx:: function, which the engine computes in float32."""
+    """Return True if the model calls an `onnx::` operator, which the engine computes in float32."""
     functions = [
         item.function
         for node in document.graph.nodes
@@ -199,7 +199,7 @@ def has_onnx_functions(document: Document) -> bool:
 
 
 def _note_narrow_ports(document: Document, types: Types) -> _Notes:
-    """Note input ports whose stated dtype is narrower than 64 bits, which the engine ignores."""
+    """Note input ports with a dtype narrower than 64 bits, which modeci_mdf's engine ignores."""
     for port in open_ports(document):
         dtype = stated_dtype(port.port, "float64")
         if dtype is None or not is_tensor(dtype) or dtype in ("string", "bool"):
@@ -213,7 +213,7 @@ def _note_narrow_ports(document: Document, types: Types) -> _Notes:
 
 
 def _note_unbounded_integers(document: Document, types: Types) -> _Notes:
-    """Note integer states that may exceed 64 bits, which the engine computes without a limit."""
+    """Note integer states that may exceed 64 bits, which modeci_mdf's engine does not limit."""
     for node in document.graph.nodes:
         expressions_by_name = {
             parameter.id: parameter.value
@@ -232,7 +232,7 @@ def _note_unbounded_integers(document: Document, types: Types) -> _Notes:
 
 
 def _note_overlooked_states(document: Document, types: Types) -> _Notes:
-    """Note stateful parameters that the engine does not recognize as stateful."""
+    """Note stateful parameters that modeci_mdf's engine does not recognize as stateful."""
     for node in document.graph.nodes:
         for parameter in node.parameters:
             if is_stateful(parameter) and not _is_stateful_in_engine(parameter):
@@ -245,7 +245,7 @@ def _note_overlooked_states(document: Document, types: Types) -> _Notes:
 
 
 def _is_stateful_in_engine(parameter: Any) -> bool:
-    """Return True if the engine stores a state for the parameter, or cannot parse the parameter."""
+    """Return True if modeci_mdf's engine keeps the parameter as a state, or cannot parse it."""
     try:
         return bool(parameter.is_stateful())
     except SyntaxError:
@@ -253,7 +253,7 @@ def _is_stateful_in_engine(parameter: Any) -> bool:
 
 
 def _note_early_readers(document: Document, types: Types) -> _Notes:
-    """Note parameters that read a stateful parameter listed below, which has no value in the engine yet."""
+    """Note parameters that read a state listed below them, which modeci_mdf cannot evaluate."""
     for node in document.graph.nodes:
         later_states = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
         for parameter in node.parameters:
@@ -269,7 +269,7 @@ def _note_early_readers(document: Document, types: Types) -> _Notes:
 
 
 def _note_unbound_names(document: Document, types: Types) -> _Notes:
-    """Note names of an imported ONNX file that have no value."""
+    """Note names in an imported ONNX file to which nothing assigns a value."""
     onnx_metadata = (document.graph.metadata or {}).get("onnx")
     unbound_names = onnx_metadata.get("unbound") if isinstance(onnx_metadata, Mapping) else None
     for name in unbound_names if isinstance(unbound_names, list) else ():
@@ -277,7 +277,7 @@ def _note_unbound_names(document: Document, types: Types) -> _Notes:
 
 
 def _note_ambiguous_loops(document: Document, types: Types) -> _Notes:
-    """Note imported loops whose condition the ONNX specification and ONNX Runtime interpret differently."""
+    """Note imported loops whose condition ONNX Runtime reads differently from the ONNX standard."""
     for loop in ambiguous_loops(content_of(document)):
         yield loop.note, loop.where
 

@@ -1,4 +1,4 @@
-"""Expressions that Python, and therefore modeci_mdf's engine, interprets differently from this library.
+"""Expressions that Python, as in modeci_mdf's engine, evaluates differently from this library.
 
 Python lists are no arrays, Python bools are no NumPy numbers, and Python integers have no limit.
 """
@@ -23,7 +23,7 @@ Terms = Mapping[str, Any]
 
 
 def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Iterator[str]:
-    """Yield sentences on the parts of an expression that Python interprets differently.
+    """Yield sentences on parts of an expression that Python evaluates differently.
 
     Args:
         text: The expression.
@@ -52,7 +52,7 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
 
 
 def _syntax_nodes(text: str) -> Iterator[ast.AST]:
-    """Yield all syntax nodes of an expression. A number and a non-Python name (`/A/Add`) yield none."""
+    """Yield all syntax nodes of an expression, or none for a number or a name like `/A/Add`."""
     with suppress(ExpressionError):
         if parse_number(text) is None:
             yield from ast.walk(parse(text))
@@ -61,7 +61,7 @@ def _syntax_nodes(text: str) -> Iterator[ast.AST]:
 def _note_combined_lists(
     sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]
 ) -> Iterator[str]:
-    """Yield a note on lists that are combined without an array, which would convert them to arrays."""
+    """Yield a note if an operator combines lists without an array, which Python would join."""
     sides = tuple(sides)
     list_ports = [side.id for side in sides if isinstance(side, ast.Name) and side.id in lists]
     if list_ports and not any(_has_array(side, terms, lists) for side in sides):
@@ -78,7 +78,7 @@ def _has_array(side: ast.expr, terms: Terms, lists: Collection[str] = ()) -> boo
 
 
 def _is_single_bool(side: ast.expr, terms: Terms) -> bool:
-    """Return True if an expression is a single bool."""
+    """Return True if an expression evaluates to a single bool."""
     if isinstance(side, ast.Name):
         term = terms.get(side.id)
         return isinstance(term, Value) and (term.dtype, term.shape) == ("bool", ())
@@ -87,12 +87,12 @@ def _is_single_bool(side: ast.expr, terms: Terms) -> bool:
 
 
 def _is_negation(side: ast.expr) -> bool:
-    """Return True for an expression `not x`."""
+    """Return True if an expression has the form `not x`."""
     return isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.Not)
 
 
 def _returns_float16(call: ast.Call, terms: Terms) -> bool:
-    """Return True if numpy computes a function of bools in float16."""
+    """Return True for a call of a numpy function of bools that numpy computes in float16."""
     function = getattr(np, dotted_name(call.func).removeprefix("numpy."), None)
     if not isinstance(function, np.ufunc) or len(call.args) != function.nin:
         return False
@@ -106,7 +106,7 @@ def _returns_float16(call: ast.Call, terms: Terms) -> bool:
 
 
 def growing_states(values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the states that may grow exponentially: states read twice or multiplied in their own update.
+    """Yield the states that may grow exponentially, such as `p` updated by `p * p`.
 
     Examples are `p * p`, and `a + b` with states a and b that read each other. An expression with `%` is
     ignored, because the modulus bounds the state.
@@ -126,7 +126,7 @@ def growing_states(values: Mapping[str, str]) -> Iterator[str]:
 
 
 def _may_grow(text: str, cycle: Collection[str]) -> bool:
-    """Return True if an expression without `%` reads names of a cycle more than once, or in a product."""
+    """Return True if an expression may grow: it multiplies a state of a cycle or reads it twice."""
     syntax_nodes = list(_syntax_nodes(text))
     binary_operations = [
         syntax_node for syntax_node in syntax_nodes if isinstance(syntax_node, ast.BinOp)

@@ -20,7 +20,10 @@ STEPS_PER_MEMORY_CHECK = 16
 
 
 class Limits:
-    """Time limit of a comparison, which begins at the creation, and memory limit of the process."""
+    """Time limit and memory limit of a comparison between engines.
+
+    The time begins at the creation.
+    """
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = math.inf if seconds is None else seconds
@@ -28,17 +31,17 @@ class Limits:
         self.begin()
 
     def begin(self) -> None:
-        """Restart the time limit, so that earlier imports and compilation do not count."""
+        """Restart the clock of the time limit, so that imports and compilation do not count."""
         self._start_time = time.monotonic()
 
     @property
     def remaining(self) -> float | None:
-        """Remaining seconds, or None without a limit."""
+        """Seconds until the time limit, or None without a limit."""
         remaining_seconds = self._start_time + self._seconds - time.monotonic()
         return None if math.isinf(self._seconds) else max(remaining_seconds, 0.0)
 
     def check_engine(self) -> StopReason | None:
-        """Return the time limit as stop reason if the engine has used its share of the time.
+        """Return TIME_LIMIT if modeci_mdf's engine has used its share of the time, else None.
 
         Raises:
             MemoryLimitError: The process exceeds its memory limit.
@@ -50,7 +53,7 @@ class Limits:
         return StopReason.TIME_LIMIT if is_over else None
 
     def check_interpreter(self) -> None:
-        """Raise an error if the interpreter must stop.
+        """Raise an error if the interpreter exceeds the time limit or the memory limit.
 
         Raises:
             RunError: The time limit is over.
@@ -72,7 +75,7 @@ def _check_memory() -> None:
 
 
 def time_limit_error() -> RunError:
-    """Return the error for a comparison that had no time for one evaluation."""
+    """Return the error for a comparison stopped by its time limit before any evaluation ended."""
     return RunError(
         "the time limit of the comparison was over before the first evaluation was done",
         hint="give the comparison more time: time_limit (--time-limit)",

@@ -1,4 +1,4 @@
-"""Order of execution: places where modeci_mdf's order is random, and comparison of both orders.
+"""Order of execution in modeci_mdf's engine: places where it is random, and comparisons.
 
 The engine iterates over Python sets of nodes and of edges, whose order changes from run to run. Numbers
 depend on it in three cases:
@@ -20,7 +20,7 @@ from mdf_loop.verification.comparison import Comparison
 
 
 def random_places(document: Document) -> list[str]:
-    """Return descriptions of the ports and edges where the engine's order of execution is random."""
+    """Return descriptions of ports and edges where modeci_mdf's order of execution is random."""
     graph = document.graph
     edge_counts = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
     layers = _node_layers(graph)
@@ -40,7 +40,7 @@ def random_places(document: Document) -> list[str]:
 
 
 def _node_layers(graph: Any) -> Mapping[str, int]:
-    """Return the layer of each node: one more than the highest layer of the senders of its edges.
+    """Return the layer of each node in a graph, which is above the layers of its senders.
 
     Edges into ports with a default value do not count. Nodes in a cycle have no layer.
     """
@@ -60,7 +60,7 @@ def _node_layers(graph: Any) -> Mapping[str, int]:
 
 
 def compare_order(our_order: ExecutionList, their_order: ExecutionList) -> Comparison:
-    """Compare the order of executed nodes with that of modeci_mdf's engine, for each evaluation.
+    """Compare the order in which nodes ran with that of modeci_mdf's engine.
 
     Evaluations that the engine did not run are ignored.
     """
@@ -91,6 +91,9 @@ def _node_sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
 
 
 def _format_node_sets(evaluation: Sequence[Collection[str]]) -> str:
-    """Return the sets of an evaluation as text, `A|B,C||D`. An empty set is a pass without nodes."""
+    """Return the sets of nodes that ran together as text, such as `A|B,C||D`.
+
+    An empty set is a pass without nodes.
+    """
     order_text = "|".join(",".join(nodes) for nodes in evaluation)
     return order_text if len(order_text) <= 60 else order_text[:57] + "..."

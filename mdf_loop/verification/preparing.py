@@ -1,4 +1,4 @@
-"""Compilation before a comparison, so that errors appear before modeci_mdf's engine runs for minutes."""
+"""Compilation of a model before a comparison, so that errors appear early."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdf_loop.specification import RunSpecification
 
 
 def prepare(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
-    """Read, compile and cache the programs of a run, and return its bound inputs.
+    """Compile and cache the programs of a run, and return the run's bound inputs.
 
     Raises:
         LoopError: An argument does not fit the model, or the model cannot be compiled.
@@ -23,7 +23,7 @@ def prepare(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
 def _programs(
     prepared: PreparedModel, spec: RunSpecification, bound_values: BoundValues
 ) -> tuple[Program, ...]:
-    """Return the compiled programs of one evaluation, or of a run over time (first and later steps).
+    """Return the compiled programs of one evaluation, or of the first and later steps of a run.
 
     A model without outputs has no program.
     """

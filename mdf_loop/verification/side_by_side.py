@@ -76,7 +76,7 @@ def verify(
     memory_limit: float | str | None = None,
     on_interrupt: str | None = None,
 ) -> Verification:
-    """Compare the compiled model with modeci_mdf's engine, and one evaluation with the interpreter.
+    """Compare a compiled model with modeci_mdf's engine and, for one evaluation, the interpreter.
 
     All output ports are compared, and all parameters that are numbers on both sides. A parameter with
     the id of an output port of its node is compared as that port. The engine is unchanged except for
@@ -140,7 +140,7 @@ def verify(
 def _verify(
     document: Document, compiled_model: CompiledModel, spec: RunSpecification
 ) -> Verification:
-    """Return the comparison of a run, or of the completed steps of an interrupted run.
+    """Compare a run with other engines, up to the completed steps if it is interrupted.
 
     Raises:
         KeyboardInterrupt: The run was interrupted before the first step was completed.
@@ -223,7 +223,7 @@ def _verify_common_steps(
     notes: Sequence[str],
     requested_steps: int | None,
 ) -> Verification:
-    """Return the comparison of the steps that both sides completed.
+    """Compare the steps of a run that both the model and modeci_mdf's engine completed.
 
     Raises:
         KeyboardInterrupt: The run was interrupted without a completed step.
@@ -294,13 +294,13 @@ def _run_engine(
 
 
 def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
-    """Return the nodes that ran more than once in an evaluation."""
+    """Return the nodes that ran more than once in one evaluation."""
     run_counts = Counter(node for node_set in evaluation for node in node_set)
     return [node for node, count in run_counts.items() if count > 1]
 
 
 def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> RunError:
-    """Return the error about a comparison without common values, with the failure of the engine if any."""
+    """Return the error for a comparison in which no value exists on both sides."""
     statement = "there is nothing to compare with"
     if failure is None:
         return RunError(statement, document.where, "no output port and no parameter is a number")
@@ -310,19 +310,19 @@ def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> 
 
 
 def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine's values, also under the names of outputs in results."""
+    """Return values of modeci_mdf's engine, also under the output names of results."""
     outputs = named_items(document).items()
     return {**arrays, **{name: arrays[item.name] for name, item in outputs if item.name in arrays}}
 
 
 def _engine_note(error: LoopError) -> str:
-    """Return the message of an error as a sentence about the engine."""
+    """Return an error message as a sentence about modeci_mdf's engine."""
     finding = error.findings[0]
     return f"{_name_engine_in_message(finding.what)} (at {finding.where})"
 
 
 def _name_engine_in_message(message: str) -> str:
-    """Return a message that names modeci_mdf's engine, with a prefix if necessary."""
+    """Return an error message with a prefix about modeci_mdf's engine, if it names none."""
     engine = "modeci_mdf's engine"
     return message if engine in message else f"{engine} cannot run this model: {message}"
 
@@ -333,7 +333,7 @@ def _compare_values(
     other_results: Mapping[str, Mapping[str, Data]],
     tolerance: float,
 ) -> tuple[Comparison, ...]:
-    """Compare the values of one evaluation with the values of each other engine."""
+    """Compare the values of one evaluation with those of other engines."""
     parameters = _parameter_names(document)
     return tuple(
         comparison
@@ -354,7 +354,7 @@ def _compare_values(
 def _compare_steps(
     document: Document, compiled_results: Results, engine_run: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
-    """Compare the recorded rows with the engine's values in each step."""
+    """Compare recorded rows with the values of modeci_mdf's engine, step by step."""
     parameters = _parameter_names(document)
     rows, arrays = (
         _with_result_names(document, engine_run.rows),
@@ -384,14 +384,14 @@ def _compare_steps(
 
 
 def _parameter_names(document: Document) -> Collection[str]:
-    """Return the names of all parameters, `node.parameter`."""
+    """Return the names of all parameters of a model, `node.parameter`."""
     return {item.name for item in items(document) if item.node_field == "parameters"}
 
 
 def _expected_rows(
     engine_rows: Sequence[Array | None], our_rows: Sequence[Array], *, settled: bool
 ) -> list[Array]:
-    """Return the engine's rows in the form of the compiled model.
+    """Return rows of modeci_mdf's engine in the shape that the compiled model records.
 
     If a node has not run, its row is nan. In a model whose rows all have one shape (`settled`), a state may
     begin as one number or as an array of one element. It is then broadcast to its later shape, and keeps
@@ -414,7 +414,7 @@ def _expected_rows(
 
 
 def _broadcasts_to(row: Array, our_row: Array) -> bool:
-    """Return True if a row can be broadcast to the shape of another row."""
+    """Return True if a recorded row can be broadcast to the shape of another row."""
     try:
         return np.broadcast_shapes(row.shape, our_row.shape) == our_row.shape
     except ValueError:
@@ -422,6 +422,6 @@ def _broadcasts_to(row: Array, our_row: Array) -> bool:
 
 
 def _choose_tolerance(document: Document, precision: str) -> float:
-    """Return the tolerance of a comparison, which is larger if a side computes in float32."""
+    """Return the tolerance of a comparison, larger if one side computes in float32."""
     is_float32 = has_onnx_functions(document) or precision == "float32"
     return ENGINE_ONNX_TOLERANCE if is_float32 else TOLERANCE
