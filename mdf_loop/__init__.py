@@ -1,4 +1,4 @@
-"""Loops for MDF models: run onnx::Loop nodes on ONNX Runtime, and draw them.
+"""Running and drawing of MDF models whose nodes contain `onnx::Loop`.
 
     import mdf_loop                                  # onnx::Loop now works in modeci_mdf's engine
 

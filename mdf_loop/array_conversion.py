@@ -24,7 +24,7 @@ _MAX_ITEM_BYTES = {"f": 8, "c": 16}
 
 
 class Ragged(Exception):  # noqa: N818 - the caller raises the error for the user
-    """Signal that the rows of a list have different lengths, so that no array can represent the list."""
+    """Signal that the rows of a list have different lengths, so that it is no array."""
 
 
 def as_supported_array(
@@ -62,7 +62,9 @@ def as_supported_array(
 def in_native_byte_order(
     array: Array, what: str, where: str = "", error: type[LoopError] = InputError
 ) -> Array:
-    """Return an array in the byte order of this machine.
+    """Return an array in the byte order of this machine, or raise an error for wide numbers.
+
+    A wide number has more than 64 bits.
 
     Raises:
         LoopError: The numbers are wider than 64 bits. The error has the class `error`.
@@ -77,7 +79,7 @@ def in_native_byte_order(
 
 
 def is_too_wide(array: Array) -> bool:
-    """Return True if the numbers are wider than the numbers that models support."""
+    """Return True if the numbers of an array are wider than models support."""
     element_size = array.dtype.itemsize
     return element_size > _MAX_ITEM_BYTES.get(array.dtype.kind, element_size)
 

@@ -1,4 +1,4 @@
-"""Text of the changes of a program by each pass, as a diff.
+"""Text of the changes that each pass makes to a program, as a diff.
 
     as read
       program(%x: float64[2])
@@ -67,7 +67,7 @@ def _format_diff(name: str, before: Sequence[str], after: Sequence[str]) -> Iter
 def _count_changes(
     matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]
 ) -> str:
-    """Return a text with the numbers of lines that were moved (also between bodies), removed and added."""
+    """Return the numbers of moved, removed and added lines as text."""
     removed_lines: Counter[str] = Counter()
     new_lines: Counter[str] = Counter()
     for change_kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():

@@ -47,7 +47,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class Decision(Struct, frozen=True):
-    """Trip count, condition or index that determines which operations run.
+    """Trip count, loop condition or index, classified as constant or variable.
 
     Attributes:
         name: Node and function with the decision, such as `A.f`, from the outermost to the innermost.
@@ -65,12 +65,12 @@ class Decision(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """`constant` or `variable`."""
+        """Kind of the trip count, condition or index: `constant` or `variable`."""
         return "variable" if self.reads else "constant"
 
     @property
     def why(self) -> str:
-        """Value of a constant decision, or the inputs and states that decide a variable one."""
+        """Text with the constant value, or with the inputs and states on which the value depends."""
         if self.reads:
             return f"depends on {', '.join(self.reads)}"
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
@@ -155,7 +155,7 @@ def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
 
 
 def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
-    """Return the decision at an MDF path, constant if its values depend on no input or state."""
+    """Classify the trip count, condition or index at an MDF path as constant or variable."""
     dependencies = tuple(
         dict.fromkeys(dependency for value in values for dependency in sources.of(value))
     )
@@ -199,7 +199,7 @@ class _Sources:
             self._note(operation)
 
     def _note(self, operation: Operation) -> None:
-        """Record the constants, producers and loop variables that an operation defines."""
+        """Record the constants, results and loop variables that an operation defines."""
         if isinstance(operation, Constant):
             self.constants[operation.value] = operation.array
             return
@@ -264,13 +264,13 @@ _CONTROL_DESCRIPTIONS = {"dt": "the time step", "steps": "the number of steps"}
 
 
 def _describe_state(state: State) -> str:
-    """Return the description of a state of a model over time."""
+    """Return a text about a state of a model over time."""
     _, node, item = state
     return _DRAWS_DESCRIPTION if is_turn_count(state) else f"state '{node}.{item}'"
 
 
 def _describe_input(entry: Input, states: Mapping[str, str]) -> str:
-    """Return the description of an input of a program, such as `input 'x'`."""
+    """Return a text about an input of a program, such as `input 'x'`."""
     match entry.role:
         case InputRole.STATE:
             return states[entry.owner_name]

@@ -1,4 +1,4 @@
-"""Reading of csv columns by the names in the first line, as arrays over time.
+"""Reading of csv files whose first line has the names of the columns.
 
     time,I,x[0],x[1]
     0.0,1.5,0,1        ->   time: float64[rows], I: float64[rows], x: int64[rows, 2]
@@ -51,7 +51,7 @@ def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[
 
 
 def _read_lines(path: Path) -> list[list[str]]:
-    """Return the header and the rows of a file as texts, without empty lines.
+    """Return the header and the rows of a csv file as texts, without empty lines.
 
     Raises:
         InputError: The file is no csv file, has no rows, or its rows have different lengths.
@@ -77,7 +77,7 @@ def _read_lines(path: Path) -> list[list[str]]:
 
 
 def _parse_column(path: Path, name: str, cells: list[str]) -> Array:
-    """Convert the cells of a column to bools, integers or floats, whichever type fits all cells first.
+    """Convert the cells of a csv column to bools, integers or floats, the first type that fits.
 
     Raises:
         InputError: A cell is no number, or exceeds 64 bits.
@@ -108,7 +108,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _join_elements(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
-    """Join columns of elements, such as `x[0]` and `x[1]`, into one column `x` of arrays.
+    """Join csv columns of elements, such as `x[0]` and `x[1]`, into one array `x`.
 
     Raises:
         InputError: The elements of a column are incomplete or ambiguous.
@@ -140,5 +140,5 @@ def _join_elements(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
 
 
 def _format_index(index: tuple[int, ...]) -> str:
-    """Return an index as text, such as `0,1`."""
+    """Return an array index as text, such as `0,1`."""
     return ",".join(map(str, index))

@@ -1,4 +1,4 @@
-"""NumPy implementation of random distributions, from the random numbers of a call site.
+"""NumPy implementation of random distributions, with reproducible random numbers.
 
     normal = FUNCTIONS["numpy.random.normal"]
     normal(SiteTurn("g.A.x#0", turn=4, seed=1), 0.0, 1.0, size=3)
@@ -42,7 +42,7 @@ class SiteTurn(Struct, frozen=True):
 
     @property
     def key(self) -> Any:
-        """Key of the random stream."""
+        """Key of this call's stream of random numbers."""
         return _stream_key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:

@@ -1,4 +1,4 @@
-"""Durations as text: `90`, `30s`, `5min`, `1.5h`, `2 h 30 min`.
+"""Conversion between seconds and text such as `90`, `30s`, `1.5h` or `2 h 30 min`.
 
 seconds("1.5h", "the time limit") == 5400.0
 convert_step("0.5ms", "s") == 0.0005
@@ -58,7 +58,7 @@ _HINT = "give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
 
 
 def seconds(value: object, what: str) -> float:
-    """Return a duration in seconds as a positive float. Errors call the duration `what`.
+    """Return a user-supplied duration in seconds as a positive float.
 
     A number, or a text without a unit, is in seconds. A Quantity is converted. The units of a text are d, h,
     min, s and ms, each at most once and the longest first: `2 h 30 min` is 9000 seconds.
@@ -82,7 +82,7 @@ def has_unit(text: str) -> bool:
 
 
 def as_text(length: float) -> str:
-    """Return a duration in seconds as text in its two largest units: `3 s`, `2 min 5 s`, `1 h 4 min`, `2 d`.
+    """Return a duration in seconds as text, in its two largest units, such as `2 min 5 s`.
 
     A duration below a minute has three digits (`0.25 s`). A longer one is rounded to its last unit.
     """
@@ -96,7 +96,7 @@ def as_text(length: float) -> str:
 
 
 def _format_two_units(count: int, per_larger: int, larger: str, smaller: str) -> str:
-    """Return a count of smaller units as text in a larger and a smaller unit, such as `2 min 5 s`."""
+    """Return a duration as text in a larger and a smaller unit, such as `2 min 5 s`."""
     larger_count, smaller_count = divmod(count, per_larger)
     return (
         f"{larger_count} {larger} {smaller_count} {smaller}"
@@ -106,7 +106,7 @@ def _format_two_units(count: int, per_larger: int, larger: str, smaller: str) ->
 
 
 def _parse_seconds(value: object) -> float | None:
-    """Return the seconds of a number or a text, or None for other objects and invalid texts."""
+    """Return the seconds of a duration, given as a number or text, or None if it is invalid."""
     if isinstance(value, str):
         stripped_text = value.strip()
         return (
@@ -148,7 +148,9 @@ _LARGEST_EXPONENT = 400
 
 
 def convert_step(dt: Any, unit: str) -> Any:
-    """Return a time step in the `unit` of a model, rounded once: `0.5ms` is exactly 0.0005 seconds.
+    """Return a user-supplied time step in a unit of the model, rounded once to a float.
+
+    For example, `0.5ms` is exactly 0.0005 seconds.
 
     A text without a unit is in the model's unit. Any object other than a text is returned unchanged.
 
@@ -175,12 +177,12 @@ def unit_of_step(dt: str) -> str | None:
 
 
 def _match_step(text: str) -> re.Match[str] | None:
-    """Return the match of the text of a time step: number, digits and unit, or None for an invalid text."""
+    """Return the number, digits and unit in the text of a time step as a match, or None."""
     return _STEP_PATTERN.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
 
 
 def _parse_decimal(text: str, dt: str) -> Decimal:
-    """Return the number in a text, or raise an error if its exponent is too large."""
+    """Return the decimal number in a text, or raise an error if its exponent is too large."""
     try:
         decimal_number = Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds
@@ -202,5 +204,5 @@ def _round_exact(exact: Fraction, dt: str) -> float:
 
 
 def _unrepresentable_error(dt: str) -> InputError:
-    """Return the error about a time step that float64 cannot represent."""
+    """Return the error for a time step that float64 cannot represent."""
     return InputError(f"dt is {dt[:60]!r}, which float64 cannot hold", hint=STEP_HINT)

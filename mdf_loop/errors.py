@@ -1,4 +1,4 @@
-"""Error classes. Each error states the problem, its place in the model, and the remedy.
+"""Error classes, whose messages state the problem, its place in the model, and the remedy.
 
 Every error is a `LoopError`. One error may contain several findings, so that users see all problems of
 a model at once.
@@ -65,17 +65,17 @@ class LoopError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Return the text of the error without the class name in front, since a traceback shows the class."""
+        """Return the text of the error without its class name, which tracebacks show."""
         return self.report.removeprefix(f"{type(self).__name__}: ")
 
     @property
     def report(self) -> str:
-        """Text of all findings, each with its kind."""
+        """Text of all findings of the error, each with its kind."""
         return "\n".join(str(finding) for finding in self.findings)
 
 
 class ModelError(LoopError, ValueError):
-    """The file or the document is not a usable MDF model."""
+    """A file or document is not a usable MDF model."""
 
 
 class UnknownNameError(LoopError, NameError):
@@ -95,7 +95,7 @@ class OperandError(LoopError, TypeError):
 
 
 class ArityError(LoopError, TypeError):
-    """A loop, its body and its node have different numbers of values."""
+    """A loop, its body and its node have different numbers of inputs or results."""
 
 
 class ConditionError(LoopError, TypeError):
@@ -119,7 +119,7 @@ class JoinError(OperandError):
 
 
 class RecordShapeError(LoopError, TypeError):
-    """The rows of a recorded value (scan output) do not all have one shape."""
+    """The rows that a loop records (scan output) have different shapes."""
 
 
 class ScopeError(LoopError, NameError):
@@ -155,7 +155,7 @@ class MemoryLimitError(LoopError, MemoryError):
 
 
 class DeviceError(LoopError, RuntimeError):
-    """The requested device cannot be used."""
+    """The requested device, such as `cuda`, cannot be used."""
 
 
 class RunError(LoopError, RuntimeError):
@@ -179,7 +179,10 @@ def _collect_classes(cls: type[LoopError]) -> dict[str, type[LoopError]]:
 
 
 def raise_findings(findings: Iterable[Finding]) -> None:
-    """Raise one error with all `findings`, of their common class or of `LoopError`. No findings, no error."""
+    """Raise all findings as one error, or do nothing if there are none.
+
+    Its class is their common class, or `LoopError`.
+    """
     unique_findings = tuple(dict.fromkeys(findings))
     if not unique_findings:
         return
@@ -216,7 +219,7 @@ class Findings:
 
     @contextmanager
     def catch(self) -> Iterator[None]:
-        """Record a `LoopError` that is raised inside this context, and continue after it."""
+        """Record each `LoopError` that is raised inside this context, instead of raising it."""
         try:
             yield
         except LoopError as error:

@@ -1,4 +1,4 @@
-"""Description of a model, its loops and its choices in words and pseudo-code.
+"""Description of a model, its loops and its conditionals in words and pseudo-code.
 
 A model that cannot be compiled is described, too, as far as its document can be read.
 """
@@ -78,7 +78,9 @@ def explain(source: Source) -> str:
 
 
 def _needs_program(graph: GraphOutline) -> bool:
-    """Return True if a graph has control functions, random numbers or a schedule.
+    """Return True if the description of a graph needs its program.
+
+    This is so for control functions, random numbers or a schedule.
 
     Only graphs with these parts are also read as programs, since reading thousands of nodes is slow.
     """
@@ -138,7 +140,7 @@ def _describe_connections(graph: GraphOutline) -> Iterator[str]:
 
 
 def _describe_node(node: NodeOutline) -> Iterator[str]:
-    """Yield lines about a node: its condition, loops, choices and formulas."""
+    """Yield lines about a node: its condition, loops, conditionals and formulas."""
     if node.condition:
         yield f"runs {node.condition}"
     formulas = [
@@ -202,7 +204,7 @@ def _describe_native(program: Program, order: Order) -> Iterator[str]:
 
 
 def _describe_start(pair: CarriedOutline) -> str:
-    """Return a text about the initial value of a state."""
+    """Return a text about the initial value of a state of the model."""
     constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
     start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
     return f"{pair.input_name}, starts as {start_text}" + (
@@ -350,7 +352,7 @@ def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
 
 
 def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
-    """Yield lines about the carried, sliced, recorded and captured values of a loop, and its condition."""
+    """Yield lines about a loop's carried, scanned, recorded and captured values and its condition."""
     final_uses, row_uses = takers[: len(loop.carried)], takers[len(loop.carried) :]
     carried_lines = [*map(_describe_carried, loop.carried, final_uses)]
     yield from _label_lines("carried", carried_lines or ([] if loop.kind == "map" else ["nothing"]))

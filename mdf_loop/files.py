@@ -75,7 +75,7 @@ def checked_place(path: str | Path) -> Path:
 
 
 def real_place(path: str | Path) -> Path:
-    """Return the path with all symbolic links resolved, so that a link stays when its target is replaced."""
+    """Return a path with all symbolic links resolved, so that writing keeps the links."""
     return Path(os.path.realpath(path))
 
 
@@ -138,7 +138,7 @@ def sync_all(folder: Path) -> None:
 
 @contextlib.contextmanager
 def temporary_path(target: Path) -> Iterator[Path]:
-    """Yield an unused path beside the target for a temporary file or folder, and remove it afterwards.
+    """Yield an unused temporary path beside a target file, and remove it afterwards.
 
     Each process and each call has another path. Temporary files of killed processes beside the target
     are removed, too.
@@ -176,7 +176,7 @@ NO_SPACE_ERROR_CODES = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_error(target: Path, error: OSError) -> InputError:
-    """Return the error about a file that could not be written."""
+    """Return the error for a file that could not be written."""
     error_class = DiskFullError if error.errno in NO_SPACE_ERROR_CODES else InputError
     return error_class(f"cannot write '{target}': {error.strerror or error}")
 
@@ -226,15 +226,15 @@ def _is_stale(part: Path) -> bool:
 
 
 class LazyArray(Protocol):
-    """Array-like object that is read or computed on access."""
+    """Protocol of an array whose elements are read or computed on access."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of the elements."""
+        """Dtype of the array's elements."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
+        """Length of each axis of the array."""
 
     def __getitem__(self, place: Any, /) -> Any:
         """Return a part of the elements of the array as a NumPy array."""
@@ -258,7 +258,9 @@ def iterate_blocks(rows: LazyArray, size: int = BLOCK_BYTES) -> Iterator[tuple[A
 def write_arrays(
     stream: BinaryIO, arrays: Mapping[str, LazyArray], compression: int = zipfile.ZIP_STORED
 ) -> None:
-    """Write arrays as an `.npz` file, under any names without NUL characters.
+    """Write arrays by name as an `.npz` file.
+
+    The names may have any characters except NUL.
 
     Raises:
         InputError: A name contains a NUL character, at which zip would truncate the name.
@@ -280,7 +282,7 @@ def write_arrays(
 
 
 def _write_rows(file: IO[bytes], rows: LazyArray) -> None:
-    """Write a lazy array in NumPy's file format, a part of the rows at a time."""
+    """Write a lazy array in NumPy's file format, block by block."""
     header = {
         "descr": np.lib.format.dtype_to_descr(rows.dtype),
         "fortran_order": False,

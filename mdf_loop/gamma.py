@@ -91,7 +91,10 @@ POLYNOMIAL_COEFFICIENTS: tuple[tuple[float, ...], ...] = (
 
 
 def gamma_quantile(z: Any, a: Any) -> Any:
-    """Return the gamma quantile for shape `a`, at least 6, at the normal probability of `z`."""
+    """Return the gamma quantile of shape `a` (at least 6) at the cumulative probability of z.
+
+    The number `z` is standard normal.
+    """
     inverse_shape = 1.0 / a
     y = polynomial(
         z * np.sqrt(inverse_shape),

@@ -41,7 +41,7 @@ def limit_rows(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
 
 
 def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int = 0) -> str:
-    """Return a self-contained table in HTML, without references to external files."""
+    """Return rows as an HTML table without references to external files."""
     header_cells = "".join(f"<th>{html.escape(title)}</th>" for title in head)
     body_rows = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"

@@ -103,7 +103,7 @@ def is_interactive() -> bool:
 
 
 def attach_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:
-    """Attach partial results to an exception as its attribute `results`, and return the exception."""
+    """Attach partial results to an interrupt as its attribute `results`, and return it."""
     interrupt.results = results  # type: ignore[attr-defined]
     interrupt.is_nested = is_nested  # type: ignore[attr-defined]
     return interrupt

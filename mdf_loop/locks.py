@@ -56,7 +56,7 @@ class ForkSafeLock:
         return is_acquired
 
     def release(self) -> None:
-        """Undo one `acquire`."""
+        """Release the lock once."""
         self._depth -= 1
         if self._depth == 0:
             self._owner = None
@@ -72,7 +72,7 @@ class ForkSafeLock:
 
 
 class LockHeldOverForks:
-    """Reentrant lock that a fork acquires before, and releases after, copying the process.
+    """Reentrant lock that is acquired before a process forks and released afterwards.
 
     A thread must not hold two such locks at once, so that a fork can acquire all of them in any order. The
     locks exist until the process ends.
@@ -93,7 +93,7 @@ class LockHeldOverForks:
         self._lock.acquire()
 
     def release(self) -> None:
-        """Undo one `acquire`."""
+        """Release the lock once."""
         self._lock.release()
 
 
@@ -105,7 +105,7 @@ _LOCKS_HELD_OVER_FORKS: list[LockHeldOverForks] = []
 
 
 def _before_fork() -> None:
-    """Acquire all `LockHeldOverForks`, and wait until no other thread imports a module."""
+    """Acquire all `LockHeldOverForks`, and wait until no other thread is importing."""
     deadline = time.monotonic() + MAX_IMPORT_WAIT_SECONDS
     while True:
         for lock in _LOCKS_HELD_OVER_FORKS:
@@ -123,7 +123,7 @@ def _release_all() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Replace locks that are held by threads which do not exist in the child."""
+    """Replace locks held by threads that do not exist in the forked child."""
     for lock in tuple(_LOCKS):
         lock.renew_in_child()
     _release_all()

@@ -1,4 +1,4 @@
-"""Scalar objectives of derivatives, which are sums of terms over outputs.
+"""Scalar objectives to differentiate, which are sums of terms over outputs.
 
 losses({"cell.V": "mean", "cell.W": {"sse": data}})
 """
@@ -26,7 +26,7 @@ _HINT = 'give of={"node.port": "mean"}, "sum", "last", {"sse": data} or {"weight
 
 
 class Loss(Struct, frozen=True):
-    """Term of a scalar objective.
+    """Term of a scalar objective: an output, the kind of the term, and its data.
 
     Attributes:
         output: Name of the output.
@@ -54,7 +54,7 @@ def losses(of: Any) -> tuple[Loss, ...]:
 
 
 def _parse_terms(name: str, terms: Any) -> Iterator[Loss]:
-    """Yield the objective terms of one output."""
+    """Yield the terms of an objective for one output."""
     if isinstance(terms, list | tuple):
         for nested_term in terms:
             yield from _parse_terms(name, nested_term)

@@ -26,12 +26,12 @@ class LRUCache(Generic[_V]):
         return len(self._values)
 
     def values(self) -> tuple[_V, ...]:
-        """Return all values, the most recently used last."""
+        """Return all cached values, the most recently used last."""
         with self._lock:
             return tuple(self._values.values())
 
     def get(self, key: Hashable) -> _V | None:
-        """Return the value of a key, or None if the cache has no such key."""
+        """Return the cached value of a key, or None if the cache has no such key."""
         last_entry = self._last
         # fast path: most calls repeat the last key
         if last_entry is not None and last_entry[0] == key:
@@ -44,7 +44,7 @@ class LRUCache(Generic[_V]):
             return value
 
     def put(self, key: Hashable, value: _V) -> None:
-        """Store the value of a key, and discard the least recently used value if the cache is full."""
+        """Cache the value of a key, and discard the least recently used value of a full cache."""
         with self._lock:
             self._values.pop(key, None)
             if len(self._values) >= self._limit:

@@ -1,4 +1,4 @@
-"""Memory limit of a process, which refuses larger requests and stops growing runs.
+"""Memory limit of this process, at which requests fail and growing runs stop.
 
     with limited(4_000_000_000):
         check(rows.nbytes, "the rows of 'A.v'")      # MemoryLimitError if the rows would exceed the limit
@@ -195,7 +195,7 @@ def default_limit() -> int:
 
 
 def read_machine_memory(root: Path) -> int:
-    """Return the bytes of memory of the machine, or of its container if this has less.
+    """Return the bytes of memory of the machine, or of its container if that has less.
 
     Args:
         root: Folder of the system's files, which is `/` except in tests.

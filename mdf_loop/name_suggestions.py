@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def suggest(name: str, known_names: Iterable[str]) -> str:
-    """Return `did you mean 'x'?` for the closest known name, or else the list of at most 12 known names."""
+    """Return a hint for an unknown name: `did you mean 'x'?`, or a list of known names."""
     known_names = list(dict.fromkeys(known_names))
     close_names = [known_name for known_name in known_names if known_name.lower() == name.lower()]
     close_names = close_names or difflib.get_close_matches(name, known_names, n=1)

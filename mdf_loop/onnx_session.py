@@ -1,4 +1,4 @@
-"""Creation and options of ONNX Runtime's sessions and runs."""
+"""Creation of ONNX Runtime sessions, and options of sessions and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def session_options() -> Any:
 
 
 def run_options() -> Any:
-    """Return options of one run that disable CUDA graph capture.
+    """Return options of one ONNX Runtime run that disable CUDA graph capture.
 
     ONNX Runtime reads this entry in each run with bound outputs. A missing entry costs 0.04 ms for an
     internal C++ exception.
@@ -36,7 +36,7 @@ def inference_session(
     providers: Sequence[str | tuple[str, Mapping[str, str]]] = (CPU,),
     **settings: Any,
 ) -> Any:
-    """Return a session of a serialized model on the first available provider."""
+    """Return an ONNX Runtime session of a serialized model on the first available provider."""
     import onnxruntime
 
     return onnxruntime.InferenceSession(model, options, providers=list(providers), **settings)

@@ -32,7 +32,7 @@ class _LazyModule(ModuleType):
 
 @contextmanager
 def _lazy_imports() -> Iterator[None]:
-    """Replace modules in `_LAZY_MODULES` by lazy placeholders inside this context, if they are not imported yet."""
+    """Replace `_LAZY_MODULES` by lazy placeholders inside this context, unless imported already."""
     placeholders = [_LazyModule(name) for name in _LAZY_MODULES if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in placeholders})
     try:
@@ -43,7 +43,7 @@ def _lazy_imports() -> Iterator[None]:
 
 
 def _remove_placeholder(module: ModuleType) -> None:
-    """Remove a placeholder from the imported modules, unless the real module has replaced it."""
+    """Remove a lazy placeholder from the imported modules, unless the real module is there."""
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
 

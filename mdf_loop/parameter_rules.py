@@ -45,14 +45,16 @@ def check_range(site: Checker, parameter: Any, low: float, high: float, what: st
 
 
 def check_width(site: Checker, low: Any, high: Any) -> Any:
-    """Return the width of a uniform distribution, or raise an error for a negative or infinite width."""
+    """Return the width of a uniform distribution, or raise an error if negative or infinite."""
     width = high - low
     message = "the ends of a uniform distribution must be finite, and low not above high"
     return site.ensured(width, (width >= 0.0) & (width < np.inf), message)
 
 
 def check_probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
-    """Return the probabilities of a choice, or raise an error if one is negative or nan or the sum is not 1.
+    """Return the probabilities of a random choice, or raise an error if they are invalid.
+
+    They are invalid if one is negative or nan, or the sum is not 1.
 
     Args:
         site: The call site.
@@ -66,7 +68,7 @@ def check_probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> 
 
 
 def sum_tolerance(dtype: Any) -> float:
-    """Return NumPy's tolerance for the sum of probabilities of a dtype."""
+    """Return the tolerance with which NumPy checks that probabilities sum to 1."""
     return float(np.sqrt(np.finfo(dtype).eps))
 
 

@@ -24,7 +24,7 @@ Files: TypeAlias = frozenset[Path]
 
 
 def path_of(argument: Any, what: str) -> Path:
-    """Return the path that a user specifies. Errors call the path `what`, such as `the output`.
+    """Return a user-supplied path as a Path, or raise an error that calls the path `what`.
 
     Raises:
         InputError: The argument is no path, or no file can have this name.
@@ -77,14 +77,14 @@ def track_read_files(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
 
 
 def record_read_file(path: Path) -> Path:
-    """Record a path as read in all active `track_read_files` contexts, and return the path."""
+    """Record that a file was read, for `track_read_files`, and return the path."""
     for read_files in _READ_FILES.get():
         read_files.add(Path(os.path.abspath(path)))
     return path
 
 
 def refuse_overwriting(target: Path) -> None:
-    """Refuse to write to a recorded input file, to a link to one, or to a folder that contains one.
+    """Raise an error for an output path that would overwrite a file that was read.
 
     Raises:
         InputError: The target would overwrite an input file.
@@ -103,7 +103,7 @@ def refuse_overwriting(target: Path) -> None:
 
 
 def refuse_overlapping_outputs(targets: Mapping[str, Path | None]) -> None:
-    """Refuse output paths that are equal or that lie inside each other.
+    """Raise an error for output paths that are equal or lie inside each other.
 
     Args:
         targets: Path of each output, by the name of the output in errors.

@@ -146,7 +146,7 @@ def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
 
 
 def _make_batching_passes(swept: Collection[str]) -> Order:
-    """Return the passes that add an axis of members to a program with swept inputs."""
+    """Return the passes that add an axis of sweep members to a program."""
 
     @functools.wraps(batch)
     def batch_swept(program: Program) -> Program:

@@ -34,7 +34,9 @@ LARGEST_RATE = 9.2e18
 
 
 def poisson_quantile(z: Any, rate: Any) -> Any:
-    """Return the Poisson quantile, as a float, at the normal probability of `z`.
+    """Return the Poisson quantile, as a float, at the cumulative probability of z.
+
+    The number `z` is standard normal.
 
     The rate is above 708. The error of the series is below 0.01 for all z, so the nearest whole number is
     the quantile or larger by one.

@@ -1,4 +1,4 @@
-"""Queries to the operating system about other processes."""
+"""Queries to the operating system about other processes, such as whether they exist."""
 
 from __future__ import annotations
 

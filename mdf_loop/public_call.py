@@ -1,4 +1,4 @@
-"""Tracebacks of public calls that end at the user's line.
+"""Public functions whose tracebacks end at the user's line.
 
 An error of this package that leaves a public call describes a mistake in the model or in the call. Its
 traceback shows the frames of the caller only. All other exceptions keep their frames, since those are bugs

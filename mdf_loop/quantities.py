@@ -1,4 +1,4 @@
-"""Conversion of pint Quantities to units of the model. Quantities of other packages are refused.
+"""Conversion of pint Quantities to the units of the model.
 
     unit = Unit("pA", "$.graphs[0].nodes['cell'].input_ports['I'].metadata.units")
 
@@ -94,7 +94,7 @@ def convert(
     *,
     is_difference: bool = False,
 ) -> Any:
-    """Return a value with each Quantity in it converted to a unit of the model.
+    """Return a value with its Quantities converted to plain numbers in a unit of the model.
 
     Args:
         value: Any value. Numbers without a unit stay unchanged.
@@ -267,7 +267,7 @@ def _find_foreign_unit(value: Any) -> str:
 
 
 def _find_elements_with_units(value: Any) -> Any:
-    """Return the elements of a pandas column or an xarray array that may have units, or None."""
+    """Return the elements of a pandas or xarray object if they may have units, or None."""
     dtype = getattr(value, "dtype", None)
     if hasattr(type(value), "iloc") and dtype is not None:
         may_have_units = getattr(dtype, "kind", "O") == "O" or hasattr(dtype, "units")
@@ -276,7 +276,7 @@ def _find_elements_with_units(value: Any) -> Any:
 
 
 def _find_difference_unit(registry: Any, unit: Any) -> Any:
-    """Return the unit of a difference of two values in a unit, such as `delta_degC` for `degC`."""
+    """Return the unit of a difference of two quantities, such as `delta_degC` for `degC`."""
     try:
         unit_quantity = registry.Quantity(1.0, unit)
         difference_unit = (unit_quantity - unit_quantity).units

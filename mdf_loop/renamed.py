@@ -1,4 +1,4 @@
-"""Errors for former names of the public interface, which state the new names."""
+"""Errors that state the new names of renamed public attributes."""
 
 from __future__ import annotations
 

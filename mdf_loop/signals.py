@@ -1,4 +1,4 @@
-"""Signal handlers of the process, and their listeners.
+"""Handling of signals such as Ctrl-C, with functions that listen to them.
 
     SIGINT             handled during a run in the main thread, unless the program has its own handler
     SIGTERM, SIGHUP    handled only by commands of the command line (`handling_signals`), and by runs in commands
@@ -86,7 +86,7 @@ _has_abandoned_thread = False
 
 
 class Signalled(KeyboardInterrupt):
-    """Interruption by a signal, during a computation or after its end.
+    """Interrupt by a signal, with the results if the signal came after the computation.
 
     Attributes:
         reason: Stop reason of the signal.
@@ -135,12 +135,12 @@ def remove_handlers(numbers: Iterable[int]) -> None:
 
 
 def add_listener(listener: Listener) -> None:
-    """Add a function that is called for each signal."""
+    """Add a function to call for each signal."""
     _LISTENERS.append(listener)
 
 
 def remove_listener(listener: Listener) -> None:
-    """Remove a signal listener. Do nothing if the listener is not registered."""
+    """Remove a function that is called for each signal, if it was added."""
     if listener in _LISTENERS:  # a fork removes all listeners in the child
         _LISTENERS.remove(listener)
 
@@ -151,7 +151,7 @@ def interrupt_count() -> int:
 
 
 def count_interrupt() -> None:
-    """Count a Ctrl-C whose KeyboardInterrupt was caught to return partial results."""
+    """Count a Ctrl-C whose KeyboardInterrupt was caught so that partial results are returned."""
     global _interrupt_count
     _interrupt_count += 1
     record_answer()
@@ -205,7 +205,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _redirect_terminal() -> None:
-    """Redirect terminal output to the null device, since writing to a closed terminal is an error."""
+    """Redirect terminal output to the null device, because the terminal was closed."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):
             if stat.S_ISCHR(os.fstat(descriptor).st_mode):
@@ -288,7 +288,7 @@ def abandon_thread() -> None:
 
 
 def has_abandoned_thread() -> bool:
-    """Return True if a thread may still compute for a run that has ended."""
+    """Return True if a thread may still be computing for a run that has ended."""
     return _has_abandoned_thread
 
 
@@ -427,7 +427,7 @@ def reasons_in(data: bytes) -> set[StopReason]:
 
 
 def _reset_in_child() -> None:
-    """Remove all handlers and listeners in a forked process."""
+    """Remove all signal handlers and listeners in a forked process."""
     global _end_process, _can_defer
     _end_process, _can_defer = None, False
     DEFERRED_SIGNALS.clear()

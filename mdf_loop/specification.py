@@ -1,4 +1,4 @@
-"""Description of a run, created in the same way from Python and the command line.
+"""Specification of a run, created in the same way from Python and the command line.
 
     specify({"I": 0.5}, steps=1000, dt=1e-3, record="cell.v", time_limit="10min")
 
@@ -48,7 +48,7 @@ ProgressOption: TypeAlias = "bool | Callable[[Any], Any] | None"
 
 
 class Values(Struct, frozen=True):
-    """Values of inputs and parameters, with lists of values for sweeps.
+    """Values of a run's inputs and parameters, with lists of values for sweeps.
 
     Attributes:
         inputs: Input values by port id.
@@ -91,13 +91,16 @@ class Selection(Struct, frozen=True):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Names that the run computes in addition to the outputs, or to the names in `only`."""
+        """Names of values that the run computes in addition to the outputs, or to those in `only`."""
         condition_names = () if self.when is None else (self.when,)
         return (*self.record, *self.reduce, *condition_names)
 
 
 class RunControls(Struct, frozen=True):
-    """Limits, checkpoints and progress of a run. See `CompiledModel.run` for the arguments."""
+    """Limits, checkpoints and progress report of a run.
+
+    See `CompiledModel.run` for the arguments.
+    """
 
     time_limit: float | None = None
     nan: str | None = None
@@ -134,7 +137,9 @@ _DEFAULT_SELECTION, _DEFAULT_CONTROLS = Selection(), RunControls()
 
 
 class RunSpecification(Struct, frozen=True):
-    """Complete description of a run. See `CompiledModel.run` for the arguments.
+    """Complete specification of a run.
+
+    See `CompiledModel.run` for the arguments.
 
     Attributes:
         steps: Number of evaluations of a run over time, or None for one evaluation.
@@ -225,7 +230,7 @@ def specify(
     block: int | None = None,
     retries: int = DEFAULT_RETRIES,
 ) -> RunSpecification:
-    """Return the description of a run from the arguments of `CompiledModel.run`.
+    """Return the specification of a run from the arguments of `CompiledModel.run`.
 
     Raises:
         InputError: An argument is invalid, or two arguments exclude each other.
@@ -303,7 +308,7 @@ def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any)
 
 
 def _parse_reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
-    """Return the words of reductions, such as `mean` or `max`, by the names of outputs."""
+    """Return the requested reductions over time, such as `mean` or `max`, by output."""
     words_by_output = arguments.mapping(argument, "reduce", "reduce={'node.port': 'mean'}")
     return {
         output_name: _parse_reduction_words(reduction_words, f"reduce of '{output_name}'")
@@ -312,7 +317,7 @@ def _parse_reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
 
 
 def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
-    """Return the words of one reduction over time: `mean,max` gives `mean` and `max`."""
+    """Return the reductions in a text or list: `mean,max` gives `mean` and `max`."""
     word_lists = (word.split(",") for word in arguments.names(argument, what))
     return tuple(word.strip() for word_list in word_lists for word in word_list)
 
@@ -364,7 +369,7 @@ def _build_controls(
 
 
 def _checked_time(spec: RunSpecification) -> RunSpecification:
-    """Return the specification with `steps`, `every` and `dt` as Python numbers.
+    """Return the run specification with `steps`, `every` and `dt` as Python numbers.
 
     Raises:
         InputError: `steps` or `every` is no whole number above 0, `dt` is no finite number above 0, or an
@@ -384,7 +389,7 @@ def _checked_time(spec: RunSpecification) -> RunSpecification:
 
 
 def _checked_time_step(dt: Any) -> float | None:
-    """Return a time step as a Python float, or None without a time step."""
+    """Return the time step of a run as a Python float, or None without a time step."""
     if dt is None:
         return None
     is_number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)

@@ -6,7 +6,9 @@ from enum import Enum
 
 
 class StopReason(Enum):
-    """Reason for the end of a loop or a run. The value is a sentence for the user.
+    """Reason why a loop or a run ended.
+
+    The value is a sentence for the user.
 
     The first three reasons apply to loops of a model, the others to runs. If the condition of a loop
     becomes false in the last allowed iteration, the reason is the condition.
@@ -27,7 +29,7 @@ class StopReason(Enum):
 
     @property
     def is_asked(self) -> bool:
-        """True if the user requested the stop: with Ctrl-C, another signal, or a callback."""
+        """True if the user requested the stop by Ctrl-C, another signal, or a callback."""
         return self in (StopReason.INTERRUPTED, StopReason.TERMINATED, StopReason.HUNG_UP)
 
     @property

@@ -71,7 +71,7 @@ def uniform(words: Any) -> Any:
 
 
 def _extract_upper_bits(words: Any) -> Any:
-    """Return the upper 52 bits of 64-bit words as floats."""
+    """Return the upper 52 bits of 64-bit words as whole floats."""
     return (_cast(words, np.uint64) >> np.uint64(12)).astype(np.float64)
 
 
@@ -175,7 +175,7 @@ EXP_COEFFICIENTS = tuple(1.0 / math.factorial(k) for k in range(17))
 
 
 def exp(x: Any) -> Any:
-    """Return the exponential function with a relative error below 4e-13, by its series at x / 1024.
+    """Return the exponential function of x with a relative error below 4e-13.
 
     The series is squared ten times. Unlike library functions, the result has the same bits on every machine,
     as random numbers require.
@@ -249,7 +249,7 @@ def _mix(x: Any) -> Words:
 
 
 def _draw_digits(choices: Words, *, odd: bool) -> Words:
-    """Return words of eight different hexadecimal digits from 1 to 15, drawn without replacement.
+    """Return keys of eight different hexadecimal digits from 1 to 15, drawn by random words.
 
     A drawn digit is replaced by the first remaining digit, and the list of remaining digits begins one
     place later.

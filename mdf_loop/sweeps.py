@@ -58,7 +58,7 @@ class ComputedSweep(Mapping[str, Array]):
 
     @cached_property
     def _all(self) -> dict[str, Array]:
-        """Values of all members, by name."""
+        """Parameter values of all members of the sweep, by name."""
         return self.part(0, math.prod(self.shape))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class ComputedSweep(Mapping[str, Array]):
 
 @public_calls
 class Grid(ComputedSweep):
-    """Sweep over all combinations of values. The first name changes slowest.
+    """Sweep over all combinations of parameter values, in which the first name changes slowest.
 
     Attributes:
         along: Values of each name.
@@ -96,7 +96,7 @@ class Grid(ComputedSweep):
         return self if unitless_values is self.along else grid(unitless_values)
 
     def _definition(self) -> dict[str, Array]:
-        """Return the values of each swept name."""
+        """Return the values of each swept name, which define the grid."""
         return self.along
 
     def __iter__(self) -> Iterator[str]:
@@ -106,7 +106,7 @@ class Grid(ComputedSweep):
         return len(self.along)
 
     def unflatten(self, array: Array) -> Array:
-        """Divide the first axis of an array, the axis of all members, into one axis for each name.
+        """Split the first axis of an array (all members of the grid) into one axis for each name.
 
         Args:
             array: Values of all members, in the order of the grid.
@@ -144,7 +144,7 @@ class Sobol(ComputedSweep):
         )
 
     def _definition(self) -> dict[str, Array]:
-        """Return the bounds of each swept name, followed by the count and the seed."""
+        """Return the bounds of each swept name, the count and the seed, which define the sweep."""
         count_and_seed = (self._count, self._seed)
         return {
             swept_name: np.array([*bounds, *count_and_seed])
@@ -159,12 +159,12 @@ class Sobol(ComputedSweep):
 
 
 def sweep_definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arrays that determine the values of all members of a sweep, by name."""
+    """Return the arrays that define all members of a sweep, by name."""
     return sweep._definition() if isinstance(sweep, ComputedSweep) else sweep
 
 
 def sweep_shape(sweep: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the number of members of a sweep along each axis of results, or () without a sweep.
+    """Return the number of sweep members along each axis of results, or () without a sweep.
 
     Raises:
         InputError: The names of the sweep have different numbers of values.
@@ -176,7 +176,7 @@ def sweep_shape(sweep: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def select_members(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
-    """Return the values of the members from `first` to `last - 1` of a sweep, by name."""
+    """Return the parameter values of the sweep members from `first` to `last - 1`, by name."""
     if isinstance(sweep, ComputedSweep):
         return sweep.part(first, last)
     return {name: rows[first:last] for name, rows in sweep.items()}
@@ -198,13 +198,13 @@ def refuse_uneven(sweep: Mapping[str, Any]) -> None:
 
 
 def _count_values(rows: Any) -> int:
-    """Return the number of values in a list, or 0 for a single value."""
+    """Return the number of values of a swept name, or 0 for a single value."""
     return len(rows) if np.ndim(rows) else 0
 
 
 @public_call
 def grid(values: Mapping[str, Any]) -> Grid:
-    """Return a sweep over all combinations of the values.
+    """Return a sweep over all combinations of parameter values.
 
     Results have one axis for each name in place of the axis of members: `[a, b, time]`.
 
@@ -222,7 +222,7 @@ def grid(values: Mapping[str, Any]) -> Grid:
 
 @public_call
 def paired(values: Mapping[str, Any]) -> dict[str, Array]:
-    """Return a sweep whose k-th member has the k-th value of each name, like a plain dict of lists.
+    """Return a sweep whose k-th member has the k-th value of each parameter.
 
     Args:
         values: Lists of equal length for parameters (`node.parameter`) or inputs (port id). A run converts
@@ -314,7 +314,7 @@ def _check_nonempty(values: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def _to_rows(name: str, values: Any) -> Array:
-    """Return the values of a swept name as an array. Quantities stay objects until a run converts them.
+    """Return the values of a swept name as an array, where Quantities stay objects.
 
     Raises:
         InputError: The values have units that cannot be converted.
@@ -357,7 +357,7 @@ def _are_single(rows: Array) -> bool:
 
 
 def _parse_bounds(name: str, pair: Any) -> tuple[float, float]:
-    """Return the lower and the upper bound of a swept name, or raise InputError if they are invalid."""
+    """Return the lower and the upper bound of a swept name, or raise InputError if invalid."""
     try:
         low, high = pair
         if has_unit((low, high)):  # a run converts them to numbers

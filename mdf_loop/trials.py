@@ -1,4 +1,4 @@
-"""Options of a run about random numbers: the seed, trials, and statistics over trials.
+"""Options for random runs: the seed, the trials, and statistics over trials.
 
 draws(seed=1, trials=range(100, 200))
 over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice", trials=1000)
@@ -36,7 +36,7 @@ DEFAULT_DRAWS = Draws()
 
 
 class Statistic(Struct, frozen=True):
-    """Statistic of an output over all trials.
+    """Requested statistic of an output over all trials.
 
     Attributes:
         name: Name of the statistic, such as `mean` or `quantiles`.
@@ -48,7 +48,7 @@ class Statistic(Struct, frozen=True):
 
 
 class OverTrials(Struct, frozen=True):
-    """Statistics of outputs over all trials.
+    """Requested statistics over trials, by output.
 
     Attributes:
         statistics: Statistics by output.
@@ -86,7 +86,7 @@ def draws(seed: Any, trials: Any = None) -> Draws:
 
 
 def _parse_trials(argument: Any) -> tuple[int, ...] | range:
-    """Return the numbers of trials from a count or a list of numbers, or raise InputError."""
+    """Return trial numbers from a count or a list of numbers, or raise InputError."""
     if is_whole(argument) and 1 <= argument <= MAX_TRIALS:
         return range(int(argument))
     trial_numbers = argument if isinstance(argument, range) else _list_integers(argument)

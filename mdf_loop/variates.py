@@ -187,7 +187,7 @@ def _weibullvariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
 
 
 def _draw_exponential(site: CallSite, size: Shape, a: Any, distribution: str) -> Any:
-    """Return exponential numbers of rate `a`, which are the logarithms of Pareto numbers."""
+    """Return exponential random numbers of rate `a` (the logarithms of Pareto numbers)."""
     a = _check_positive(site, a, f"the shape of a {distribution} distribution")
     return site.numbers("Exponential", size) / a
 

@@ -1,4 +1,4 @@
-"""Version of this package, which the files that it writes contain."""
+"""Version of this package."""
 
 __version__ = "0.1.0"
 

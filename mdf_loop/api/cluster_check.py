@@ -1,4 +1,4 @@
-"""Check of the workers of a cluster: versions of libraries, availability of native loops, and speed."""
+"""Check of the workers of a cluster: library versions, native loops, and speed."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Job:
         self.store: Regions | None = None
 
     def check_worker(self, worker: str) -> None:
-        """Raise an error if the environment of this worker would compute different numbers."""
+        """Raise an error if a worker's library versions would give different numbers."""
         check_environment(self._environment, worker)
 
     @property
@@ -114,7 +114,7 @@ class Job:
         return replace(self._spec, values=values)
 
     def limit_time(self, seconds: float | None) -> None:
-        """Set the time limit of all later runs of members, in seconds. None removes the limit."""
+        """Set the time limit of later runs of members in seconds, or remove it by None."""
         self._spec = replace(self._spec, controls=replace(self._spec.controls, time_limit=seconds))
 
     def compute_block(self, first: int, last: int) -> ComputedBlock:
@@ -173,7 +173,7 @@ class Job:
 
 
 def _shorten(value: Any) -> str:
-    """Return a value of a sweep as text of at most 60 characters."""
+    """Return a swept value as text of at most 60 characters."""
     return repr(np.asarray(value).tolist())[:60]
 
 
@@ -226,7 +226,7 @@ def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBloc
 
 
 def flatten_members(results: Results) -> dict[str, Array]:
-    """Return the outputs with all axes of members and trials merged into one leading axis."""
+    """Return the outputs with all leading axes (members and trials) merged into one."""
     return _merge_member_axes(results, {name: np.asarray(array) for name, array in results.items()})
 
 

@@ -106,7 +106,7 @@ def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
 
 
 def _is_partial(computed_block: ComputedBlock) -> bool:
-    """Return True if a signal or the time limit ended the run of a block before its end."""
+    """Return True if a signal or the time limit stopped the run of a block of members."""
     reasons = {batch.results.stopped_by for batch in computed_block.batches}
     return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
 

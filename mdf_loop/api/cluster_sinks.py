@@ -161,7 +161,7 @@ class MemorySink:
         self._arrays[key] = stored_array
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return the results of all members, with nan for members that were not computed."""
+        """Return the results of all members of the sweep, with nan for missing members."""
         results = _empty_results_like(self._template, self._job, self._spec)
         results.stopped_by, results.reason = stopped_by, reason or stopped_by.value
         member_shape = tuple(axis.length for axis in results.axes[: count_member_axes(results)])
@@ -181,7 +181,7 @@ class MemorySink:
         }
 
     def _loop_reports(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
-        """Return the loop reports of all members."""
+        """Return the loop reports of all members of the sweep, by loop name."""
         reports = {}
         for (array_kind, name), iterations in self._arrays.items():
             if array_kind == "iterations":

@@ -1,4 +1,4 @@
-"""Compilation of MDF models: one session for each set of input types."""
+"""Compilation of MDF models for ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def checked_options(
 
 @public_calls
 class CompiledModel(Describable, Fittable):
-    """Compiled MDF model, with one session for each set of input types.
+    """Compiled MDF model, with an ONNX Runtime session for each set of input types.
 
     The sessions of the 64 most recently used sets are cached. Several threads may use the model at once.
     """

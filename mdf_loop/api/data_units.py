@@ -69,7 +69,7 @@ def convert_deviation(
 
 
 def _to_table(data: Any) -> dict[str, Any]:
-    """Return the columns of a mapping or a DataFrame, or an empty table for other objects."""
+    """Return the columns of a mapping or DataFrame by name, or {} for other objects."""
     if isinstance(data, Mapping):
         return {str(name): values for name, values in data.items()}
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):

@@ -1,4 +1,4 @@
-"""Views of a compiled model: its inputs, parameters, states and outputs, as mappings, text and HTML."""
+"""Descriptions of a compiled model's inputs, parameters, states and outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.text_escaping import escape_control_characters
 
 @public_calls
 class Describable:
-    """Compiled model that describes its inputs, parameters, states and outputs."""
+    """Compiled model with descriptions of its inputs, parameters, states and outputs."""
 
     prepared: PreparedModel
 
@@ -35,12 +35,12 @@ class Describable:
 
     @property
     def states(self) -> Mapping[str, Description]:
-        """Descriptions of the parameters that keep a value between evaluations, by `node.parameter`."""
+        """Descriptions of the states, which keep a value between evaluations, by `node.parameter`."""
         return self._description.states
 
     @property
     def outputs(self) -> Mapping[str, Description]:
-        """Descriptions of the outputs by `node.port`."""
+        """Descriptions of the model's outputs by `node.port`."""
         return self._description.outputs
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Description of a compiled model: its inputs, parameters, states and outputs, for people and programs.
+"""Description of a compiled model: its inputs, parameters, states and outputs.
 
 inputs        `current`       float64[]    nA     2.0
 parameters    `cell.tau`      float64[]    ms     10.0
@@ -50,7 +50,7 @@ class Description(Struct, frozen=True):
 
 
 class ModelDescription(Struct, frozen=True):
-    """Descriptions of all inputs, parameters, states and outputs of a model, by the names that `run` uses.
+    """Descriptions of all inputs, parameters, states and outputs of a model, by name.
 
     Attributes:
         name: The name of the model.
@@ -169,7 +169,7 @@ def _read_defaults(document: Document) -> dict[str, Any]:
 
 
 def _infer_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
-    """Return the dtype and shape of parameters. Omit parameters that a run cannot record."""
+    """Return the dtype and shape of each parameter that a run can record."""
     with suppress(LoopError):
         return _read_types(prepared, names)
     types: dict[str, tuple[str, Shape]] = {}

@@ -1,4 +1,4 @@
-"""Differentiated models, which compute a scalar objective and its derivatives in repeated runs."""
+"""Functions that compute a scalar objective of a model and its derivatives repeatedly."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ class Differentiated:
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Write a standard `.onnx` file whose outputs are `value` and `gradient of` each name.
+        """Write a standard `.onnx` file that computes the scalar and its derivatives.
 
         The inputs of the file are the differentiated parameters, the data of `of`, `random_keys`, and over
         time `steps` and `dt`. All these inputs are optional. A run of the file needs memory in proportion

@@ -131,7 +131,7 @@ class DifferentiatedNames:
         }
 
     def program(self, spec: RunSpecification, bound_values: BoundValues) -> Program:
-        """Return the model as one program: one evaluation, or a whole run over time."""
+        """Return the model as one program, which computes one evaluation or a whole run over time."""
         document, options = self.prepared.document, self.options
         if spec.steps is None:
             program = read_once(document, bound_values, options, spec.selection).program
@@ -157,7 +157,7 @@ class DifferentiatedNames:
         return control_inputs(spec.steps, spec.dt, self.prepared.options.precision)
 
     def _refuse_unknown_stops(self, program: Program) -> None:
-        """Raise an error for a port in `stop` that is no computed output port of the program."""
+        """Raise an error for a port in `stop` that is no output port of the program."""
         stopped_locations = [
             op.where
             for op in walk(program.ops)

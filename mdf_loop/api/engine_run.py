@@ -32,7 +32,7 @@ def engine_results(
     device: str = "auto",
     precision: str = "float64",
 ) -> Results:
-    """Run a model in modeci_mdf's engine, and return the selected outputs.
+    """Run a model in modeci_mdf's engine, and return the results with the selected outputs.
 
     Raises:
         InputError: The engine cannot compute on that device or in that precision.

@@ -40,7 +40,7 @@ from mdf_loop.sweeps import generate_sobol_points
 
 
 def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
-    """Return the least-squares fit of one subject.
+    """Fit the outputs of a model to the data of one subject by least squares.
 
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
@@ -105,7 +105,7 @@ def search_optima(
 
 
 def build_fits(report: Report, objective: LeastSquaresObjective) -> list[Fit]:
-    """Return the fit of each subject from a finished least-squares search."""
+    """Return the fit of each subject from the optima of a least-squares search."""
     best_optimum = report.search_result.best
     observations = [term.observations for term in objective.objective_terms]
     degrees_of_freedom = sum(subject_data.count for subject_data in observations) - objective.size

@@ -1,4 +1,4 @@
-"""Fits to a user-defined objective: a function of outputs, or a sum of differentiable terms."""
+"""Fits by a user-defined objective: a function of outputs, or differentiable terms."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ REFINEMENT_SEEDS = 8
 
 
 def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
-    """Return the fit of one subject to observed reaction times and choices.
+    """Fit a model to the reaction times and choices of one subject.
 
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
@@ -221,7 +221,7 @@ def _build_fit(
 
 
 def _build_distributions(term: DecisionTerm, bin_shares: Array) -> tuple[Distribution, ...]:
-    """Return the distribution of each choice: bins with the observed and the predicted counts."""
+    """Return the observed and predicted numbers of reaction times per bin, for each choice."""
     expected_counts = bin_shares * term.reaction_times.count
     distributions, offset = [], 0
     for histogram in term.reaction_times.bins:

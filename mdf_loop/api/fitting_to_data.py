@@ -88,7 +88,7 @@ class FitRequest(Struct, frozen=True):
         time_limit: Any,
         cluster: Any = None,
     ) -> FitRequest:
-        """Return the checked arguments of a fit.
+        """Check the arguments of a fit, and return them.
 
         Raises:
             InputError: An argument is invalid, or two arguments exclude each other.
@@ -134,7 +134,7 @@ class FitRequest(Struct, frozen=True):
 def _refuse_conflicts(
     data: Any, against: Any, likelihood: Mapping[str, str], objective: Any, trials: Any
 ) -> None:
-    """Raise an error for arguments of a fit that exclude each other or need another argument."""
+    """Raise an error for conflicting or incomplete arguments of a fit."""
     is_given_by_argument = {"against": against is not None, "likelihood": bool(likelihood)}
     is_given_by_argument["objective"] = objective is not None
     given_arguments = [argument for argument, is_given in is_given_by_argument.items() if is_given]
@@ -281,7 +281,7 @@ def build_fitted_model(
 
 
 def refuse_too_few_data(numbers: int, data: int) -> None:
-    """Raise an error for a fit with more free numbers than observed values.
+    """Raise an error for a fit with more free parameter elements than observed values.
 
     Raises:
         InputError: There are more free numbers than data.
@@ -294,7 +294,7 @@ def refuse_too_few_data(numbers: int, data: int) -> None:
 
 
 def has_subjects(data: Any) -> bool:
-    """Return True if the data are a mapping from subjects to their data."""
+    """Return True if the data of a fit are a mapping from subjects to their data."""
     if not isinstance(data, Mapping) or not data:
         return False
     return all(
@@ -311,7 +311,7 @@ def split_subjects(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
 
 @contextmanager
 def name_subject_in_errors(name: str) -> Iterator[None]:
-    """Add the name of the subject to the messages of errors that are raised inside this context."""
+    """Add a subject's name to the messages of errors raised inside this context."""
     try:
         yield
     except LoopError as error:

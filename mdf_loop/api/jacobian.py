@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: derivatives by all elements of parameters, computed in one run.
+"""Jacobians and Hessians, with all derivatives computed in one run.
 
     forward     one tangent for each element of the parameters, propagated along with the model
     reverse     one cotangent for each element of the outputs, propagated backward
@@ -58,7 +58,7 @@ class Jacobian:
         )
 
     def run(self, spec: RunSpecification) -> Derivatives:
-        """Return the Jacobian at the values of a run.
+        """Return the Jacobian at the parameters and inputs of a run.
 
         Raises:
             LoopError: An operation has no derivative, or a parameter is no float. The message names it.
@@ -309,7 +309,7 @@ class _UnitChanges:
 
 
 def _split_blocks(array: Array, shapes: Shapes) -> dict[str, Array]:
-    """Split an array along its first axis into one block for each name, and give each block its shape."""
+    """Split an array along its first axis into one array of a given shape for each name."""
     blocks, offset = {}, 0
     for name, shape in shapes.items():
         block_rows = array[offset : offset + math.prod(shape)]

@@ -1,4 +1,4 @@
-"""Reports about the loops of one evaluation, and padding of outputs with different numbers of rows."""
+"""Reports about the loops of one evaluation, and padding of ragged outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a model for many values of its parameters, in one sweep if possible."""
+"""Runs of a model for many parameter values, in one sweep if possible."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _run_member(
 
 
 def _read_outputs(results: Results) -> dict[str, Array]:
-    """Return the outputs of a run as arrays, or raise KeyboardInterrupt if a signal stopped the run."""
+    """Return the outputs of a run as arrays, or raise an interrupt if a signal stopped it."""
     if results.stopped_by.is_asked:
         raise stop_exception(results.stopped_by)
     return {name: np.asarray(array) for name, array in results.items()}

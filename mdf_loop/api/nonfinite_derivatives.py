@@ -82,7 +82,7 @@ def warn_of_fits(fits: Iterable[Fit]) -> None:
 
 
 def has_nonfinite(arrays: Iterable[Array]) -> bool:
-    """Return True if an element of an array is nan or infinite."""
+    """Return True if one of several arrays has a nan or infinite element."""
     return not all(bool(np.isfinite(array).all()) for array in arrays)
 
 

@@ -31,7 +31,7 @@ _Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
 
 
 def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopError | None]:
-    """Return the statistics over all trials of a run, and the error that ended the run, or None.
+    """Run all trials batch by batch, and return statistics over them and an error or None.
 
     Raises:
         InputError: An argument cannot be combined with statistics over trials.
@@ -156,7 +156,7 @@ def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, st
 
 
 def _find_member_range(results: Results) -> range | None:
-    """Return the range of member numbers of a sweep, or None without a sweep."""
+    """Return the numbers of all sweep members as a range, or None without a sweep."""
     first_axis = results.axes[0]
     return range(first_axis.length) if first_axis.is_swept else None
 
@@ -164,7 +164,7 @@ def _find_member_range(results: Results) -> range | None:
 def build_statistics_results(
     statistics: TrialStatistics, complete_results: Results, stopped_by: StopReason, reason: str
 ) -> Results:
-    """Return the results of a run with statistics over all trials as outputs.
+    """Return results of a run whose outputs are statistics over all trials.
 
     Args:
         statistics: The statistics over all counted trials.

@@ -162,7 +162,7 @@ class PreparedModel:
         return replace(self.options, max_iterations=int(MAX_TRIP_COUNT))
 
     def default_program(self, *, over_time: bool) -> Program:
-        """Return the program for the default inputs of the model, without running it."""
+        """Return the program for the default inputs of the model."""
         spec = self._default_specification(steps=2 if over_time else None)
         bound_values = self.bind(spec)
         if over_time:
@@ -253,7 +253,7 @@ class PreparedModel:
 def _build_cache_key(
     specification: RunSpecification, bound_values: BoundValues, options: Options
 ) -> Hashable:
-    """Return the cache key of a run: everything that determines its program and its session."""
+    """Return the cache key of the program and the session of a run."""
     return (
         bound_values.input_types,
         options.max_iterations,

@@ -1,4 +1,4 @@
-"""Parameter recovery: fits of data that the model itself has generated."""
+"""Parameter recovery: fits of data that the model itself has simulated."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def recover(
 def _build_request(
     model: Derivable, data: Any, free: Any, against: Any, fit_arguments: Mapping[str, Any]
 ) -> FitRequest:
-    """Return the checked arguments of the fit of one data set."""
+    """Return the checked arguments for fitting one simulated data set."""
     if fit_arguments["likelihood"] is None:
         against = _select_observed(model, against)
     return FitRequest.of(data, free, against, **{**_OTHER_FIT_ARGUMENTS, **fit_arguments})
 
 
 def _select_observed(model: Derivable, against: Any) -> Any:
-    """Return the observed outputs, which are all outputs of the model by default."""
+    """Return the names of the outputs to simulate data of, by default all outputs."""
     if against is not None:
         return against
     return [item.name for item in named_items(model.prepared.document, Selection()).values()]

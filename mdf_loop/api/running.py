@@ -55,7 +55,7 @@ The argument is the lease of the Zarr store of the run, or None without a store.
 
 
 def run(prepared: PreparedModel, spec: RunSpecification) -> Results:
-    """Run a model in this process, and save the results if requested."""
+    """Run a compiled model in this process, and save the results if requested."""
     if isinstance(spec.values.sweep, Grid) and spec.streams:
         raise InputError(
             "a grid is not written to a Zarr store while it runs",
@@ -152,7 +152,7 @@ def _compute_and_save(
 def _run_compiled(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Return the results of a compiled model, and the error that ended the run."""
+    """Run a compiled model, and return the results and the error that ended the run, or None."""
     run_model = _run_once if spec.steps is None else _run_over_time
     return run_model(prepared, spec, lease)
 
@@ -399,7 +399,7 @@ def _describe_run_end(
 def _run_in_engine(
     prepared: PreparedModel, spec: RunSpecification, backend: DocumentBackend
 ) -> Results:
-    """Return the results of a run in modeci_mdf's engine."""
+    """Run the model in modeci_mdf's engine, and return the results."""
     bound_values = prepared.bind(spec)
     _refuse_in_engine(spec)
     return engine_results(

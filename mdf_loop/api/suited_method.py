@@ -1,4 +1,4 @@
-"""Checks that the outputs of a model are neither random nor piecewise constant, for least-squares fits."""
+"""Checks that a model's outputs suit a least-squares fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.user_warnings import warn_user
 def read_program(
     differentiated_names: DifferentiatedNames, values: Values, free: Mapping[str, Any]
 ) -> Program:
-    """Return the program of a run whose inputs are the free parameters."""
+    """Return the program of a run with the free parameters of a fit as inputs."""
     values_of_member = with_member(differentiated_names.prepared.document, values, free)
     spec = differentiated_names.specification(values_of_member.set, values_of_member.inputs)
     return differentiated_names.program(spec, differentiated_names.prepared.bind(spec))
@@ -41,7 +41,7 @@ def refuse_draws(program: Program) -> None:
 
 
 def warn_of_steps(differentiated_names: DifferentiatedNames, program: Program) -> None:
-    """Warn if outputs are piecewise constant in the free parameters, so that derivatives are 0.0."""
+    """Warn if outputs are piecewise constant in the free parameters of a fit."""
     stepwise_outputs = sorted(
         piecewise_constant_outputs(program, differentiated_names.inputs.values())
     )

@@ -1,4 +1,4 @@
-"""Values of parameters in the document, at which derivatives are computed by default."""
+"""Parameter values in the document, at which derivatives are computed by default."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Return an attribute of `mdf_loop.cli.commands`, and import that module on first use."""
+    """Return an attribute of `mdf_loop.cli.commands`, which is imported on first use."""
     if name not in ("cli", "COMMANDS"):
         raise AttributeError(f"module 'mdf_loop.cli' has no attribute '{name}'")
     from mdf_loop.cli import commands

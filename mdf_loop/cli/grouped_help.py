@@ -1,4 +1,4 @@
-"""Help of a command whose options are grouped by their purpose."""
+"""Click command whose help lists its options in groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Groups = Mapping[str, Sequence[str]]
 
 
 class GroupedCommand(click.Command):
-    """Command whose help lists the options in groups.
+    """Click command whose help lists its options in groups.
 
     Attributes:
         groups: The groups of a subclass. Options without a group are in the last group, `Other options`.

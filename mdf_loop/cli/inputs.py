@@ -187,7 +187,7 @@ def _parse_loss(text: str) -> tuple[str, str, str | None]:
 
 
 def read_seed(text: str) -> int | str:
-    """Parse a seed: an integer as int, and any other text unchanged."""
+    """Return the seed in a text: an integer as int, and any other text unchanged."""
     return int(text) if _INTEGER_PATTERN.fullmatch(text.strip()) else text
 
 
@@ -234,7 +234,7 @@ _INTEGER_PATTERN = re.compile(r"-?[0-9]{1,20}")
 
 
 def _split_pair(pair: str, example: str) -> tuple[str, str]:
-    """Split `NAME=VALUE` into the name and the text of the value."""
+    """Split a `NAME=VALUE` option into the name and the text of the value."""
     name, separator, value_text = pair.partition("=")
     if not separator or not name.strip():
         option = example.split()[0]
@@ -328,7 +328,7 @@ class _ReplaceConstants(ast.NodeTransformer):
 
 
 def parse_value(text: str, description: str) -> Any:
-    """Parse a number, boolean or (nested) list in the syntax of JSON or Python."""
+    """Parse a number, boolean or (nested) list, written as in JSON or Python."""
     try:
         value = ast.literal_eval(_ReplaceConstants().visit(ast.parse(text.strip(), mode="eval")))
     except (ValueError, SyntaxError, RecursionError, MemoryError):

@@ -213,7 +213,7 @@ def loop_condition_option(command: _F) -> _F:
 
 
 def compile_options(command: _F) -> _F:
-    """Decorate a command with the options that determine how a model is compiled."""
+    """Add the options that determine how a model is compiled to a command."""
     for option in (
         loop_condition_option,
         click.option(

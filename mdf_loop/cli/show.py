@@ -8,7 +8,7 @@ from mdf_loop.text_escaping import escape_control_characters
 
 
 def show(text: str = "", *, error: bool = False, end: str = "\n") -> None:
-    """Print a text on stdout, or on stderr if it is an error."""
+    """Print a text with escaped control characters on stdout, or an error on stderr."""
     click.echo(f"{escape_control_characters(text)}{end}", nl=False, err=error)
 
 

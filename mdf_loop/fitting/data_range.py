@@ -32,7 +32,7 @@ def check_data_within_model_range(
     best_points: Array,
     wide_points: Callable[[], Array],
 ) -> None:
-    """Raise InputError if the model cannot produce the choices or the times of the data.
+    """Raise InputError if the model cannot produce the observed choices or times.
 
     Args:
         observed: The data.

@@ -88,7 +88,7 @@ def count_nonfinite_rows(*columns: Array) -> int:
 
 
 def read_table(data: Any, data_name: str = "the data") -> Table:
-    """Read the columns of a .csv or .npz file, a pandas DataFrame or a mapping of arrays.
+    """Return the data columns in a .csv or .npz file, a DataFrame or a mapping, by name.
 
     Raises:
         InputError: The data have another form, or the columns differ in length.
@@ -111,7 +111,7 @@ def read_table(data: Any, data_name: str = "the data") -> Table:
 
 
 def _read_file(path: Path) -> dict[str, Array]:
-    """Read the columns of a .csv or .npz file, or raise InputError."""
+    """Return the data columns in a .csv or .npz file by name, or raise InputError."""
     readers: dict[str, Callable[[Path], dict[str, Array]]] = {
         ".csv": lambda p: read_columns(p, empty="nan"),
         ".npz": read_arrays,

@@ -129,7 +129,7 @@ def _coefficient_count(dimension: int) -> int:
 
 
 def _fit_paraboloid(displacements: Array, costs: Array) -> tuple[Array, Array]:
-    """Fit a paraboloid to costs by least squares. Return its gradient and its Hessian."""
+    """Fit a paraboloid to costs by least squares, and return its gradient and Hessian."""
     element_count = displacements.shape[1]
     index_pairs = [(i, j) for i in range(element_count) for j in range(i, element_count)]
     quadratic_terms = [

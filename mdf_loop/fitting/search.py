@@ -72,7 +72,7 @@ def _no_finite_cost_error(points: int) -> InputError:
 
 
 def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunction) -> Optimum:
-    """Search a local minimum of a sum of squares from a start point."""
+    """Search a local minimum of a sum of squares from a start point, within bounds."""
     from scipy.optimize import least_squares as solve
 
     interior_start = np.clip(start, 1e-10, 1 - 1e-10)

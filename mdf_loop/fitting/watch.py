@@ -1,4 +1,4 @@
-"""Progress of a fit: the number of runs, the best point, and the conditions that end the fit.
+"""Progress report of a fit, and the conditions that end the fit.
 
     with FitMonitor(None, 60.0, "cell") as monitor:
         monitor.record(points, costs)      raises SearchStopped after a minute, and at each later call
@@ -30,7 +30,7 @@ class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns it
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """Progress of a fit: number of runs, best cost and elapsed time.
+    """Progress report of a fit: number of runs, best cost and elapsed time.
 
     Attributes:
         evaluations: Number of runs of the model so far.

@@ -1,4 +1,4 @@
-"""Creation of arrays: `numpy.` array, zeros, full, eye, arange, linspace and dtypes like float64."""
+"""Lowering of NumPy's array creation: array, zeros, full, eye, arange, linspace ..."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def shape_of(b: ModelBuilder, value: Value) -> Value:
 
 @names("numpy.broadcast_to")
 def broadcast_to(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
-    """Return `a` broadcast to `shape`."""
+    """Return the array `a` broadcast to `shape`."""
     expanded = b.op("Expand", a, shape)
     constant_shape = b.constant_of(shape)
     if constant_shape is not None and expanded.shape != tuple(constant_shape.tolist()):

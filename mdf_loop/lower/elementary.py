@@ -55,7 +55,7 @@ def _constant_like(b: ModelBuilder, number: float, x: Value) -> Value:
 
 
 def floats(b: ModelBuilder, *values: Value) -> list[Value]:
-    """Convert values to their common float dtype."""
+    """Return values cast to their common float dtype."""
     return [as_float(b, value) for value in promote(b, *values)]
 
 
@@ -143,14 +143,14 @@ def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 
 @names("numpy.square")
 def square(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `x * x` in the dtype of x."""
+    """Return `x * x`, element by element, in the dtype of x."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Mul", x, x)
 
 
 @names("numpy.reciprocal")
 def reciprocal(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `1 / x` in the dtype of x. Quotients of integers are truncated toward zero."""
+    """Return `1 / x` in the dtype of x, truncated toward zero for integers."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Div", _constant_like(b, 1, x), x)
 

@@ -292,7 +292,7 @@ class _Lowering:
         )
 
     def _lower_if_evaluated(self, test: Value, when: bool, node: ast.expr) -> Value:
-        """Lower a subexpression that Python evaluates only if `test` equals `when`.
+        """Lower a subexpression that Python evaluates only if `test` has the truth value `when`.
 
         The lowered subexpression cannot fail for other values of `test`.
         """

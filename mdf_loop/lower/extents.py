@@ -1,4 +1,4 @@
-"""Constants for `onnx::Shape` and `onnx::Size` of values with known shapes.
+"""Constant results of `onnx::Shape` and `onnx::Size` for values with known shapes.
 
 A program is compiled for the shapes of its inputs. Conditions on shapes are therefore decided at compile
 time, such as the branches on the number of axes that exporters write.

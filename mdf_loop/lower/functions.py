@@ -1,4 +1,4 @@
-"""Registry of the functions that an expression may call: Python's builtins, `math.` and `numpy.`.
+"""Registry of the functions that expressions may call, such as `numpy.` functions.
 
 Each family is a file. It registers its functions with `@names("numpy.exp")`, and `lower/__init__.py`
 imports it.
@@ -102,7 +102,7 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
 
 def function(name: str) -> Function:
-    """Look up a registered function by name, or raise an error that suggests a similar name."""
+    """Return the registered function of a name, or raise an error with a suggestion."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if name in UNSUPPORTED_FUNCTIONS:

@@ -1,4 +1,4 @@
-"""Guards: run-time checks of values, with a clear error message."""
+"""Run-time checks of values, with clear error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes of `onnx::` functions, which are looked up by name and must be known at compile time."""
+"""Attributes of `onnx::` function calls, which must be known at compile time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering of `onnx::` functions, with inputs and attributes by the names of ONNX's schema.
+"""Lowering of calls of `onnx::` functions by the schemas of ONNX operators.
 
 An omitted argument is the value of the same name in the node, as in MDF's engine.
 Source: ONNX operators, opset 17 and later; modeci_mdf.functions.onnx (0.4.15).

@@ -143,7 +143,7 @@ def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return the exact `floor(left / right)`, with the sign of `left / right` also for a result of 0.
+    """Return the exact `floor(left / right)`, where a zero has the sign of `left / right`.
 
         remainder = fmod(left, right)
         Round((left - remainder) / right - (1 if remainder * Sign(right) < 0 else 0))
@@ -165,7 +165,7 @@ def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def _python_power(base: Any, exponent: Any) -> Any:
-    """Return `base ** exponent`, or raise if the result is an integer far beyond 64 bits."""
+    """Return `base ** exponent` of Python numbers, or raise for integers far beyond 64 bits."""
     are_integers = isinstance(base, int) and isinstance(exponent, int)
     if are_integers and exponent > 1 and (abs(base).bit_length() - 1) * exponent >= 64:
         raise OverflowError

@@ -37,7 +37,7 @@ def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 
 @names("numpy.vdot")
 def vdot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Return the sum of `a * b` over all elements."""
+    """Return the dot product of two flattened arrays."""
     return ops.matmul(b, ravel(b, a), ravel(b, b_))
 
 
@@ -136,7 +136,7 @@ def _keep_diagonal(b: ModelBuilder, matrix: Value) -> Value:
 
 @names("numpy.trace")
 def trace(b: ModelBuilder, a: Value, /) -> Value:
-    """Return the sum of the diagonal of a matrix."""
+    """Return the sum of the diagonal elements of a matrix."""
     if rank(a) != 2:
         raise OperandError(f"numpy.trace needs a matrix, not {a.type}")
     summed_matrix = cast(b, a, "int64") if kind(a) in "bi" else a

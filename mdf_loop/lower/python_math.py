@@ -155,7 +155,7 @@ def erf(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("math.hypot")
 def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
-    """Return `sqrt(x**2 + y**2 + ...)` without overflow."""
+    """Return the Euclidean norm `sqrt(x**2 + y**2 + ...)` without overflow."""
     python_number = plain_result(b, math.hypot, coordinates)
     if python_number is not None:
         return python_number
@@ -167,7 +167,7 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
 
 @names("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
-    """Return the fraction and the integer part of x, both with the sign of x."""
+    """Return the fractional and the integer part of x, both with the sign of x."""
     fraction, integer_part = rounding.modf(b, *_single_floats(b, "modf", (x,)))
     return mark_plain(b, fraction), mark_plain(b, integer_part)
 

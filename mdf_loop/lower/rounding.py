@@ -51,7 +51,7 @@ def rint(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.round", "numpy.around")
 def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
-    """Return `rint(a * 10**decimals) / 10**decimals`, as numpy rounds (half to even)."""
+    """Return numbers rounded to `decimals` decimal places, halves to even, as in numpy."""
     if kind(a) != "f":
         return a if decimals >= 0 else cast(b, round_decimals(b, as_float(b, a), decimals), a.dtype)
     if decimals == 0:
@@ -226,14 +226,14 @@ def nan_to_num(
 
 @names("numpy.fmod")
 def fmod(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """Return the remainder of `x1 / x2` with the sign of x1."""
+    """Return the remainder of `x1 / x2` with the sign of x1, element by element."""
     x1, x2 = promote_numbers(b, x1, x2)
     return b.op("Mod", x1, x2, fmod=1)
 
 
 @names("numpy.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
-    """Return the fraction and the integer part of x, both with the sign of x."""
+    """Return the fractional and the integer part of x, both with the sign of x."""
     x = as_float(b, x)
     integer_part = trunc(b, x)
     is_infinite = isinf(b, x)
@@ -245,5 +245,5 @@ def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
 
 @names("numpy.divmod", "divmod")
 def divmod_(b: ModelBuilder, x1: Value, x2: Value, /) -> tuple[Value, Value]:
-    """Return `(x1 // x2, x1 % x2)`."""
+    """Return the floor quotient and remainder `(x1 // x2, x1 % x2)`."""
     return ops.floor_divide(b, x1, x2), ops.modulo(b, x1, x2)

@@ -59,7 +59,7 @@ class Scope:
         return scope is not None
 
     def text_in_node(self, name: str) -> Any | None:
-        """Return the text, or list of texts, of the node's parameter with this name, or None."""
+        """Return the text, or list of texts, of a parameter of the node by name, or None."""
         scope: Scope | None = self
         while scope is not None and not scope.is_node:
             scope = scope.parent
@@ -70,7 +70,7 @@ class Scope:
         return is_local or (self.parent is not None and name in self.parent)
 
     def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
-        """Return a new scope nested in this scope."""
+        """Return a new scope that is enclosed by this scope."""
         return Scope(entries, self)
 
     def names(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Scope:
 
 
 def unknown_name(name: str, known_names: Iterable[str]) -> UnknownNameError:
-    """Return the error for an unknown name, with a similar name or a list of known names."""
+    """Return the error for an unknown name in an expression, with suggestions."""
     known_names = list(known_names)
     known_names_text = ", ".join(
         f"'{known_name}'" for known_name in known_names[:_MAX_LISTED_NAMES]

@@ -100,7 +100,7 @@ def lower_function(
     scope: Scope,
     metadata: Mapping[str, Any] | None = None,
 ) -> Term:
-    """Lower the call `name(args)` of an MDF function.
+    """Lower a call `name(args)` of a standard function of MDF, ONNX or PsyNeuLink.
 
     Arguments can read earlier arguments. Omitted arguments are names of the scope.
 

@@ -31,7 +31,7 @@ Index: TypeAlias = Value | SliceIndex | EllipsisType | None
 
 
 def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
-    """Return `term[indices]`."""
+    """Return the subscript `term[indices]` of a tensor, tuple or sequence."""
     if isinstance(term, tuple):
         return _tuple_element(b, term, indices)
     if is_sequence(term.dtype):
@@ -291,7 +291,7 @@ def _refuse_separated_indices(index_parts: tuple[Index, ...]) -> None:
 
 
 def _gather_elements(b: ModelBuilder, value: Value, index_parts: tuple[Index, ...]) -> Value:
-    """Return `value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
+    """Return `value[i, j]` for index arrays: elements (i[0], j[0]), (i[1], j[1]) ..."""
     index_arrays = [index for index in index_parts if isinstance(index, Value)]
     if index_parts[: len(index_arrays)] != tuple(index_arrays) or any(
         index != SliceIndex() for index in index_parts[len(index_arrays) :]

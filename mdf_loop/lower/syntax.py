@@ -131,14 +131,14 @@ def names_in(expression: Any) -> set[str]:
 
 
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
-    """Return the calls in an expression that draw random numbers, in order."""
+    """Return the calls in an expression that draw random numbers, in order of their position."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     random_calls = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
     return sorted(random_calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def draws_numbers(expression: Any) -> bool:
-    """Return True if an expression draws random numbers."""
+    """Return True if an expression calls a function that draws random numbers."""
     if isinstance(expression, list | tuple):
         return not contains_only_numbers(expression) and any(map(draws_numbers, expression))
     if not isinstance(expression, str) or "random" not in expression:

@@ -30,7 +30,7 @@ _patched_modules: set[str] = set()
 
 
 def register() -> None:
-    """Register `onnx::Loop` in modeci_mdf's engine. A second call changes nothing."""
+    """Register `onnx::Loop` in modeci_mdf's engine, unless it is registered already."""
     for name in _PATCH_BY_MODULE:
         if name in sys.modules:
             # import_module waits for an import in another thread.

@@ -133,7 +133,7 @@ def _contains_node(graph: Any, node: Any) -> bool:
 
 
 def _unregistered_models() -> list[Any]:
-    """Return the existing models that were created before `register()`."""
+    """Return existing modeci_mdf models that were created before `register()`."""
     from modeci_mdf.mdf import Model
 
     return [

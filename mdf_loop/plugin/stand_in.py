@@ -146,7 +146,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         return name
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Replace a reference such as `loop.iterations` by a name."""
+        """Replace a reference to a loop result such as `loop.iterations` by a name."""
         loop_node = node.value
         if (
             isinstance(loop_node, ast.Name)
@@ -157,7 +157,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Replace a reference such as `loop[0]` by a name.
+        """Replace a reference to a loop result such as `loop[0]` by a name.
 
         `loop[0]` may also refer to the only result of a loop if that result is a scalar.
         """

@@ -194,7 +194,7 @@ class Fits(Mapping[str, Fit]):
             save(self, path)
 
     def __str__(self) -> str:
-        """Return the text of each subject's fit below the name of the subject."""
+        """Return the texts of all fits, each below the name of its subject."""
         return "\n\n".join(f"{name}\n{fit}" for name, fit in self.fits.items())
 
     def __repr__(self) -> str:

@@ -189,5 +189,5 @@ def _list_text(names: Sequence[str]) -> str:
 
 
 def _count_text(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless the count is 1."""
+    """Return a count with its noun as text, in the plural unless the count is 1."""
     return f"{count} {noun}" + ("" if count == 1 else "s")

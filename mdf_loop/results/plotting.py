@@ -137,7 +137,7 @@ def _colour_coordinate(results: Outputs) -> Labelled | None:
 
 
 def _member_coordinates(results: Outputs) -> list[Labelled]:
-    """Return the swept coordinates of a sweep's members, or only numbers for a grid."""
+    """Return the swept values of a sweep's members as coordinates, or numbers for a grid."""
     swept_axes = [axis for axis in results.axes if axis.is_swept]
     if len(swept_axes) > 1:
         member_count = math.prod(axis.length for axis in swept_axes)
@@ -291,7 +291,7 @@ def _draw_figure(
 
 
 def _draw_panel(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled | None) -> None:
-    """Draw a panel as lines, marks or an image, depending on its dtype and its number of elements."""
+    """Draw the array of a panel as lines, marks or an image, as its dtype and size suggest."""
     element_count = panel.array.shape[2]
     if colour_coordinate is not None:
         draw = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members

@@ -37,7 +37,7 @@ class Recovery:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Name of each column of `true` and `estimates`: `cell.a`, or `net.W[0,1]`."""
+        """Names of the columns of `true` and `estimates`, such as `cell.a` or `net.W[0,1]`."""
         return self.fits[0].parameters
 
     @property

@@ -67,7 +67,7 @@ def _npz(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _json(results: Outputs, stream: BinaryIO) -> None:
-    """Write the results as one JSON object."""
+    """Write the results as one JSON object to a stream."""
     for chunk in json_chunks(results_content(results)):
         stream.write(chunk.encode())
     stream.write(b"\n")
@@ -125,7 +125,7 @@ def _is_narrow(labelled_array: Labelled) -> bool:
 
 
 def _column_names(labelled_array: Labelled, axes: Collection[str]) -> Iterator[str]:
-    """Return the csv column name of each element of an array."""
+    """Return the names of the csv columns for the elements of an array."""
     element_shape = [
         extent
         for extent, dim in zip(labelled_array.array.shape, labelled_array.dims, strict=True)

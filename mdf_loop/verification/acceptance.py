@@ -1,4 +1,4 @@
-"""Check that a model can be compiled and run, without a run."""
+"""Check that a model can be compiled and loaded, without running it."""
 
 from __future__ import annotations
 

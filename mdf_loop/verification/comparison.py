@@ -17,7 +17,7 @@ _KINDS = {"bool", "int", "uint", "float"}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of one output port or parameter of the compiled model with another engine.
+    """Comparison of one output or parameter of a compiled model with another engine.
 
     Attributes:
         name: `node.port` or `node.parameter`.
@@ -43,7 +43,7 @@ class Comparison:
 
     @property
     def kinds(self) -> tuple[str, str] | None:
-        """Dtypes of both sides if exactly one of them is an integer type, else None."""
+        """Dtypes of both compared arrays if exactly one is an integer type, else None."""
         our_dtype, their_dtype = (type_text.partition("[")[0] for type_text in self.types)
         kinds = {dtype.rstrip("0123456789") for dtype in (our_dtype, their_dtype)}
         return (our_dtype, their_dtype) if len(kinds) == 2 and kinds < _KINDS else None

@@ -105,7 +105,7 @@ def _is_array(document: Document, types: Types, edge: Any) -> bool:
 
 
 def _sent_term(document: Document, types: Types, edge: Any) -> Any:
-    """Return the value of the output port from which an edge starts, or None."""
+    """Return the program value of the output port from which an edge starts, or None."""
     return types.get(f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']")
 
 
@@ -149,7 +149,7 @@ def _note_emptied_ports(document: Document, types: Types) -> _Notes:
 
 
 def _note_python_expressions(document: Document, types: Types) -> _Notes:
-    """Note expressions that Python interprets differently from this library."""
+    """Note expressions that Python evaluates differently from this library."""
     for node in document.graph.nodes:
         node_location = f"{document.where}.nodes['{node.id}']"
         list_ports = {port.id for port in node.input_ports if isinstance(port.default_value, list)}

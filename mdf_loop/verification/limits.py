@@ -1,4 +1,4 @@
-"""Limits of a comparison: its time, and the memory of the process.
+"""Time limit and memory limit of a comparison between engines.
 
 The engine is slower than the compiled model, so it gets most of the time.
 """

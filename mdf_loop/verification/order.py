@@ -86,7 +86,7 @@ def compare_order(our_order: ExecutionList, their_order: ExecutionList) -> Compa
 
 
 def _node_sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
-    """Return the sets of nodes that ran together in an evaluation, in order of execution."""
+    """Return the sets of nodes that ran together in one evaluation, in order of execution."""
     return [frozenset(nodes) for nodes in evaluation]
 
 

@@ -252,7 +252,10 @@ def _run_engine(
     notes: list[str],
     limits: Limits,
 ) -> EngineRun:
-    """Run modeci_mdf's engine until its end, an error or a limit, and append remarks to `notes`."""
+    """Run modeci_mdf's engine until its end, an error or a limit, and note differences.
+
+    Remarks are appended to `notes`.
+    """
     with skip_debug_texts():
         try:
             engine = EngineGraph(document, spec.values.draws.seed)
