@@ -242,6 +242,10 @@ class Builder:
         """Return the array of a constant, or None for other values."""
         return None if value is None else self._shared.constants.get(value)
 
+    def foldable_constant_of(self, value: Value | None) -> Array | None:
+        """Return the array of a constant if operations on the constant may be folded, or None."""
+        return self.constant_of(value)
+
     def evaluated(self, value: Value | None) -> Array | None:
         """Return the array of a value computed from constants only, or None for other values.
 
@@ -290,7 +294,7 @@ class Builder:
             OperandError: The operator does not support these dtypes, shapes or attributes.
         """
         onnx_schema.refuse_wrong_kinds(op_type, inputs)
-        known_operands = [self.constant_of(value) for value in inputs]
+        known_operands = [self.foldable_constant_of(value) for value in inputs]
         input_types = [
             None if operand is None else (operand.dtype, operand.shape) for operand in inputs
         ]

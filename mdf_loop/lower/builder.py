@@ -181,10 +181,11 @@ class ModelBuilder(Builder):
         weak: bool = False,
         late: bool = False,
         measured: bool = False,
+        broadcast: bool = False,
         name: str = "",
     ) -> Value:
         """Return a constant of the whole program. Equal constants with equal flags share one value."""
-        flags = {"weak": weak, "late": late, "measured": measured}
+        flags = {"weak": weak, "late": late, "measured": measured, "broadcast": broadcast}
         pooled_constant = self._pooled(
             array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
         )
@@ -198,6 +199,28 @@ class ModelBuilder(Builder):
                 marked_values.add(pooled_constant)
         return pooled_constant
 
+    def record_broadcast(self, value: Value, *sources: Value) -> Value:
+        """Record that a value was broadcast from `sources`, and return the value that replaces it.
+
+        A broadcast constant is not shared with equal constants of the model, and operations on it are not folded.
+        `reading.possible_shapes` then finds all operations that depend on the shape before the broadcast.
+        """
+        array = self.constant_of(value)
+        if array is not None:
+            value = self.constant(
+                array,
+                weak=self.is_weak(value),
+                late=self.is_late(value),
+                measured=self.is_measured(value),
+                broadcast=True,
+            )
+        self.spread_sources[value] = (*self.spread_sources.get(value, ()), *sources)
+        return value
+
+    def foldable_constant_of(self, value: Value | None) -> Array | None:
+        """Return the array of a constant, or None for a broadcast constant and for other values."""
+        return None if value in self.spread_sources else self.constant_of(value)
+
     def late(self, array: Array) -> Value:
         """Return `array` as a constant that is marked as known only because a loop is unrolled."""
         return self.constant(array, late=True)
@@ -208,8 +231,12 @@ class ModelBuilder(Builder):
 
     def measured(self, value: Value, extents: Array) -> Value:
         """Return `extents`, which depend on the shapes of inputs, as a constant for the shape of `value`."""
-        self._model_state.shape_queries[value] = self.where
+        self.record_shape_query(value)
         return self.constant(extents, measured=True)
+
+    def record_shape_query(self, value: Value) -> None:
+        """Record that the model reads the shape of a value (see `reading.possible_shapes`)."""
+        self._model_state.shape_queries[value] = self.where
 
     def is_measured(self, value: Value | None) -> bool:
         """Return True if a constant is known only because the shapes of inputs are known."""

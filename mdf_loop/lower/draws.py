@@ -42,13 +42,15 @@ def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
     return cast(b, draw_numbers(b, kind, shape), b.float_dtype)
 
 
-def size_of(size: Axes, *parameters: Value) -> Size:
+def size_of(b: ModelBuilder, size: Axes, *parameters: Value) -> Size:
     """Return the shape of the random numbers: `size`, or else the broadcast shape of the parameters."""
     if size is not None:
         extents = (size,) if isinstance(size, int) else size
         if min(extents, default=0) < 0:
             raise OperandError(f"a size has no extent below 0: {list(extents)}")
         return extents
+    for parameter in parameters:
+        b.record_shape_query(parameter)
     shapes = [value.shape for value in parameters if is_fixed(value.shape)]
     if len(shapes) < len(parameters):
         raise OperandError(
@@ -67,7 +69,7 @@ def uniform(
 ) -> Value:
     """Return `low + (high - low) * u` with u in (0, 1)."""
     low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
-    uniform_samples = draw_floats(b, "Uniform", size_of(size, low, high))
+    uniform_samples = draw_floats(b, "Uniform", size_of(b, size, low, high))
     checked_width = parameter_rules.check_width(
         DrawSite(b), Symbolic(b, low), Symbolic(b, high)
     ).value
@@ -78,20 +80,20 @@ def uniform(
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return `a + (b - a) * u` with u in (0, 1). As in Python, `a` may be larger than `b`."""
     low, high = _float_parameters(b, (a, 0.0), (b_, 1.0))
-    uniform_samples = draw_floats(b, "Uniform", size_of(None, low, high))
+    uniform_samples = draw_floats(b, "Uniform", size_of(b, None, low, high))
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), uniform_samples))
 
 
 @names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
 def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
     """Return uniform numbers in (0, 1)."""
-    return draw_floats(b, "Uniform", size_of(size))
+    return draw_floats(b, "Uniform", size_of(b, size))
 
 
 @names("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
     """Return uniform numbers in (0, 1) with the shape `d`."""
-    return draw_floats(b, "Uniform", size_of(d))
+    return draw_floats(b, "Uniform", size_of(b, d))
 
 
 @names("random.random", "random")
@@ -110,7 +112,7 @@ def normal(
     """Return `loc + scale * z` with z of mean 0 and variance 1."""
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a normal distribution")
-    normal_samples = draw_floats(b, "Normal", size_of(size, loc, scale))
+    normal_samples = draw_floats(b, "Normal", size_of(b, size, loc, scale))
     return ops.add(b, loc, ops.multiply(b, scale, normal_samples))
 
 
@@ -123,13 +125,13 @@ def gauss(b: ModelBuilder, mu: Value | None = None, sigma: Value | None = None) 
 @names("numpy.random.standard_normal")
 def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
     """Return normal numbers of mean 0 and variance 1."""
-    return draw_floats(b, "Normal", size_of(size))
+    return draw_floats(b, "Normal", size_of(b, size))
 
 
 @names("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
     """Return normal numbers of mean 0 and variance 1 with the shape `d`."""
-    return draw_floats(b, "Normal", size_of(d))
+    return draw_floats(b, "Normal", size_of(b, d))
 
 
 # --- whole numbers --------------------------------------------------------------------------------
@@ -141,14 +143,14 @@ _TWO_TO_32 = 1 << 32
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
     """Return integers from `low` to `high - 1`; without `high` from 0 to `low - 1`."""
     start, stop = (literal(b, 0), low) if high is None else (low, high)
-    return _draw_integers(b, start, stop, size_of(size, start, stop))
+    return _draw_integers(b, start, stop, size_of(b, size, start, stop))
 
 
 @names("random.randint")
 def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return an integer from a to b, both included."""
     stop = ops.add(b, b_, literal(b, 1))
-    return _draw_integers(b, a, stop, size_of(None, a, stop))
+    return _draw_integers(b, a, stop, size_of(b, None, a, stop))
 
 
 def _draw_integers(b: ModelBuilder, start: Value, stop: Value, shape: Size) -> Value:
@@ -196,7 +198,7 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
     if not 0 <= n <= MAX_BINOMIAL_TRIALS:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
     p = probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
-    uniform_samples = draw_floats(b, "Uniform", (n, *size_of(size, p)))
+    uniform_samples = draw_floats(b, "Uniform", (n, *size_of(b, size, p)))
     success_flags = cast(b, b.op("Less", uniform_samples, p), "int64")
     return b.op("ReduceSum", success_flags, ints(b, 0), keepdims=0)
 
@@ -214,9 +216,9 @@ def choice(
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
     element_count = _choice_count(b, a)
     if p is None:
-        indices = _draw_integers(b, literal(b, 0), literal(b, element_count), size_of(size))
+        indices = _draw_integers(b, literal(b, 0), literal(b, element_count), size_of(b, size))
     else:
-        indices = _draw_weighted(b, as_float(b, p), element_count, size_of(size))
+        indices = _draw_weighted(b, as_float(b, p), element_count, size_of(b, size))
     return indices if a.shape == () else b.op("Gather", a, indices, axis=0)
 
 
@@ -279,14 +281,14 @@ def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) 
     """Return `-scale * log(u)` with u in (0, 1)."""
     (scale,) = _float_parameters(b, (scale, 1.0))
     scale = not_negative(b, scale, "the scale of an exponential distribution")
-    sample_shape = size_of(size, scale)
+    sample_shape = size_of(b, size, scale)
     return ops.multiply(b, scale, draw_floats(b, "Exponential", sample_shape))
 
 
 @names("numpy.random.standard_exponential")
 def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
     """Return `-log(u)` with u in (0, 1)."""
-    return draw_floats(b, "Exponential", size_of(size))
+    return draw_floats(b, "Exponential", size_of(b, size))
 
 
 @names("numpy.random.lognormal")
@@ -306,7 +308,7 @@ def laplace(
     """Return `loc + scale * x` of an exponential number x with random sign, from two random words."""
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a Laplace distribution")
-    sample_shape = size_of(size, loc, scale)
+    sample_shape = size_of(b, size, loc, scale)
     with b.part("sign"):
         sign_sample = draw_floats(b, "Uniform", sample_shape)
     x = draw_floats(b, "Exponential", sample_shape)
@@ -321,7 +323,7 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     means, cholesky_factor = _means_and_cholesky(b, mean, cov)
     dimension = len(means)
     normal_samples = draw_numbers(
-        b, "Normal", (*(() if size is None else size_of(size)), dimension)
+        b, "Normal", (*(() if size is None else size_of(b, size)), dimension)
     )
     independent_normals = [
         b.op("Gather", normal_samples, ints(b, k), axis=-1) for k in range(dimension)

@@ -64,7 +64,7 @@ def _scaled_sample(
     scale_parameter: tuple[str, float],
 ) -> tuple[Value, ...]:
     """Return `offset + scale * number`, computed in float64, then cast to the requested dtype."""
-    shape = size_of(None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
+    shape = size_of(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
     offset, scale = (
         scalar(b, attributes.get(*parameter), "float64")
         for parameter in (offset_parameter, scale_parameter)
@@ -79,7 +79,7 @@ def _draw_bernoulli(
 ) -> tuple[Value, ...]:
     """Draw 1 or 0 for each element of the input, which is the probability of 1."""
     (success_probability,) = inputs
-    uniform_samples = draw_numbers(b, "Uniform", size_of(None, success_probability))
+    uniform_samples = draw_numbers(b, "Uniform", size_of(b, None, success_probability))
     is_success = b.op(
         "Less",
         uniform_samples,
@@ -95,7 +95,7 @@ def _draw_multinomial(
 ) -> tuple[Value, ...]:
     """Return `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
-    shape = size_of(None, logits)
+    shape = size_of(b, None, logits)
     if len(shape) != 2:
         raise OperandError(
             f"onnx::Multinomial needs logits of two axes, rows and classes, not {logits.type}"
@@ -128,7 +128,7 @@ def drop_elements(
     A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
     with _seed_part(b, attributes):
-        uniform_samples = draw_numbers(b, "Uniform", size_of(None, data))
+        uniform_samples = draw_numbers(b, "Uniform", size_of(b, None, data))
     rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, number, "float64") for number in (0.0, 1.0))
     is_valid_rate = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))

@@ -36,7 +36,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
         DrawSite(b), Symbolic(b, unchecked_rate), 0.0, poisson.LARGEST_RATE, description
     )
     rate: Value = checked_rate.value
-    uniform_samples = draw_numbers(b, "Uniform", size_of(size, rate))
+    uniform_samples = draw_numbers(b, "Uniform", size_of(b, size, rate))
     constant_rate = b.constant_of(rate)
     if constant_rate is not None and float(np.max(constant_rate, initial=0.0)) <= MAX_UNROLLED_RATE:
         return _unrolled_count(

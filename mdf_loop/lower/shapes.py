@@ -23,12 +23,14 @@ _INT64 = np.iinfo(np.int64)
 @names("numpy.ndim")
 def ndim(b: ModelBuilder, a: Value, /) -> Value:
     """Return the number of axes."""
+    b.record_shape_query(a)
     return literal(b, rank(a))
 
 
 @names("numpy.size")
 def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the number of elements, or the extent of one axis."""
+    b.record_shape_query(a)
     element_count = count_of(b, a, axis)
     return literal(b, element_count) if isinstance(element_count, int) else element_count
 

@@ -28,8 +28,8 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
         parameter_values = [
             parameter.value for parameter in float64_parameters if parameter is not None
         ]
-        shape = size_of(None, *parameter_values) if size is None or variate.draws_rows else ()
-        shape = shape if size is None else (*size_of(size), *shape)
+        shape = size_of(b, None, *parameter_values) if size is None or variate.draws_rows else ()
+        shape = shape if size is None else (*size_of(b, size), *shape)
         samples: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
         return cast(b, samples, b.float_dtype) if samples.dtype == "float64" else samples
 

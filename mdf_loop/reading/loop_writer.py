@@ -208,8 +208,8 @@ class LoopWriter:
             return False
         initial_number = initial[k]
         with self.b.at(self.loop_form.where, body.carried_names[k]):
-            initial[k] = self.b.op("Expand", initial_number, self.b.constant(np.array(shape)))
-        self.b.spread_sources[initial[k]] = (initial_number,)
+            broadcast_value = self.b.op("Expand", initial_number, self.b.constant(np.array(shape)))
+        initial[k] = self.b.record_broadcast(broadcast_value, initial_number)
         return True
 
     def _discard(self, body: ReadBody) -> None:

@@ -298,8 +298,7 @@ def generalize(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value
     if not is_fixed(shape):
         return add_leading_axes(b, converted_value, len(shape))
     broadcast_value = b.op("Expand", converted_value, ints(b, *shape))
-    b.spread_sources[broadcast_value] = (converted_value,)
-    return broadcast_value
+    return b.record_broadcast(broadcast_value, converted_value)
 
 
 def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
@@ -317,7 +316,7 @@ def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Te
         return select_value(b, test, then_value, else_value)
     selected_value = b.op("Where", test, then_value, else_value)
     if then_value.shape != else_value.shape:
-        b.spread_sources[selected_value] = (then_value, else_value)
+        return b.record_broadcast(selected_value, then_value, else_value)
     return selected_value
 
 

@@ -13,12 +13,27 @@ from itertools import product
 import numpy as np
 
 from mdf_loop.errors import Finding
-from mdf_loop.ir import Guard, If, Loop, Op, Operation, Program, Shape, Value, operands, walk
+from mdf_loop.ir import (
+    Constant,
+    Guard,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Shape,
+    Value,
+    operands,
+    walk,
+)
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.ops import row_of
 
 _MAX_COMBINATIONS = 64
 """Maximum number of shape combinations that are tested for one operation."""
+
+_SHAPE_QUERIES = "a function of its shape (numpy.size, onnx::Shape, a random draw)"
+"""Text about the functions that read a shape, for errors."""
 
 _Shapes = frozenset[Shape]
 
@@ -94,15 +109,19 @@ class _PossibleShapes:
                 self._add(output, self.of(output_pair[0]) | self.of(output_pair[1]))
         elif isinstance(operation, Guard):
             self._add(operation.output, self.of(operation.value))
+        elif isinstance(operation, Constant):
+            self._propagate_broadcast(operation.value)
         elif isinstance(operation, Op):
             output, *further_outputs = operation.outputs
             if output in self.spread_sources:
-                self._add(
-                    output,
-                    (shape for value in self.spread_sources[output] for shape in self.of(value)),
-                )
+                self._propagate_broadcast(output)
             elif _is_elementwise(operation) and not further_outputs:
                 self._propagate_elementwise(operation, output)
+
+    def _propagate_broadcast(self, value: Value) -> None:
+        """Add the possible shapes of the sources of a value that was broadcast."""
+        sources = self.spread_sources.get(value, ())
+        self._add(value, (shape for source in sources for shape in self.of(source)))
 
     def _propagate_elementwise(self, op: Op, output: Value) -> None:
         """Propagate the possible shapes through an elementwise operation."""
@@ -141,7 +160,7 @@ class _PossibleShapes:
         """Yield findings about values with several possible shapes whose shape the model queries."""
         for value, where in paths.items():
             if len(self.of(value)) > 1:
-                yield _finding(value, self.of(value), "onnx::Shape", where)
+                yield _finding(value, self.of(value), _SHAPE_QUERIES, where)
 
 
 def _has_unknown_extent(shape: Shape) -> bool:

@@ -194,10 +194,10 @@ class _Unroller:
                 isinstance(extent, int) for extent in carried_output.shape
             )
             if initial_value.shape == () and is_fixed_array and not self.writer.has_dynamic_shapes:
-                broadcast_values[k] = self.b.op(
+                broadcast_value = self.b.op(
                     "Expand", initial_value, self.b.constant(np.array(carried_output.shape))
                 )
-                self.b.spread_sources[broadcast_values[k]] = (initial_value,)
+                broadcast_values[k] = self.b.record_broadcast(broadcast_value, initial_value)
         return broadcast_values if broadcast_values != list(initial) else None
 
     def _build_recording(self, k: int, bodies: Sequence[ReadBody]) -> Value:

@@ -51,7 +51,7 @@ class Form:
 
         def noting(loop: Any, known: Any) -> Any:
             form = original_signature_of(loop, known)
-            forms[loop.name] = form.vectorized
+            forms[loop.name] = form.computes_arrays
             return form
 
         original_signature_of = loop_decisions.signature_of

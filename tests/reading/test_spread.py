@@ -54,12 +54,46 @@ def test_explain_has_a_note_for_a_broadcast():
     )
 
 
-@pytest.mark.parametrize("body", ["w + numpy.sum(v)", "w * numpy.max(v)", "w + numpy.mean(v)"])
-def test_bodies_that_depend_on_the_initial_shape_are_refused(body):
+DEPENDENT_BODIES = [
+    "w + numpy.sum(v)",
+    "w * numpy.max(v)",
+    "w + numpy.mean(v)",
+    "w + numpy.size(v)",
+    "w + numpy.ndim(v)",
+    "w + numpy.random.normal(0 * v, 1.0)",
+    "w + numpy.random.poisson(1.0 + 0 * v)",
+]
+
+
+@pytest.mark.parametrize("unroll", [None, 4])
+@pytest.mark.parametrize("initial", ["v0", "0.5", "1.0 - 0.5"])
+@pytest.mark.parametrize("body", DEPENDENT_BODIES)
+def test_bodies_that_depend_on_the_initial_shape_are_refused(body, initial, unroll):
+    model = adding({"v_next": body}, v_initial=f"({initial},)")
     with pytest.raises(
         CarryShapeError, match=r"has the shape \[\] or \[3\], depending on the step"
     ):
-        mdf_loop.compile(adding({"v_next": body})).run()
+        mdf_loop.compile(model, unroll=unroll).run()
+
+
+def test_a_constant_array_of_the_model_is_not_taken_for_a_broadcast_number(run_everywhere):
+    """Both constants have the elements 0.5, 0.5, 0.5; only the carried one was a number."""
+    model = adding({"v_next": "v + w * numpy.sum([0.5, 0.5, 0.5])"}, v_initial="(0.5,)")
+    assert run_everywhere(model)["r0"].tolist() == [3.5, 6.5, 9.5]
+
+
+@pytest.mark.parametrize(
+    ("update", "rows"),
+    [
+        ("gain + numpy.sum(x)", [[2, 3, 4], [10, 11, 12], [34, 35, 36]]),
+        ("gain + numpy.size(x)", [[2, 3, 4], [4, 5, 6], [4, 5, 6]]),
+    ],
+)
+def test_the_first_update_of_a_state_reads_one_number(update, rows):
+    parameters = {"gain": {"value": W}, "x": {"default_initial_value": 1.0, "value": update}}
+    node = {"parameters": parameters, "output_ports": {"y": {"value": "x"}}}
+    compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}})
+    assert compiled.run(steps=3)["y"].tolist() == rows
 
 
 def test_with_dynamic_shapes_it_stays_one_number_at_first():
