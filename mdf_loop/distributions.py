@@ -55,7 +55,7 @@ class SiteTurn(Struct, frozen=True):
         return float(np.min(parameter))
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, or raise OperandError if `fits` is false for an element.
+        """Check that all elements of `fits` are true, and return the distribution parameter.
 
         The message of the error is `sentence`.
         """

@@ -21,7 +21,7 @@ class Checker(Protocol):
     """Protocol of an object that checks parameters of distributions, now or at run time."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, with the error `sentence` if `fits` is false somewhere."""
+        """Check that all elements of `fits` are true, and return the distribution parameter."""
 
 
 def check_not_negative(site: Checker, parameter: Any, what: str) -> Any:

@@ -39,7 +39,7 @@ class StopReason(Enum):
 
     @property
     def code(self) -> int:
-        """Position of the stop reason among all reasons.
+        """Integer code of the stop reason, which is its position among all reasons.
 
         `loop.stopped_by` in a model is 0, 1 or 2.
         """

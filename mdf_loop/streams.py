@@ -249,7 +249,7 @@ def _mix(x: Any) -> Words:
 
 
 def _draw_digits(choices: Words, *, odd: bool) -> Words:
-    """Return keys of eight different hexadecimal digits from 1 to 15, drawn by random words.
+    """Draw keys of eight different hexadecimal digits from 1 to 15, by random words.
 
     A drawn digit is replaced by the first remaining digit, and the list of remaining digits begins one
     place later.

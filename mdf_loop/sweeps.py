@@ -37,7 +37,7 @@ class ComputedSweep(Mapping[str, Array]):
 
     @abstractmethod
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the parameter values of the members from `first` to `last - 1`, by name."""
+        """Return the parameter values of the sweep members from `first` to `last - 1`, by name."""
 
     @abstractmethod
     def _definition(self) -> dict[str, Array]:
@@ -85,7 +85,7 @@ class Grid(ComputedSweep):
         return tuple(len(values) for values in self.along.values())
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the parameter values of the members from `first` to `last - 1`, by name."""
+        """Return the parameter values of the sweep members from `first` to `last - 1`, by name."""
         index_arrays = np.unravel_index(np.arange(first, last), self.shape)
         values_with_indices = zip(self.along.items(), index_arrays, strict=True)
         return {name: values[indices] for (name, values), indices in values_with_indices}
@@ -127,7 +127,7 @@ class Sobol(ComputedSweep):
         return (self._count,)
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the parameter values of the members from `first` to `last - 1`, by name."""
+        """Return the parameter values of the sweep members from `first` to `last - 1`, by name."""
         points = generate_sobol_points(last, len(self._ends), self._seed, first)
         return {
             name: low + points[:, axis_index] * (high - low)

@@ -39,7 +39,7 @@ class CallSite(Protocol):
         """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, with the error `sentence` if `fits` is false somewhere."""
+        """Check that all elements of `fits` are true, and return the distribution parameter."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class MemorySink:
         self.done_count += block.members
 
     def _keyed_arrays(self, batch: ConsecutiveMembers) -> Iterator[tuple[_ArrayKey, Array]]:
-        """Yield each output, number of rows and loop report of consecutive members, with a key."""
+        """Yield the key and the array of each output, row count and loop report of some members."""
         for name, array in flatten_members(batch.results).items():
             yield ("output", name), array
         for name, array in flatten_lengths(batch.results).items():

@@ -195,7 +195,7 @@ class PreparedModel:
 
     @cached_property
     def units(self) -> Mapping[str, str]:
-        """Units by `node.item` and by input name, for all values that have a unit, and of `time`."""
+        """Units of ports, parameters and functions by `node.item`, and of inputs and time by name."""
         stated_units = units_of(self.document)
         units_by_input: dict[str, set[str]] = {}
         for port in open_ports(self.document):
@@ -208,7 +208,7 @@ class PreparedModel:
 
     @cached_property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the axes of each `node.item` for which the model states them."""
+        """Names of the axes of ports, parameters and functions, by `node.item`."""
         return dims_of(self.document)
 
     @cached_property

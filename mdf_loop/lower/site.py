@@ -52,7 +52,7 @@ class DrawSite:
         return -np.inf if constant_parameter is None else float(np.min(constant_parameter))
 
     def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
-        """Return a distribution parameter with a check of `fits`.
+        """Check that all elements of `fits` are true, and return the distribution parameter.
 
         The check happens at compile time if possible, else at run time.
 

@@ -113,7 +113,7 @@ def missing_axis_error(axis: str = "time") -> InputError:
 
 
 def _colour_coordinate(results: Outputs) -> Labelled | None:
-    """Return the coordinate that line colours stand for.
+    """Return the coordinate that the line colours of a figure stand for.
 
     It is the swept number, the member number, or the trial.
     """
