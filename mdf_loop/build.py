@@ -1,4 +1,4 @@
-"""Builder of programs, which infers the dtype, shape and (where possible) the value of each operation.
+"""Builder of programs, which infers the dtype, shape and (if constant) value of each operation.
 
 Operations on constants are folded at compile time if every runtime computes the same bits. Other
 operations on constants stay in the program, and the run computes them.
@@ -51,7 +51,7 @@ _ConstantLabels: TypeAlias = tuple[str, ...]
 
 
 class ProgramState(Struct):
-    """State that all builders of one program share.
+    """State that all builders of one program share, such as its constants and used names.
 
     Attributes:
         names: Names of all values and symbolic extents.
@@ -96,7 +96,7 @@ class PlaceContext:
 
 
 class Builder:
-    """Builder that appends operations to one scope: a program, or one body.
+    """Builder that appends operations to a program, or to the body of a loop or branch.
 
     A builder knows the arrays of constants (`constant_of`). `lower.builder.ModelBuilder` is the subclass
     for reading models, which records more about each constant.
@@ -135,7 +135,7 @@ class Builder:
 
     @classmethod
     def continued(cls, program: Program) -> Builder:
-        """Return a builder that contains the operations of a program and can append further operations."""
+        """Return a builder that starts with the operations of a program."""
         b = cls.resume(program)
         for operation in program.ops:
             if isinstance(operation, Constant):
@@ -152,7 +152,7 @@ class Builder:
         return self._shared.producers
 
     def body(self) -> Self:
-        """Return a builder for the body of a loop or of a branch inside this scope."""
+        """Return a builder for the body of a loop or branch inside this program or body."""
         return type(self)(parent=self)
 
     def at(self, where: str, label: str = "") -> PlaceContext:
@@ -167,7 +167,7 @@ class Builder:
     # --- values --------------------------------------------------------------------------------
 
     def name(self, stem: str) -> str:
-        """Return an unused name: `stem`, or `stem` followed by a number."""
+        """Return an unused name for a value: `stem`, or `stem` followed by a number."""
         used_names, next_suffixes = self._shared.names, self._shared.next_suffixes
         suffix = next_suffixes.get(stem, 1)
         while (name := stem if suffix == 1 else f"{stem}_{suffix}") in used_names:
@@ -177,29 +177,29 @@ class Builder:
         return name
 
     def release(self, values: Iterable[Value]) -> None:
-        """Make the names of discarded values available for new values."""
+        """Allow new values to use the names of discarded values."""
         released_names = {value.name for value in values}
         if released_names:
             self._shared.names -= released_names
             self._shared.next_suffixes.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
-        """Release the names of all values that discarded operations and their bodies define."""
+        """Release the names of all values that discarded operations define, also in their bodies."""
         for operation in walk(ops):
             self.release(results(operation))
             for body in bodies(operation):
                 self.release(body.inputs)
 
     def new(self, dtype: str, shape: Shape, name: str = "") -> Value:
-        """Return a new value with an unused name, such as an input of a body or a result of a loop."""
+        """Return a new value with an unused name, such as an input of a loop body."""
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
     def constant(self, array: Any, *, name: str = "") -> Value:
-        """Return the constant with this array, and append it to the program if there is no equal constant."""
+        """Return the constant with this array, appended to the program unless an equal one exists."""
         return self._pooled(array, name)
 
     def _pooled(self, array: Any, name: str = "", labels: _ConstantLabels = ()) -> Value:
-        """Return the constant with this array and these labels, created if none exists yet."""
+        """Return the constant with an array and labels, and create it if none exists yet."""
         array = np.asarray(array)
         root_builder = self
         while root_builder.parent is not None:
@@ -243,7 +243,7 @@ class Builder:
         return None if value is None else self._shared.constants.get(value)
 
     def foldable_constant_of(self, value: Value | None) -> Array | None:
-        """Return the array of a constant if operations on the constant may be folded, or None."""
+        """Return the array of a constant on which operations may be folded, or None."""
         return self.constant_of(value)
 
     def evaluated(self, value: Value | None) -> Array | None:
@@ -288,7 +288,7 @@ class Builder:
     def multi(
         self, op_type: str, *inputs: Value | None, n_outputs: int, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Append an operation with several outputs.
+        """Append an operation with several outputs, and return the outputs.
 
         Raises:
             OperandError: The operator does not support these dtypes, shapes or attributes.
@@ -342,7 +342,7 @@ class Builder:
         return guarded_value
 
     def append(self, operation: _Owner) -> _Owner:
-        """Append an existing operation to this scope."""
+        """Append an existing operation to the program or body."""
         self.ops.append(operation)
         return operation
 
@@ -354,7 +354,7 @@ class Builder:
 
 
 def _compute_operation(op: Op, operands: Sequence[Array | None]) -> list[Array] | None:
-    """Return the arrays that an operation computes from constant operands; see `_compute_results`."""
+    """Return the result arrays of an operation on constant operands, or None."""
     result_types = [(value.dtype, value.shape) for value in op.outputs]
     return _compute_results(op.op_type, op.inputs, operands, op.attributes, result_types)
 
@@ -366,7 +366,7 @@ def _compute_results(
     attributes: Mapping[str, Any],
     types: Sequence[tuple[str, Shape]],
 ) -> list[Array] | None:
-    """Return the results of an operation on constants, computed by NumPy, or None if this is impossible.
+    """Return the results of an operator on constants, computed by NumPy, or None if impossible.
 
     The operation is not computed if it fails, is random, or has unknown operands. It must not read or
     return large arrays or objects other than tensors.

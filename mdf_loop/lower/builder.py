@@ -1,4 +1,4 @@
-"""Builder of the operations of a model. All builders of one model share a state.
+"""Builder of the operations of a model, with the state that all its builders share.
 
 Three properties of values decide which operations may be computed at compile time:
 
@@ -24,7 +24,10 @@ from mdf_loop.ir import Array, Shape, Value
 
 
 class Options(Struct, frozen=True):
-    """Compilation options of the caller. Derivatives treat the ports in `constant_ports` as constants."""
+    """Options of a compilation: precision, shapes, iteration limit, unrolling, constant ports.
+
+    Derivatives treat the ports in `constant_ports` as constants.
+    """
 
     precision: str = "float64"
     shapes: str = "strict"
@@ -34,7 +37,7 @@ class Options(Struct, frozen=True):
 
 
 class SitePlace(Struct, frozen=True):
-    """Current place in the model, from which streams of random numbers get their names.
+    """Current place in the model, which names the streams of random numbers.
 
     Attributes:
         graph_path: Path of the graph.
@@ -52,12 +55,12 @@ class SitePlace(Struct, frozen=True):
 
     @property
     def site(self) -> str:
-        """Name of the site, `graph.node.item#k`."""
+        """Name of the stream of random numbers, `graph.node.item#k`."""
         return f"{self.graph_path}.{self.item_path}#{self.call_index}"
 
 
 class _SharedState(ProgramState):
-    """State that all builders of one model share."""
+    """State that all builders of one model share, such as its findings."""
 
     options: Options = field(default_factory=Options)
     weak_values: set[Value] = field(default_factory=set)
@@ -72,7 +75,7 @@ class _SharedState(ProgramState):
 
 
 class ModelBuilder(Builder):
-    """Builder that appends the operations of a model to one scope.
+    """Builder that appends the operations of a model to a program or a loop body.
 
     `read_condition` is the condition under which Python would evaluate the current part of an expression
     (None: always). If the condition is false, the part must not fail. `in_loop` is True inside the
@@ -91,7 +94,7 @@ class ModelBuilder(Builder):
 
     @contextmanager
     def at_place(self, **parts: Any) -> Iterator[None]:
-        """Set some fields of the current place inside a `with` block."""
+        """Replace fields of the current place in the model inside a `with` block."""
         outer_place = self.place
         self.place = replace(outer_place, **parts)
         try:
@@ -100,11 +103,14 @@ class ModelBuilder(Builder):
             self.place = outer_place
 
     def part(self, name: str) -> AbstractContextManager[None]:
-        """Append a name, if it is not empty, to the path of the current item inside a `with` block."""
+        """Append a nonempty name to the path of the current model part inside a `with` block."""
         return self.at_place(item_path=f"{self.place.item_path}.{name}") if name else nullcontext()
 
     def loop_body(self) -> Self:
-        """Return a builder for a loop body inside this scope, with the pass index reset to 0."""
+        """Return a builder for the body of a loop.
+
+        The pass index of the current place is 0 in the body.
+        """
         body = self.body()
         body.place = replace(body.place, pass_index=0, pass_count=1)
         body.in_loop = True
@@ -114,31 +120,31 @@ class ModelBuilder(Builder):
 
     @property
     def options(self) -> Options:
-        """Compilation options of the caller."""
+        """Options with which the caller compiles the model."""
         return self._model_state.options
 
     @property
     def float_dtype(self) -> str:
-        """Dtype of floats: the compilation's precision."""
+        """Dtype of floats, which is the precision of the compilation."""
         return self.options.precision
 
     @property
     def findings(self) -> Findings:
-        """Errors of this model."""
+        """Errors found in the model so far."""
         return self._model_state.findings
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """Remarks for the modeller about constructs that are not errors."""
+        """Remarks for the modeller about parts of the model that are not errors."""
         return tuple(self._model_state.notes)
 
     def note(self, remark: str, where: str) -> None:
-        """Add a remark for the modeller; an equal remark is added once."""
+        """Add a remark for the modeller, unless an equal remark exists."""
         self._model_state.notes[Finding("Note", remark, where)] = None
 
     @property
     def values_by_path(self) -> dict[str, Any]:
-        """Program value, or tuple of values, for each MDF path of the document."""
+        """Mapping from MDF paths to values of the program, or tuples of values."""
         return self._model_state.values_by_path
 
     @property
@@ -148,22 +154,25 @@ class ModelBuilder(Builder):
 
     @property
     def spread_sources(self) -> dict[Value, tuple[Value, ...]]:
-        """Sources of values that were broadcast: result -> operands (see `reading.possible_shapes`)."""
+        """Operands of each value that was broadcast from them.
+
+        See `reading.possible_shapes`.
+        """
         return self._model_state.spread_sources
 
     @property
     def shape_queries(self) -> Mapping[Value, str]:
-        """Values whose shapes the model reads, with the path in the document."""
+        """MDF path at which the model reads the shape of a value, by value."""
         return self._model_state.shape_queries
 
     # --- plain numbers ------------------------------------------------------------------------------
 
     def is_weak(self, value: Value) -> bool:
-        """Return True if the value is weakly typed: a Python number of the document."""
+        """Return True if the value is weakly typed, like a Python number in an expression."""
         return value in self._model_state.weak_values
 
     def mark_weak(self, value: Value) -> Value:
-        """Mark a value as weakly typed, like a Python number."""
+        """Mark a value as weakly typed, like a Python number in an expression."""
         constant_array = self.constant_of(value)
         if constant_array is not None and self.is_late(value):
             return self.constant(
@@ -184,7 +193,10 @@ class ModelBuilder(Builder):
         broadcast: bool = False,
         name: str = "",
     ) -> Value:
-        """Return a constant of the whole program. Equal constants with equal flags share one value."""
+        """Return a constant with this array.
+
+        Equal constants with equal flags share one value in the whole program.
+        """
         flags = {"weak": weak, "late": late, "measured": measured, "broadcast": broadcast}
         pooled_constant = self._pooled(
             array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
@@ -200,7 +212,7 @@ class ModelBuilder(Builder):
         return pooled_constant
 
     def record_broadcast(self, value: Value, *sources: Value) -> Value:
-        """Record that a value was broadcast from `sources`, and return the value that replaces it.
+        """Record that a value was broadcast from `sources`, and return the value to use instead.
 
         A broadcast constant is not shared with equal constants of the model, and operations on it are not folded.
         `reading.possible_shapes` then finds all operations that depend on the shape before the broadcast.
@@ -218,24 +230,24 @@ class ModelBuilder(Builder):
         return value
 
     def foldable_constant_of(self, value: Value | None) -> Array | None:
-        """Return the array of a constant, or None for a broadcast constant and for other values."""
+        """Return the array of a constant that was not broadcast, or None for other values."""
         return None if value in self.spread_sources else self.constant_of(value)
 
     def late(self, array: Array) -> Value:
-        """Return `array` as a constant that is marked as known only because a loop is unrolled."""
+        """Return a constant, marked as known only because a loop is unrolled."""
         return self.constant(array, late=True)
 
     def is_late(self, value: Value | None) -> bool:
-        """Return True if the value is known only because a loop is unrolled."""
+        """Return True if a constant is known only because a loop is unrolled."""
         return value in self._model_state.late_values
 
     def measured(self, value: Value, extents: Array) -> Value:
-        """Return `extents`, which depend on the shapes of inputs, as a constant for the shape of `value`."""
+        """Return known extents of `value` as a constant, marked as dependent on input shapes."""
         self.record_shape_query(value)
         return self.constant(extents, measured=True)
 
     def record_shape_query(self, value: Value) -> None:
-        """Record that the model reads the shape of a value (see `reading.possible_shapes`)."""
+        """Record that the model reads the shape of a value, for `reading.possible_shapes`."""
         self._model_state.shape_queries[value] = self.where
 
     def is_measured(self, value: Value | None) -> bool:
@@ -243,7 +255,10 @@ class ModelBuilder(Builder):
         return value in self._model_state.measured_values
 
     def mark_late_if(self, selector: Value, value: Value) -> Value:
-        """Return `value`, marked as late if `value` is a constant and the constant `selector` is late."""
+        """Mark a constant as known only by loop unrolling, if the constant `selector` is so marked.
+
+        Other values are returned unchanged.
+        """
         constant_array = self.constant_of(value)
         if constant_array is None or not self.is_late(selector):
             return value
@@ -252,7 +267,10 @@ class ModelBuilder(Builder):
         )
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Return a computed array as a constant, late or measured if an operand is late or measured."""
+        """Return an array computed from constants as a constant, with the marks of its operands.
+
+        The marks are `late` and `measured`.
+        """
         operands = tuple(sources)
         is_late, is_measured = (
             any(map(self.is_late, operands)),

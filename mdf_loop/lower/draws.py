@@ -1,4 +1,4 @@
-"""Random numbers of `numpy.random.` and `random.`, from streams that are equal on every machine.
+"""Lowering of the random functions of `numpy.random.` and `random.`.
 
 Each call is a site with its own stream (see `mdf_loop.streams`). Each element takes a fixed number of
 random words from the stream, because no distribution uses rejection sampling.
@@ -38,12 +38,12 @@ def probability(b: ModelBuilder, p: Value, description: str) -> Value:
 
 
 def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
-    """Return random numbers of the current site in the compilation's precision."""
+    """Return random numbers of the current call site as floats in the compilation's precision."""
     return cast(b, draw_numbers(b, kind, shape), b.float_dtype)
 
 
 def size_of(b: ModelBuilder, size: Axes, *parameters: Value) -> Size:
-    """Return the shape of the random numbers: `size`, or else the broadcast shape of the parameters."""
+    """Return the shape of random numbers: `size`, or the broadcast shape of the parameters."""
     if size is not None:
         extents = (size,) if isinstance(size, int) else size
         if min(extents, default=0) < 0:
@@ -67,7 +67,7 @@ def size_of(b: ModelBuilder, size: Axes, *parameters: Value) -> Size:
 def uniform(
     b: ModelBuilder, low: Value | None = None, high: Value | None = None, size: Axes = None
 ) -> Value:
-    """Return `low + (high - low) * u` with u in (0, 1)."""
+    """Return uniform random numbers `low + (high - low) * u` with u in (0, 1)."""
     low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
     uniform_samples = draw_floats(b, "Uniform", size_of(b, size, low, high))
     checked_width = parameter_rules.check_width(
@@ -78,7 +78,10 @@ def uniform(
 
 @names("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """Return `a + (b - a) * u` with u in (0, 1). As in Python, `a` may be larger than `b`."""
+    """Return `random.uniform(a, b)`: `a + (b - a) * u` with u in (0, 1).
+
+    As in Python, `a` may be larger than `b`.
+    """
     low, high = _float_parameters(b, (a, 0.0), (b_, 1.0))
     uniform_samples = draw_floats(b, "Uniform", size_of(b, None, low, high))
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), uniform_samples))
@@ -86,19 +89,19 @@ def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
 
 @names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
 def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
-    """Return uniform numbers in (0, 1)."""
+    """Return uniform random numbers in (0, 1)."""
     return draw_floats(b, "Uniform", size_of(b, size))
 
 
 @names("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
-    """Return uniform numbers in (0, 1) with the shape `d`."""
+    """Return uniform random numbers in (0, 1) in an array with the extents `d`."""
     return draw_floats(b, "Uniform", size_of(b, d))
 
 
 @names("random.random", "random")
 def random_of_python(b: ModelBuilder) -> Value:
-    """Return one uniform number in (0, 1)."""
+    """Return one uniform random number in (0, 1), as Python's `random.random`."""
     return draw_floats(b, "Uniform", ())
 
 
@@ -109,7 +112,7 @@ def random_of_python(b: ModelBuilder) -> Value:
 def normal(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
-    """Return `loc + scale * z` with z of mean 0 and variance 1."""
+    """Return normal random numbers with mean `loc` and standard deviation `scale`."""
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a normal distribution")
     normal_samples = draw_floats(b, "Normal", size_of(b, size, loc, scale))
@@ -118,19 +121,19 @@ def normal(
 
 @names("random.gauss", "random.normalvariate")
 def gauss(b: ModelBuilder, mu: Value | None = None, sigma: Value | None = None) -> Value:
-    """Return `mu + sigma * z` with z of mean 0 and variance 1."""
+    """Return normal random numbers with mean `mu` and standard deviation `sigma`."""
     return normal(b, mu, sigma)
 
 
 @names("numpy.random.standard_normal")
 def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
-    """Return normal numbers of mean 0 and variance 1."""
+    """Return normal random numbers of mean 0 and variance 1."""
     return draw_floats(b, "Normal", size_of(b, size))
 
 
 @names("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
-    """Return normal numbers of mean 0 and variance 1 with the shape `d`."""
+    """Return normal random numbers of mean 0 and variance 1 in an array with the extents `d`."""
     return draw_floats(b, "Normal", size_of(b, d))
 
 
@@ -141,20 +144,23 @@ _TWO_TO_32 = 1 << 32
 
 @names("numpy.random.randint", "numpy.random.integers")
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
-    """Return integers from `low` to `high - 1`; without `high` from 0 to `low - 1`."""
+    """Return random integers from `low` to `high - 1`, or from 0 to `low - 1` without `high`."""
     start, stop = (literal(b, 0), low) if high is None else (low, high)
     return _draw_integers(b, start, stop, size_of(b, size, start, stop))
 
 
 @names("random.randint")
 def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """Return an integer from a to b, both included."""
+    """Return a random integer from a to b, both included."""
     stop = ops.add(b, b_, literal(b, 1))
     return _draw_integers(b, a, stop, size_of(b, None, a, stop))
 
 
 def _draw_integers(b: ModelBuilder, start: Value, stop: Value, shape: Size) -> Value:
-    """Return `start + floor(word * count / 2**64)`, exactly, by 32-bit halves of the words."""
+    """Return uniform random integers from `start` to `start + count - 1`.
+
+    The product is exact, by 32-bit halves of the words.
+    """
     start, stop = (cast(b, _check_integers(value), "int64") for value in (start, stop))
     integer_count = b.op("Sub", stop, start)
     is_in_range = b.op(
@@ -194,7 +200,10 @@ def _high_word(b: ModelBuilder, word: Value) -> Value:
 
 @names("numpy.random.binomial")
 def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
-    """Return the number of successes in n trials of probability p. Each number takes n random words."""
+    """Return binomial random numbers: the number of successes in n trials of probability p.
+
+    Each number takes n random words.
+    """
     if not 0 <= n <= MAX_BINOMIAL_TRIALS:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
     p = probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
@@ -211,7 +220,7 @@ MAX_BINOMIAL_TRIALS = 1024
 def choice(
     b: ModelBuilder, a: Value, size: Axes = None, replace: bool = True, p: Value | None = None
 ) -> Value:
-    """Return random elements of a list, or random integers from 0 to `a - 1`, with probabilities `p`."""
+    """Return random elements of `a`, or integers from 0 to `a - 1`, with probabilities `p`."""
     if not replace:
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
     element_count = _choice_count(b, a)
@@ -241,7 +250,10 @@ def _choice_count(b: ModelBuilder, a: Value) -> int:
 
 
 def _draw_weighted(b: ModelBuilder, probabilities: Value, element_count: int, shape: Size) -> Value:
-    """Return random indices with these probabilities: the number of partial sums that are at most a sample."""
+    """Return random indices, drawn with the given probabilities.
+
+    An index is the number of partial sums that are at most a sample.
+    """
     if probabilities.shape != (element_count,):
         raise OperandError(
             f"there are {element_count} elements to choose from, but p is {probabilities.type}"
@@ -257,7 +269,7 @@ def _draw_weighted(b: ModelBuilder, probabilities: Value, element_count: int, sh
 def choose_index(
     b: ModelBuilder, weights: Value, uniform_samples: Value, weight_count: int
 ) -> Value:
-    """Return the index that a uniform number selects by the weights along the last axis of `weights`."""
+    """Return the index that a uniform number selects among `weights` along the last axis."""
     index, partial_sum = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64"), None
     for k in range(weight_count - 1):
         weight = b.op(
@@ -278,7 +290,7 @@ def choose_index(
 
 @names("numpy.random.exponential")
 def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
-    """Return `-scale * log(u)` with u in (0, 1)."""
+    """Return exponential random numbers `-scale * log(u)` with u in (0, 1)."""
     (scale,) = _float_parameters(b, (scale, 1.0))
     scale = not_negative(b, scale, "the scale of an exponential distribution")
     sample_shape = size_of(b, size, scale)
@@ -287,7 +299,7 @@ def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) 
 
 @names("numpy.random.standard_exponential")
 def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
-    """Return `-log(u)` with u in (0, 1)."""
+    """Return exponential random numbers `-log(u)` with u in (0, 1)."""
     return draw_floats(b, "Exponential", size_of(b, size))
 
 
@@ -295,7 +307,7 @@ def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
 def lognormal(
     b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
 ) -> Value:
-    """Return `exp(x)` of a normal number x with mean `mean` and standard deviation `sigma`."""
+    """Return lognormal random numbers `exp(x)` of normal numbers x."""
     mean, sigma = _float_parameters(b, (mean, 0.0), (sigma, 1.0))
     sigma = not_negative(b, sigma, "the scale of a lognormal distribution")
     return _stream_exp(b, normal(b, mean, sigma, size))
@@ -305,7 +317,10 @@ def lognormal(
 def laplace(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
-    """Return `loc + scale * x` of an exponential number x with random sign, from two random words."""
+    """Return Laplace random numbers `loc + scale * x`, with x exponential with a random sign.
+
+    Each number takes two random words.
+    """
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a Laplace distribution")
     sample_shape = size_of(b, size, loc, scale)
@@ -319,7 +334,10 @@ def laplace(
 
 @names("numpy.random.multivariate_normal")
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
-    """Return normal vectors along the last axis; `mean` and `cov` must be known at compile time."""
+    """Return normal random vectors along the last axis.
+
+    `mean` and `cov` must be known at compile time.
+    """
     means, cholesky_factor = _means_and_cholesky(b, mean, cov)
     dimension = len(means)
     normal_samples = draw_numbers(
@@ -357,12 +375,12 @@ def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array
 
 
 def _stream_exp(b: ModelBuilder, x: Value) -> Value:
-    """Return `streams.exp` in the dtype of x."""
+    """Return the exponential function of x in the dtype of x, with the same bits everywhere."""
     return cast(b, streams.exp(Symbolic(b, cast(b, x, "float64"))).value, x.dtype)
 
 
 def _float_parameters(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
-    """Return parameters of a distribution as floats, with defaults in place of None."""
+    """Return parameters of a distribution as floats, where None is replaced by a default."""
     return [
         as_float(b, literal(b, default) if value is None else value)
         for value, default in parameters

@@ -1,4 +1,4 @@
-"""ONNX operators that draw random numbers, each with its own stream (see `lower.draws`).
+"""Lowering of ONNX operators that draw random numbers.
 
 The attribute `seed` is part of the site's name, so that another seed gives other numbers. Two sites with
 the same seed still draw different numbers, because exporters write the seed -1 at all operators.
@@ -29,7 +29,7 @@ Attributes = Mapping[str, Any]
 def onnx_draw(
     b: ModelBuilder, op_type: str, inputs: Sequence[Value | None], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """Return the results of an operator that draws random numbers."""
+    """Lower an ONNX operator that draws random numbers, and return its results."""
     operands = [value for value in inputs if value is not None]
     if not operands and "shape" not in attributes:
         raise OperandError(f"onnx::{op_type} needs the argument 'shape'")
@@ -63,7 +63,7 @@ def _scaled_sample(
     offset_parameter: tuple[str, float],
     scale_parameter: tuple[str, float],
 ) -> tuple[Value, ...]:
-    """Return `offset + scale * number`, computed in float64, then cast to the requested dtype."""
+    """Return random numbers `offset + scale * number` in the requested dtype."""
     shape = size_of(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
     offset, scale = (
         scalar(b, attributes.get(*parameter), "float64")
@@ -77,7 +77,7 @@ def _scaled_sample(
 def _draw_bernoulli(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """Draw 1 or 0 for each element of the input, which is the probability of 1."""
+    """Draw 1 or 0 for each element of the input, with the element as probability of 1."""
     (success_probability,) = inputs
     uniform_samples = draw_numbers(b, "Uniform", size_of(b, None, success_probability))
     is_success = b.op(
@@ -93,7 +93,7 @@ def _draw_bernoulli(
 def _draw_multinomial(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """Return `sample_size` class indices for each row of unnormalized log probabilities."""
+    """Draw `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
     shape = size_of(b, None, logits)
     if len(shape) != 2:
@@ -123,7 +123,7 @@ def drop_elements(
     attributes: Attributes,
     training: Value | None = None,
 ) -> tuple[Value, Value]:
-    """Return the scaled data with dropped elements set to 0, and the mask of the other elements.
+    """Apply dropout to an array, and return the scaled data and the mask of kept elements.
 
     A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
@@ -142,7 +142,7 @@ def drop_elements(
 
 
 def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:
-    """Return a context manager that appends the seed, if any, to the path of the current item."""
+    """Return a context manager that adds an operator's seed to the name of its random stream."""
     seed = attributes.get("seed")
     return b.part("" if seed is None else f"seed {seed}")
 

@@ -1,4 +1,4 @@
-"""Lowering of `numpy.random.poisson` by the algorithm of `mdf_loop.poisson`.
+"""Lowering of `numpy.random.poisson` by the algorithm in `mdf_loop.poisson`.
 
 Sums are unrolled for small known rates, and computed by a loop for other rates.
 """
@@ -60,7 +60,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 
 
 def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events: int) -> Value:
-    """Return the Poisson number for a uniform number, by unrolled partial sums of probabilities."""
+    """Return Poisson numbers for uniform numbers, by an unrolled sum of probabilities."""
     uniform_samples = b.op("Min", uniform_samples, scalar(b, poisson.MAX_UNIFORM, "float64"))
     probability = streams.exp(-Symbolic(b, rate)).value
     partial_sum, event_count = (
@@ -79,7 +79,7 @@ def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events
 
 
 def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
-    """Return the Poisson number for a uniform number, by a loop over partial sums of probabilities.
+    """Return Poisson numbers for uniform numbers, by a loop that sums probabilities.
 
     The loop ends when all sums exceed the uniform number.
 
@@ -151,5 +151,5 @@ def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value
 
 
 def _any_true(b: ModelBuilder, truths: Value) -> Value:
-    """Return True if any element is true."""
+    """Return True if any element of a bool array is true."""
     return b.op("Not", all_true(b, b.op("Not", truths)))

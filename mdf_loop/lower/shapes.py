@@ -1,4 +1,4 @@
-"""Shape functions of `numpy.`: reshape, transpose, concatenate, repeat, flip, roll ..."""
+"""Lowering of NumPy's shape functions: reshape, transpose, concatenate, repeat, roll ..."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _INT64 = np.iinfo(np.int64)
 
 @names("numpy.ndim")
 def ndim(b: ModelBuilder, a: Value, /) -> Value:
-    """Return the number of axes."""
+    """Return the number of axes of an array."""
     b.record_shape_query(a)
     return literal(b, rank(a))
 
 
 @names("numpy.size")
 def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """Return the number of elements, or the extent of one axis."""
+    """Return the number of elements of an array, or the extent of one axis."""
     b.record_shape_query(a)
     element_count = count_of(b, a, axis)
     return literal(b, element_count) if isinstance(element_count, int) else element_count
@@ -37,7 +37,7 @@ def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
 
 @names("numpy.shape")
 def shape(b: ModelBuilder, a: Value, /) -> Term:
-    """Return the extent of each axis."""
+    """Return the shape of an array as a vector of integers."""
     return tuple(size(b, a, axis) for axis in range(rank(a)))
 
 
@@ -46,7 +46,7 @@ def shape(b: ModelBuilder, a: Value, /) -> Term:
 
 @names("numpy.reshape")
 def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
-    """Return the elements in row-major order in another shape; one extent may be -1."""
+    """Return the array in another shape, in row-major order, where one extent may be -1."""
     constant_shape = b.constant_of(shape)
     if constant_shape is not None and 0 in constant_shape and -1 in constant_shape:
         raise OperandError(
@@ -73,7 +73,7 @@ def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
 
 @names("numpy.ravel")
 def ravel(b: ModelBuilder, a: Value, /) -> Value:
-    """Return all elements along one axis."""
+    """Return all elements of an array in one axis, in row-major order."""
     return b.op("Reshape", a, ints(b, -1))
 
 
@@ -135,7 +135,7 @@ def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
 
 @names("numpy.moveaxis")
 def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Value:
-    """Return the array with one axis moved."""
+    """Return the array with one axis moved to another position."""
     axis_order = list(range(rank(a)))
     axis_order.remove(axis_of(a, source))
     axis_order.insert(axis_of(a, destination), axis_of(a, source))
@@ -153,7 +153,7 @@ def _require_tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
 
 @names("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
-    """Return the arrays joined along an axis, or all elements joined if the axis is None."""
+    """Return arrays joined along an axis, or flattened and joined for None."""
     operands = _require_tensors(b, arrays)
     if axis is None:
         operands, axis = tuple(ravel(b, operand) for operand in operands), 0
@@ -173,7 +173,7 @@ def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
 
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
-    """Return the arrays joined along axis 1, or along axis 0 for arrays with one axis."""
+    """Return arrays joined along axis 1, or along axis 0 if they have one axis."""
     operands = [_add_leading_axes(b, operand, 1) for operand in _require_tensors(b, arrays)]
     return b.op("Concat", *operands, axis=int(rank(operands[0]) > 1))
 
@@ -200,7 +200,7 @@ def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
 
 
 def _add_leading_axes(b: ModelBuilder, operand: Value, axis_count: int) -> Value:
-    """Return the array with leading axes of extent 1 added, so that it has `axes` axes."""
+    """Return the array with leading axes of extent 1 added until it has `axes` axes."""
     missing_axis_count = max(axis_count - rank(operand), 0)
     return (
         b.op("Unsqueeze", operand, ints(b, *range(missing_axis_count)))
@@ -211,7 +211,7 @@ def _add_leading_axes(b: ModelBuilder, operand: Value, axis_count: int) -> Value
 
 @names("numpy.append")
 def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = None) -> Value:
-    """Return `arr` followed by `values`, along an axis or flattened."""
+    """Return `values` appended to `arr`, along an axis or flattened."""
     return concatenate(b, (arr, values), axis)
 
 
@@ -220,7 +220,7 @@ def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = Non
 
 @names("numpy.tile")
 def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
-    """Return the whole array repeated along its axes."""
+    """Return copies of the whole array joined along its axes."""
     constant_reps = b.constant_of(reps)
     repeated_axis_count = extents(reps)[0]
     if not isinstance(repeated_axis_count, int) or (
@@ -234,7 +234,7 @@ def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
 
 @names("numpy.repeat")
 def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) -> Value:
-    """Return every element (or row) repeated; result `k` is element `k // repeats`."""
+    """Return the array with each element (or row) repeated `repeats` times."""
     if repeats < 0:
         raise OperandError(f"numpy.repeat cannot repeat {repeats} times")
     if axis is None:
@@ -249,7 +249,7 @@ def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) 
 
 @names("numpy.flip")
 def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
-    """Return the elements in reverse order along axes."""
+    """Return the array with its elements in reverse order along axes."""
     axes = axes_of(m, axis)
     if not axes:
         return m
@@ -261,19 +261,19 @@ def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
 
 @names("numpy.flipud")
 def flipud(b: ModelBuilder, m: Value, /) -> Value:
-    """Return the rows in reverse order."""
+    """Return the array with its rows in reverse order."""
     return flip(b, m, 0)
 
 
 @names("numpy.fliplr")
 def fliplr(b: ModelBuilder, m: Value, /) -> Value:
-    """Return the columns in reverse order."""
+    """Return the array with its columns in reverse order."""
     return flip(b, m, 1)
 
 
 @names("numpy.roll")
 def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
-    """Return the elements shifted cyclically along an axis, or flattened."""
+    """Return the array with elements shifted cyclically along an axis, or flattened."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
     positions_along_axis = positions(b, a, axis_of(a, axis))
@@ -285,7 +285,7 @@ def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) ->
 
 
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
-    """Return the vector of positions 0, 1, 2, ... along an axis of `value`."""
+    """Return the vector of indices 0, 1, 2, ... along an axis of an array."""
     extent = cast(b, size(b, value, axis), "int64")
     zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
     return b.op("Range", zero, extent, one)
@@ -293,7 +293,7 @@ def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
 
 @names("numpy.diff")
 def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
-    """Return the differences between neighbors along an axis, computed n times."""
+    """Return the n-th differences between neighboring elements along an axis."""
     if n < 0:
         raise OperandError(f"numpy.diff takes differences {n} times")
     slice_axis = ints(b, axis_of(a, axis))

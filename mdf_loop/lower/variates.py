@@ -1,4 +1,4 @@
-"""Lowering of the distributions of `mdf_loop.variates`, whose formulas also accept symbolic values."""
+"""Lowering of the random distributions in `mdf_loop.variates`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.variates import VARIATES, Variate
 
 
 def _lower_variate(variate: Variate) -> Callable[..., Value]:
-    """Return the lowering of a distribution, which computes in float64 and casts to the float dtype."""
+    """Return the lowering of a random distribution, computed in float64."""
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
         parameters, size = variate.read(*arguments, **keywords)
@@ -43,7 +43,10 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
 
 def _parameter_annotation(parameter: inspect.Parameter) -> str:
-    """Return the annotation for the converter of a parameter (see `lower.arguments`)."""
+    """Return the annotation by which a distribution's parameter is converted.
+
+    See `lower.arguments`.
+    """
     if parameter.name == "size":
         return "Axes"
     return "Value | None" if parameter.default is None else "Value"
