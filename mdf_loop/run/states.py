@@ -1,7 +1,7 @@
 """Model states: the values that a model carries from one run to the next, by name.
 
     step               number of completed evaluations
-    time               time of the last completed evaluation, in seconds
+    time               time of the last completed evaluation, in the unit of time of the model
     random keys        keys of all random streams, if the model draws random numbers
     parameter A.v      and all other values that the next evaluation reads
 
@@ -136,7 +136,7 @@ def _check_time(written_time: Any) -> Array:
     time = as_supported_array(written_time, "'time' of the state")
     if time.shape != () or time.dtype.kind not in "iuf" or not np.isfinite(time):
         raise InputError(
-            f"'time' of the state is no number of seconds: {written_time!r}", hint=_HINT
+            f"'time' of the state must be one finite number, not {written_time!r}", hint=_HINT
         )
     return time
 
