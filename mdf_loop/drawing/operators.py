@@ -189,7 +189,7 @@ def _draw_edges(
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
-    """Draw the numbered stub of an edge between two bands, and return the name of the stub."""
+    """Draw one numbered end of an edge that is cut between two rows of nodes, and return its name."""
     stub_name = canvas.name(f"cut {number} {side}")
     label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.point(

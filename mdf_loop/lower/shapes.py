@@ -273,7 +273,7 @@ def fliplr(b: ModelBuilder, m: Value, /) -> Value:
 
 @names("numpy.roll")
 def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
-    """Return the array with elements shifted cyclically along an axis, or flattened."""
+    """Shift elements cyclically along an axis, or in row-major order without an axis."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
     positions_along_axis = positions(b, a, axis_of(a, axis))

@@ -52,7 +52,7 @@ class _FunctionReplacer:
         self._kernels: dict[Loop, Kernel] = {}
 
     def replace_functions(self) -> LoopedFunctions:
-        """Return the program with loops of one iteration in place of the functions."""
+        """Return the program with each operation of a mathematical function replaced by a loop of one iteration."""
         ops = self._replace_in(self._program.ops)
         if not self._kernels:
             return LoopedFunctions(self._program, {})

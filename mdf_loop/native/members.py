@@ -37,7 +37,7 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
-    """Rewrite a batched loop with early exit so that each value of a member is a scalar.
+    """Split the arrays of each batch member into scalars, in a batched loop whose members may end early.
 
     Raises:
         NotNative: The loop cannot be rewritten. The message states the reason.

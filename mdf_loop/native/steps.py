@@ -251,7 +251,7 @@ class KernelWriter(MemoryWriter):
             self.store_value(value, cell, variable[0])
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Return the pointer to an array in memory."""
+        """Return the register with the pointer to an array."""
         return self.changing.load(value) if value in self.changing else Cell(pointer=variable[0])
 
     def assign_carried(

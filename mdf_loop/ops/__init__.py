@@ -16,17 +16,17 @@ from mdf_loop.ops import (
 from mdf_loop.ops.registry import Row, names, register, registered, row_of
 
 register(
-    *elementwise.ROWS,
-    *movement.ROWS,
-    *products.ROWS,
-    *reductions.ROWS,
-    *loop_reductions.ROWS,
-    *networks.ROWS,
-    *sequences.ROWS,
-    *random_numbers.ROWS,
-    *random_streams.ROWS,
-    *stop_gradient.ROWS,
-    *signals_and_text.ROWS,
+    *elementwise.OPERATOR_ROWS,
+    *movement.OPERATOR_ROWS,
+    *products.OPERATOR_ROWS,
+    *reductions.OPERATOR_ROWS,
+    *loop_reductions.OPERATOR_ROWS,
+    *networks.OPERATOR_ROWS,
+    *sequences.OPERATOR_ROWS,
+    *random_numbers.OPERATOR_ROWS,
+    *random_streams.OPERATOR_ROWS,
+    *stop_gradient.OPERATOR_ROWS,
+    *signals_and_text.OPERATOR_ROWS,
 )
 
 __all__ = ["Row", "names", "registered", "row_of"]

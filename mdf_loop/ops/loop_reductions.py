@@ -151,7 +151,7 @@ def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]
     )
 
 
-ROWS = (
+OPERATOR_ROWS = (
     _reduction_row(
         name="OrderedSum",
         schema=_build_schema("OrderedSum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),

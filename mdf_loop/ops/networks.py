@@ -143,7 +143,7 @@ QUANTIZED_ROWS = (
     _quantized_row(name="ConvInteger"),
 )
 
-ROWS = (
+OPERATOR_ROWS = (
     *WINDOW_ROWS,
     *NORMALIZATION_ROWS,
     *RECURRENT_ROWS,

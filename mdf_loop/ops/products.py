@@ -12,7 +12,7 @@ from mdf_loop.ops.known_kernels import NUMBERS
 from mdf_loop.ops.native import products as native
 from mdf_loop.ops.registry import Row, never
 
-ROWS = (
+OPERATOR_ROWS = (
     Row(
         name="MatMul",
         has_exact_integers=True,

@@ -15,7 +15,7 @@ _random_row = partial(
     unbatched_reason="each of them would draw other random numbers than it draws alone",
 )
 
-ROWS = (
+OPERATOR_ROWS = (
     _random_row(name="Bernoulli"),
     _random_row(name="Dropout"),
     _random_row(name="Multinomial", undecomposed_reason="random draws have no composition"),

@@ -93,4 +93,4 @@ _DRAW_ROW = Row(
 )
 """Row of `Draw`, the numbers of a site's next turn while a model is read; see `reading.draws`."""
 
-ROWS = (_DRAW_ROW, *map(_build_row, STREAM_DTYPES))
+OPERATOR_ROWS = (_DRAW_ROW, *map(_build_row, STREAM_DTYPES))

@@ -134,7 +134,7 @@ _MIN_MEANING = _reduction_meaning(partial(_compute_extreme, False))
 
 _axis_row = partial(Row, may_fail=never, batching_rule=batching.apply_along_axis)
 
-ROWS = (
+OPERATOR_ROWS = (
     _sum_row(
         name="ReduceSum",
         derivative=slopes.SUM,

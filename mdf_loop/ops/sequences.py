@@ -87,7 +87,7 @@ def _require_present(value: Data) -> Data:
 
 _sequence_row = partial(Row, reproducibility=Reproducibility.FIXED)
 
-ROWS = (
+OPERATOR_ROWS = (
     _sequence_row(name="SequenceConstruct", may_fail=never, meaning=lambda *members: list(members)),
     _sequence_row(name="SequenceEmpty", may_fail=never, meaning=lambda dtype=None: []),
     _sequence_row(name="SequenceAt", meaning=_member_at),

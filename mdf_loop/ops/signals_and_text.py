@@ -6,7 +6,7 @@ from mdf_loop.ops.decompositions import text
 from mdf_loop.ops.opset_changes import axis_as_operand
 from mdf_loop.ops.registry import Row, never
 
-ROWS = (
+OPERATOR_ROWS = (
     Row(name="DFT", newer_encodings=((20, axis_as_operand),)),
     Row(name="STFT"),
     Row(name="BlackmanWindow"),

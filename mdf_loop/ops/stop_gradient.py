@@ -34,7 +34,7 @@ STOP_GRADIENT = "StopGradient"
 
 _FLOATS = ["tensor(float)", "tensor(double)", "tensor(float16)"]
 
-ROWS = (
+OPERATOR_ROWS = (
     Row(
         name=STOP_GRADIENT,
         schema=defs.OpSchema(

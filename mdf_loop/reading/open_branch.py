@@ -155,15 +155,17 @@ class _OpenScope(Scope):
         if isinstance(term, tuple):
             return type(term)(self._generalize(element) for element in term)
         if term not in self._open_values:
-            shape = self._general_shapes.of(term)
+            general_shape = self._general_shapes.of(term)
             if not (
                 self.keeps_ranks
                 or term in self.b.stated_shapes
                 or is_independent_of_inputs(self.b, term)
             ):
-                shape = None
-            needs_open_shape = is_tensor(term.dtype) and is_specialized(self.b, term, shape)
-            self._open_values[term] = self._hide_shape(term, shape) if needs_open_shape else term
+                general_shape = None
+            needs_open_shape = is_tensor(term.dtype) and is_specialized(self.b, term, general_shape)
+            self._open_values[term] = (
+                self._hide_shape(term, general_shape) if needs_open_shape else term
+            )
         return self._open_values[term]
 
     def _hide_shape(self, value: Value, shape: Shape) -> Value:

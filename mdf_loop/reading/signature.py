@@ -75,14 +75,14 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
             form.body_where,
             "the first output is the condition: the body must give one",
         )
-    first_row = 1 + n_carried
+    first_row_position = 1 + n_carried
     return Signature(
         iteration,
         condition_in,
         carried_inputs,
         outputs[0],
-        outputs[1:first_row],
-        outputs[first_row:],
+        outputs[1:first_row_position],
+        outputs[first_row_position:],
     )
 
 

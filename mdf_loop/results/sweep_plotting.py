@@ -129,7 +129,7 @@ def _build_output_panels(
 def _build_histogram_panels(
     results: Outputs, name: str, array: Array, swept_axis: SweptAxis
 ) -> Iterator[Panel]:
-    """Yield an image of histograms for each response, with the swept value to the right."""
+    """Yield an image of histograms for each response, with the swept value on the horizontal axis."""
     output_name, edges = name.rpartition(".")[0], np.asarray(results.statistics[name], np.float64)
     value_label = axis_label(output_name, results.units.get(output_name, ""))
     for response, counts in zip(

@@ -50,7 +50,7 @@ def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str) -> None:
-    """Raise InputError if a resumed run would continue with other versions.
+    """Raise InputError if versions of libraries differ from those of the run that is to be resumed.
 
     Other versions may change the last bits of results.
 

@@ -326,14 +326,14 @@ class _LoopWriter:
                     f"no entry of port_map gives the output {port.id}", self.layer.where
                 )
         carried_result_ids = {result_layer.id for _, result_layer in self.ports.carried_pairs}
-        written_finals: set[int] = set()
+        ids_of_written_results: set[int] = set()
         for binding in bindings:
             if (
                 binding.axis is None
                 and binding.layer.id in carried_result_ids
-                and binding.layer.id not in written_finals
+                and binding.layer.id not in ids_of_written_results
             ):
-                written_finals.add(binding.layer.id)
+                ids_of_written_results.add(binding.layer.id)
                 continue
             row_name = self._output_name(binding.layer)
             self.loop_parts.recorded_outputs.append(row_name)

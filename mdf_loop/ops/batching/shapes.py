@@ -182,7 +182,7 @@ def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Oper
 
 
 def _pad_shared(scope: BatchScope, op: Op, operands: Operands) -> Value:
-    """Pad an operand that all runs share with zeros."""
+    """Pad with zeros an operand that all runs share."""
     x, pads, _, *axes = operand_values(operands)
     return scope.apply(op, x, pads, None, *axes)[0]
 

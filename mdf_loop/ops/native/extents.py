@@ -82,7 +82,7 @@ def _extreme(
     return write_extreme
 
 
-smaller_extent = _extreme("smin", min)
+write_smaller_extent = _extreme("smin", min)
 """Writer of the smaller of two extents."""
-larger_extent = _extreme("smax", max)
+write_larger_extent = _extreme("smax", max)
 """Writer of the larger of two extents."""

@@ -10,10 +10,10 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import Arrays, Cell, Code, Extents, NotNative
 from mdf_loop.ops.native.extents import (
     add_extents,
-    larger_extent,
     product,
     quotient,
     subtract_extents,
+    write_larger_extent,
 )
 from mdf_loop.ops.registry import qualified_name
 
@@ -56,7 +56,7 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
         subtract_extents(code, end, start) if step > 0 else subtract_extents(code, start, end)
     )
     step_count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
-    element_count = larger_extent(code, step_count, 0)
+    element_count = write_larger_extent(code, step_count, 0)
     writer.set_extents(array, (element_count,))
     target = writer.buffer(array)
 

@@ -23,8 +23,8 @@ from mdf_loop.ops.native.code import (
     is_float,
     literal,
 )
-from mdf_loop.ops.native.extents import larger_extent as largest_of
 from mdf_loop.ops.native.extents import product as product_of
+from mdf_loop.ops.native.extents import write_larger_extent as largest_of
 from mdf_loop.ops.native.moves import ArrayLookup
 from mdf_loop.ops.native.products import Combiner, reduce_lanes, write_multiplication, write_sum
 from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS

@@ -25,11 +25,11 @@ from mdf_loop.ops.native.code import (
 from mdf_loop.ops.native.extents import (
     add_extents,
     canonical_product,
-    larger_extent,
     product,
     quotient,
-    smaller_extent,
     subtract_extents,
+    write_larger_extent,
+    write_smaller_extent,
 )
 from mdf_loop.ops.native.moves import MAX_ELEMENT_RUNS, write_move
 from mdf_loop.ops.native.views import Stride, broadcast, contiguous_axes, strided_view
@@ -251,7 +251,7 @@ def _remaining_extent(code: Code, input_extents: Extents, divisors: Sequence[Ext
             dividend_factors.remove(extent)
         else:
             divisor_factors.append(extent)
-    divisor = larger_extent(code, product(code, divisor_factors), 1)
+    divisor = write_larger_extent(code, product(code, divisor_factors), 1)
     return quotient(code, product(code, dividend_factors), divisor)
 
 
@@ -383,11 +383,13 @@ def _slice_range(
     """
     code = writer.scalar_code
     lower_bound, upper_bound = (0, extent) if step > 0 else (-1, subtract_extents(code, extent, 1))
-    clipped_start = smaller_extent(
-        code, larger_extent(code, _normalize_position(code, start, extent), 0), upper_bound
+    clipped_start = write_smaller_extent(
+        code, write_larger_extent(code, _normalize_position(code, start, extent), 0), upper_bound
     )
-    clipped_end = smaller_extent(
-        code, larger_extent(code, _normalize_position(code, end, extent), lower_bound), upper_bound
+    clipped_end = write_smaller_extent(
+        code,
+        write_larger_extent(code, _normalize_position(code, end, extent), lower_bound),
+        upper_bound,
     )
     distance = (
         subtract_extents(code, clipped_end, clipped_start)
@@ -395,7 +397,9 @@ def _slice_range(
         else subtract_extents(code, clipped_start, clipped_end)
     )
     position_count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
-    return clipped_start, smaller_extent(code, larger_extent(code, position_count, 0), extent)
+    return clipped_start, write_smaller_extent(
+        code, write_larger_extent(code, position_count, 0), extent
+    )
 
 
 def _normalize_position(code: Code, position: Extent, extent: Extent) -> Extent:

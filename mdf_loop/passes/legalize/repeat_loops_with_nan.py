@@ -95,7 +95,7 @@ def _is_candidate(loop: Loop) -> bool:
 
 
 def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
-    """Return True if a wrong ArgMax position cannot cause an error in its iteration."""
+    """Return True if positions of ArgMax that are wrong for nan cannot cause an error in a loop body."""
     dependent_values: set[Value] = set()
     for operation in loop.ops:
         if _is_position(operation):

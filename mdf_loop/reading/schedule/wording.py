@@ -53,8 +53,12 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
 
     def format_group(self, condition: Any) -> str:
         """Return the text of an inner condition, in brackets if the condition has several parts."""
-        group_text = self.format_argument(condition)
-        return f"({group_text})" if " and " in group_text or " or " in group_text else group_text
+        condition_text = self.format_argument(condition)
+        return (
+            f"({condition_text})"
+            if " and " in condition_text or " or " in condition_text
+            else condition_text
+        )
 
 
 ConditionText: TypeAlias = Callable[[ConditionPhrase], str]

@@ -162,7 +162,7 @@ def _label_output(
     taken_names: set[str],
     stated: tuple[str, ...] | None = None,
 ) -> Labelled:
-    """Return an array with dimension names and unit, where `name` is its output."""
+    """Return the array of the output `name` with dimension names and unit."""
     leading_dims = tuple(axis.name for axis in results.axes_of(name))
     trailing_dims = _trailing_dims(output_name, array.ndim - len(leading_dims), taken_names)
     dims = (
