@@ -114,12 +114,13 @@ class Connecting:
             RunError: The processes of the cluster do not start.
         """
         self.begin()
-        while not self._is_stopped():
-            with suppress(TimeoutError):
-                return self._outcome.result(timeout=POLL_SECONDS)
-            if self._outcome.done():
-                return self._outcome.result()
-            report()
+        with suppress(_StoppedError):  # the thread may notice the stop before this loop
+            while not self._is_stopped():
+                with suppress(TimeoutError):
+                    return self._outcome.result(timeout=POLL_SECONDS)
+                if self._outcome.done():
+                    return self._outcome.result()
+                report()
         return None
 
     def close(self, seconds: float) -> None:
