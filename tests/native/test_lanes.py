@@ -9,7 +9,7 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
-from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Shape
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Shape
 from mdf_loop.native import lanes, machine
 from mdf_loop.native.kernel import compile_kernel
 from mdf_loop.native.loop_text import MAX_SHARES
@@ -17,51 +17,28 @@ from mdf_loop.native.support import signature_of
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.onnxruntime.session import Session
+from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED, STANDARD
 
 
 def doubled(shape: Shape) -> Program:
     """Return a loop that doubles an array of lanes and a single number in each iteration."""
-    b = Builder()
-    x, scalar, trip_count = (
-        b.new("float64", shape, "x"),
-        b.new("float64", (), "s"),
-        b.new("int64", (), "trip"),
-    )
-    body = b.body()
-    i, condition_in = body.new("int64", (), "i"), body.new("bool", (), "go")
-    enter_values = [body.new(value.dtype, value.shape, "enter") for value in (x, scalar)]
-    leave_values = [body.op("Add", value, value) for value in enter_values]
-    final_values = [b.new(value.dtype, value.shape, "final") for value in (x, scalar)]
-    recorded_values = [
-        Recorded(value, b.new(value.dtype, ("rows", *(value.shape or ())), "rows"))
-        for value in leave_values
+    sketch = Sketch()
+    x, scalar = sketch.input(shape=shape, name="x"), sketch.input(name="s")
+    trip_count = sketch.input("int64", name="trip")
+    final_values = [
+        sketch.carry(initial, lambda value: sketch.inside.op("Add", value, value))
+        for initial in (x, scalar)
     ]
-    carried_values = tuple(map(Carried, (x, scalar), enter_values, leave_values, final_values))
-    iteration_count = b.new("int64", (), "count")
-    ops = tuple(body.ops)
-    b.append(
-        Loop(
-            "A.f",
-            trip_count,
-            None,
-            i,
-            condition_in,
-            None,
-            carried_values,
-            tuple(recorded_values),
-            ops,
-            iteration_count=iteration_count,
-        )
-    )
-    output_values = [
+    stacks = [sketch.record(carried.body_output, "rows") for carried in sketch.carried]
+    iteration_count = sketch.b.new("int64", (), "count")
+    return sketch.program(
         *final_values,
-        *(recorded_value.stack for recorded_value in recorded_values),
+        *stacks,
         iteration_count,
-    ]
-    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
-    program = Program("p", tuple(map(Input, (x, scalar, trip_count))), tuple(b.ops), outputs)
-    return prepare(program, ONNXRUNTIME)
+        trip_count=trip_count,
+        iteration_count=iteration_count,
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 15, 31, 32, 33, 1000])
