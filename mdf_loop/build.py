@@ -242,10 +242,6 @@ class Builder:
         """Return the array of a constant, or None for other values."""
         return None if value is None else self._shared.constants.get(value)
 
-    def foldable_constant_of(self, value: Value | None) -> Array | None:
-        """Return the array of a constant on which operations may be folded, or None."""
-        return self.constant_of(value)
-
     def evaluated(self, value: Value | None) -> Array | None:
         """Return the array of a value computed from constants only, or None for other values.
 
@@ -294,7 +290,7 @@ class Builder:
             OperandError: The operator does not support these dtypes, shapes or attributes.
         """
         onnx_schema.refuse_wrong_kinds(op_type, inputs)
-        known_operands = [self.foldable_constant_of(value) for value in inputs]
+        known_operands = [self.constant_of(value) for value in inputs]
         input_types = [
             None if operand is None else (operand.dtype, operand.shape) for operand in inputs
         ]
@@ -303,6 +299,16 @@ class Builder:
             arrays = _compute_results(op_type, inputs, known_operands, attributes, output_types)
             if arrays is not None:
                 return tuple(self.derived(array, inputs) for array in arrays)
+        return self._append_op(op_type, inputs, attributes, output_types)
+
+    def _append_op(
+        self,
+        op_type: str,
+        inputs: tuple[Value | None, ...],
+        attributes: Mapping[str, Any],
+        output_types: Sequence[tuple[str, Shape]],
+    ) -> tuple[Value, ...]:
+        """Append an operation, also if its operands are constants, and return its outputs."""
         name_stem = f"{self.label}:{op_type}" if self.label else op_type
         outputs = tuple(
             Value(self.name(name_stem), dtype, self._fresh(shape), self.where)

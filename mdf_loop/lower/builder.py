@@ -190,14 +190,13 @@ class ModelBuilder(Builder):
         weak: bool = False,
         late: bool = False,
         measured: bool = False,
-        broadcast: bool = False,
         name: str = "",
     ) -> Value:
         """Return a constant with this array.
 
         Equal constants with equal flags share one value in the whole program.
         """
-        flags = {"weak": weak, "late": late, "measured": measured, "broadcast": broadcast}
+        flags = {"weak": weak, "late": late, "measured": measured}
         pooled_constant = self._pooled(
             array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
         )
@@ -214,24 +213,13 @@ class ModelBuilder(Builder):
     def record_broadcast(self, value: Value, *sources: Value) -> Value:
         """Record that a value was broadcast from `sources`, and return the value to use instead.
 
-        A broadcast constant is not shared with equal constants of the model, and operations on it are not folded.
-        `reading.possible_shapes` then finds all operations that depend on the shape before the broadcast.
+        The returned value is no constant. Operations on it are therefore not folded before `reading.possible_shapes`
+        has found those that depend on the shape before the broadcast.
         """
-        array = self.constant_of(value)
-        if array is not None:
-            value = self.constant(
-                array,
-                weak=self.is_weak(value),
-                late=self.is_late(value),
-                measured=self.is_measured(value),
-                broadcast=True,
-            )
-        self.spread_sources[value] = (*self.spread_sources.get(value, ()), *sources)
+        if self.constant_of(value) is not None:
+            (value,) = self._append_op("Identity", (value,), {}, [(value.dtype, value.shape)])
+        self.spread_sources[value] = sources
         return value
-
-    def foldable_constant_of(self, value: Value | None) -> Array | None:
-        """Return the array of a constant that was not broadcast, or None for other values."""
-        return None if value in self.spread_sources else self.constant_of(value)
 
     def late(self, array: Array) -> Value:
         """Return a constant, marked as known only because a loop is unrolled."""

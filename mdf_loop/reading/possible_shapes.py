@@ -14,7 +14,6 @@ import numpy as np
 
 from mdf_loop.errors import Finding
 from mdf_loop.ir import (
-    Constant,
     Guard,
     If,
     Loop,
@@ -109,19 +108,15 @@ class _PossibleShapes:
                 self._add(output, self.of(output_pair[0]) | self.of(output_pair[1]))
         elif isinstance(operation, Guard):
             self._add(operation.output, self.of(operation.value))
-        elif isinstance(operation, Constant):
-            self._propagate_broadcast(operation.value)
         elif isinstance(operation, Op):
             output, *further_outputs = operation.outputs
             if output in self.spread_sources:
-                self._propagate_broadcast(output)
+                self._add(
+                    output,
+                    (shape for value in self.spread_sources[output] for shape in self.of(value)),
+                )
             elif _is_elementwise(operation) and not further_outputs:
                 self._propagate_elementwise(operation, output)
-
-    def _propagate_broadcast(self, value: Value) -> None:
-        """Add the possible shapes of the sources of a value that was broadcast."""
-        sources = self.spread_sources.get(value, ())
-        self._add(value, (shape for source in sources for shape in self.of(source)))
 
     def _propagate_elementwise(self, op: Op, output: Value) -> None:
         """Propagate the possible shapes through an elementwise operation."""

@@ -60,6 +60,7 @@ DEPENDENT_BODIES = [
     "w + numpy.mean(v)",
     "w + numpy.size(v)",
     "w + numpy.ndim(v)",
+    "w + numpy.sum(v if i < 1 else 2 * v)",
     "w + numpy.random.normal(0 * v, 1.0)",
     "w + numpy.random.poisson(1.0 + 0 * v)",
 ]
