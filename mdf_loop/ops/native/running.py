@@ -36,8 +36,8 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
     write_first, write_next = _sum_writers(writer, dtype, tail_size, is_exclusive)
 
-    def row(block: str, step_number: str) -> tuple[str, str]:
-        """Return the addresses of the input elements and of their sums at a position along the axis."""
+    def step_pointers(block: str, step_number: str) -> tuple[str, str]:
+        """Return the pointers to the input elements and to the cumulative sums of one step."""
         last_position = subtract_extents(writer.scalar_code, axis_extent, 1)
         position = (
             writer.scalar_code.emit(f"sub i64 {last_position}, {step_number}")
@@ -51,16 +51,16 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
     def each(block: str) -> None:
         if isinstance(axis_extent, int):
-            write_first(*row(block, "0"))
+            write_first(*step_pointers(block, "0"))
         else:
             has_elements = writer.scalar_code.compare("ne", "int64", axis_extent, "0")
-            writer.scalar_code.branch(has_elements, lambda: write_first(*row(block, "0")))
+            writer.scalar_code.branch(has_elements, lambda: write_first(*step_pointers(block, "0")))
 
         def one(step_number: str) -> None:
-            (previous_input, previous_sums) = row(
+            (previous_input, previous_sums) = step_pointers(
                 block, writer.scalar_code.emit(f"sub i64 {step_number}, 1")
             )
-            (input_pointer, sum_pointer) = row(block, step_number)
+            (input_pointer, sum_pointer) = step_pointers(block, step_number)
             write_next(previous_input, input_pointer, previous_sums, sum_pointer)
 
         writer.repeat("1", str(axis_extent), 1, one)
