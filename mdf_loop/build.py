@@ -279,10 +279,10 @@ class Builder:
 
     def op(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
         """Append an operation with one output, and return the output."""
-        return self.multi(op_type, *inputs, n_outputs=1, **attributes)[0]
+        return self.multi(op_type, *inputs, output_count=1, **attributes)[0]
 
     def multi(
-        self, op_type: str, *inputs: Value | None, n_outputs: int, **attributes: Any
+        self, op_type: str, *inputs: Value | None, output_count: int, **attributes: Any
     ) -> tuple[Value, ...]:
         """Append an operation with several outputs, and return the outputs.
 
@@ -294,7 +294,7 @@ class Builder:
         input_types = [
             None if operand is None else (operand.dtype, operand.shape) for operand in inputs
         ]
-        output_types = infer(op_type, input_types, attributes, self.small(inputs), n_outputs)
+        output_types = infer(op_type, input_types, attributes, self.small(inputs), output_count)
         if is_exact(op_type, known_operands, output_types):
             arrays = _compute_results(op_type, inputs, known_operands, attributes, output_types)
             if arrays is not None:

@@ -77,7 +77,7 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
     loop_reduction = reduce_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
     if loop_reduction is not None:
         return loop_reduction
-    outputs = b.multi(op_type, *inputs, n_outputs=output_count, **attributes)
+    outputs = b.multi(op_type, *inputs, output_count=output_count, **attributes)
     return _as_term(schema, outputs)
 
 

@@ -22,7 +22,7 @@ def _sort_ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Va
     """Return an array sorted stably in ascending order along an axis, and the indices."""
     element_count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
     sorted_values, sorted_indices = b.multi(
-        "TopK", value, element_count, n_outputs=2, axis=axis, largest=0, sorted=1
+        "TopK", value, element_count, output_count=2, axis=axis, largest=0, sorted=1
     )
     return sorted_values, sorted_indices
 

@@ -20,14 +20,14 @@ def recurrent(
     op_type: str,
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],
-    n_outputs: int,
+    output_count: int,
 ) -> tuple[Value, ...]:
     """Lower an ONNX RNN, LSTM or GRU, and return all results in the layout of its attribute.
 
     Source: ONNX operators, RNN-14, LSTM-14, GRU-14.
     """
     if attributes.get("layout", 0) != 1:
-        return b.multi(op_type, *inputs, n_outputs=n_outputs, **attributes)
+        return b.multi(op_type, *inputs, output_count=output_count, **attributes)
     other_attributes = {key: value for key, value in attributes.items() if key != "layout"}
     transposed_inputs = [
         b.op("Transpose", value, perm=[1, 0, 2])
@@ -36,7 +36,7 @@ def recurrent(
         for k, value in enumerate(inputs)
     ]
     step_outputs, *final_states = b.multi(
-        op_type, *transposed_inputs, n_outputs=n_outputs, **other_attributes
+        op_type, *transposed_inputs, output_count=output_count, **other_attributes
     )
     return (
         b.op("Transpose", step_outputs, perm=[2, 0, 1, 3]),

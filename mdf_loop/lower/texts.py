@@ -17,7 +17,7 @@ def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left == right` for text arrays, element by element, with broadcasting."""
     flat_texts = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
     concatenated_texts = b.op("Concat", *flat_texts, axis=0)
-    text_numbers = b.multi("Unique", concatenated_texts, n_outputs=3)[2]
+    text_numbers = b.multi("Unique", concatenated_texts, output_count=3)[2]
     left_count = b.op("Shape", flat_texts[0])
     total_count = b.op("Shape", concatenated_texts)
     number_slices = (

@@ -22,7 +22,7 @@ def infer(
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
     constants: Mapping[int, Array],
-    n_outputs: int,
+    output_count: int,
 ) -> list[tuple[str, Shape]]:
     """Infer the dtype and shape of each output of an operation; `constants` are known inputs by position.
 
@@ -31,8 +31,10 @@ def infer(
     """
     row = row_of(op_type)
     if row.types_ignore_values:
-        return list(_infer_from_cache(op_type, tuple(inputs), tuple(attributes.items()), n_outputs))
-    return _infer_types(op_type, inputs, attributes, constants, n_outputs)
+        return list(
+            _infer_from_cache(op_type, tuple(inputs), tuple(attributes.items()), output_count)
+        )
+    return _infer_types(op_type, inputs, attributes, constants, output_count)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -40,9 +42,9 @@ def _infer_from_cache(
     op_type: str,
     inputs: tuple[tuple[str, Shape] | None, ...],
     attributes: tuple[tuple[str, Any], ...],
-    n_outputs: int,
+    output_count: int,
 ) -> tuple[tuple[str, Shape], ...]:
-    return tuple(_infer_types(op_type, inputs, dict(attributes), {}, n_outputs))
+    return tuple(_infer_types(op_type, inputs, dict(attributes), {}, output_count))
 
 
 def _infer_types(
@@ -50,7 +52,7 @@ def _infer_types(
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
     constants: Mapping[int, Array],
-    n_outputs: int,
+    output_count: int,
 ) -> list[tuple[str, Shape]]:
     row = row_of(op_type)
     if fault := row.attribute_fault(attributes):
@@ -62,7 +64,7 @@ def _infer_types(
     opset = opset_of(op_type, inputs, attributes)
     all_attributes = {**default_attributes(op_type, opset), **attributes}
     node = node_of(
-        op_type, [input_type is not None for input_type in inputs], n_outputs, all_attributes
+        op_type, [input_type is not None for input_type in inputs], output_count, all_attributes
     )
     type_protos = {
         f"i{k}": type_proto(*input_type)
@@ -84,7 +86,7 @@ def _infer_types(
         message = str(error).strip()
         last_line = message.splitlines()[-1].split("] ")[-1] if message else ""
         raise _operand_error(op_type, inputs, attributes, last_line) from None
-    return [_read_output_type(op_type, protos.get(f"o{k}")) for k in range(n_outputs)]
+    return [_read_output_type(op_type, protos.get(f"o{k}")) for k in range(output_count)]
 
 
 def _check_schema_dtypes(

@@ -26,7 +26,7 @@ def evaluate(
     op_type: str,
     arrays: Sequence[Data],
     attributes: Mapping[str, Any],
-    n_outputs: int,
+    output_count: int,
 ) -> list[Data]:
     """Compute the outputs of an operation in numpy, by its row or onnx's reference implementation.
 
@@ -37,7 +37,7 @@ def evaluate(
         if row_meaning is not None:
             row_outputs = row_meaning(*arrays, **attributes)
             outputs = row_outputs if isinstance(row_outputs, tuple) else (row_outputs,)
-            outputs = outputs[:n_outputs]
+            outputs = outputs[:output_count]
             return [
                 np.asarray(output) if isinstance(output, np.generic) else output
                 for output in outputs
@@ -52,24 +52,24 @@ def evaluate(
             None if operand_type is None else operand_type[0] for operand_type in operand_types
         )
         serialized_node = (
-            _serialize_node(op_type, dtypes, n_outputs, attributes) if attributes else b""
+            _serialize_node(op_type, dtypes, output_count, attributes) if attributes else b""
         )
         exact_attributes = exact_numbers(op_type, attributes) if attributes else ()
         hashable_attributes = tuple(
             (name, _to_hashable(number)) for name, number in exact_attributes
         )
         reference_outputs = _load_reference_function(
-            op_type, dtypes, n_outputs, serialized_node, hashable_attributes, opset
+            op_type, dtypes, output_count, serialized_node, hashable_attributes, opset
         )(*arrays)
     # Some implementations return all outputs.
-    return [np.asarray(array) for array in reference_outputs[:n_outputs]]
+    return [np.asarray(array) for array in reference_outputs[:output_count]]
 
 
 def _serialize_node(
-    op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: Mapping[str, Any]
+    op_type: str, types: tuple[str | None, ...], output_count: int, attributes: Mapping[str, Any]
 ) -> bytes:
     """Return the serialized ONNX node of an operation."""
-    node = node_of(op_type, [dtype is not None for dtype in types], n_outputs, attributes)
+    node = node_of(op_type, [dtype is not None for dtype in types], output_count, attributes)
     serialized_node: bytes = node.SerializeToString(deterministic=True)
     return serialized_node
 
@@ -82,7 +82,7 @@ def _to_hashable(value: Any) -> Any:
 def _load_reference_function(
     op_type: str,
     types: tuple[str | None, ...],
-    n_outputs: int,
+    output_count: int,
     serialized_node: bytes,
     exact_attributes: tuple[tuple[str, Any], ...],
     opset: int,
@@ -97,14 +97,14 @@ def _load_reference_function(
     )
 
     node = onnx.NodeProto.FromString(
-        serialized_node or _serialize_node(op_type, types, n_outputs, {})
+        serialized_node or _serialize_node(op_type, types, output_count, {})
     )
     inputs = [
         helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
         for k, dtype in enumerate(types)
         if dtype is not None
     ]
-    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
+    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(output_count)]
     graph = helper.make_graph([node], op_type, inputs, outputs)
     opset_imports = [helper.make_opsetid("", opset)]
     (reference_node,) = ReferenceEvaluator(

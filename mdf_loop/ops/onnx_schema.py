@@ -190,14 +190,14 @@ def attribute_value(value: Any) -> Any:
 
 
 def node_of(
-    op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
+    op_type: str, present: Sequence[bool], output_count: int, attributes: Mapping[str, Any]
 ) -> onnx.NodeProto:
     """Build an ONNX node with inputs i0, i1, ... and outputs o0, o1, ...
 
     Absent optional inputs have an empty name.
     """
     input_names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
-    node = helper.make_node(op_type, input_names, [f"o{k}" for k in range(n_outputs)])
+    node = helper.make_node(op_type, input_names, [f"o{k}" for k in range(output_count)])
     onnx_attributes = {key: attribute_value(value) for key, value in attributes.items()}
     node.attribute.extend(attribute_protos(op_type, onnx_attributes))
     return node

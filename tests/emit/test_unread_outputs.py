@@ -45,7 +45,7 @@ def _program(op_type: str) -> Program:
     b = Builder()
     operands = [b.new(str(a.dtype), a.shape, f"x{k}") for k, a in enumerate(arrays)]
     with b.at("$.here", "op"):
-        values = b.multi(op_type, *operands, n_outputs=count, **attributes)
+        values = b.multi(op_type, *operands, output_count=count, **attributes)
     outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(values))
     return Program("p", tuple(map(Input, operands)), tuple(b.ops), outputs)
 

@@ -191,7 +191,7 @@ def operator_without_machine_code() -> Program:
     sketch = Sketch()
     x = sketch.input("float64", (2, 3, 3))
     two = sketch.b.constant(np.array([2]))
-    values, _ = sketch.inside.multi("TopK", sketch.varied(x), two, n_outputs=2)
+    values, _ = sketch.inside.multi("TopK", sketch.varied(x), two, output_count=2)
     return sketch.program(sketch.record(values))
 
 

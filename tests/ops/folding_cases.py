@@ -36,7 +36,7 @@ class Call:
 
     operands: Sequence[np.ndarray | None]
     attributes: Mapping[str, Any]
-    n_outputs: int = 1
+    output_count: int = 1
 
 
 def corners(dtype: str, size: int, seed: int) -> np.ndarray:
@@ -97,7 +97,7 @@ def _as_sample(name: str, dtype: str, seed: int) -> Iterator[Call]:
             else:
                 numbers = corners(dtype, array.size, seed + 10 * round_ + k)
                 operands.append(numbers.reshape(array.shape))
-        yield Call(operands, sample.attributes, sample.n_outputs)
+        yield Call(operands, sample.attributes, sample.output_count)
 
 
 def _converted(marker: F, dtype: str) -> np.ndarray:

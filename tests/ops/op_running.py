@@ -20,7 +20,7 @@ Arrays = Sequence[np.ndarray | None]
 def program_of(
     op_type: str,
     arrays: Arrays,
-    n_outputs: int = 1,
+    output_count: int = 1,
     *,
     shapes: Sequence[Any] | None = None,
     constant: Sequence[int] = (),
@@ -40,7 +40,7 @@ def program_of(
         for k, a in enumerate(arrays)
     ]
     with b.at("$.here", "op"):
-        results = b.multi(op_type, *inputs, n_outputs=n_outputs, **attributes)
+        results = b.multi(op_type, *inputs, output_count=output_count, **attributes)
     variables = [v for k, v in enumerate(inputs) if v is not None and k not in constant]
     outputs = tuple(Output(f"y{k}", v) for k, v in enumerate(results))
     return Program("p", tuple(map(Input, variables)), tuple(b.ops), outputs)
@@ -92,20 +92,22 @@ def run(program: Program, arrays: Arrays, *, inferred: bool = True) -> list[np.n
 
 
 def legal_run(
-    op_type: str, arrays: Arrays, n_outputs: int = 1, *, inferred: bool = True, **rest: Any
+    op_type: str, arrays: Arrays, output_count: int = 1, *, inferred: bool = True, **rest: Any
 ) -> list[np.ndarray]:
     """Run an operation on ONNX Runtime after the passes of `LEGAL`."""
-    program = prepare(program_of(op_type, arrays, n_outputs, **rest), LEGAL)
+    program = prepare(program_of(op_type, arrays, output_count, **rest), LEGAL)
     return run(program, arrays, inferred=inferred)
 
 
-def float32_run(op_type: str, arrays: Arrays, n_outputs: int = 1, **rest: Any) -> list[np.ndarray]:
+def float32_run(
+    op_type: str, arrays: Arrays, output_count: int = 1, **rest: Any
+) -> list[np.ndarray]:
     """Run an operation by ONNX Runtime's own float32 kernel."""
     float32_values = [
         a.astype(np.float32) if a is not None and a.dtype == float else a for a in arrays
     ]
     return run(
-        program_of(op_type, float32_values, n_outputs, **rest), float32_values, inferred=False
+        program_of(op_type, float32_values, output_count, **rest), float32_values, inferred=False
     )
 
 

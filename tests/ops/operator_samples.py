@@ -15,7 +15,7 @@ import numpy as np
 class Sample:
     inputs: tuple[Any, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
-    n_outputs: int = 1
+    output_count: int = 1
 
 
 @dataclass(frozen=True)

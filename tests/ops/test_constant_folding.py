@@ -56,7 +56,7 @@ def program_of(
     outputs = []
     for k, call in enumerate(group):
         results = b.multi(
-            name, *map(operand, call.operands), n_outputs=call.n_outputs, **call.attributes
+            name, *map(operand, call.operands), output_count=call.output_count, **call.attributes
         )
         outputs += [Output(f"y{k}_{place}", value) for place, value in enumerate(results)]
     program = Program("p", tuple(map(Input, inputs)), tuple(b.ops), tuple(outputs))

@@ -50,20 +50,20 @@ def sample(op_type: str, dtype: str):
         attributes = WHOLE.get(op_type, attributes)
     known = CONSTANT.get(op_type, ())
     try:
-        program = program_of(op_type, arrays, entry.n_outputs, constant=known, **attributes)
+        program = program_of(op_type, arrays, entry.output_count, constant=known, **attributes)
     except OperandError:
         return None
     return program, arrays, attributes
 
 
-def expected(op_type, arrays, attributes, n_outputs):
+def expected(op_type, arrays, attributes, output_count):
     """Compute by onnx's reference, or by ONNX Runtime in float32 if the reference lacks it or is wrong."""
     if op_type not in NOT_EXACT_IN_ONNX:
         try:
-            return evaluate(op_type, arrays, attributes, n_outputs), 1e-13
+            return evaluate(op_type, arrays, attributes, output_count), 1e-13
         except Exception:  # noqa: BLE001 - The reference lacks the operator or the dtype.
             pass
-    return float32_run(op_type, arrays, n_outputs, **attributes), 2e-6
+    return float32_run(op_type, arrays, output_count, **attributes), 2e-6
 
 
 @pytest.mark.parametrize("op_type", sorted(SAMPLES))
@@ -86,7 +86,7 @@ def test_float64_is_run_decomposed_or_refused_by_name(op_type):
     legal = prepare(program, LEGAL)
     assert all(has_kernel(o) for o in walk(legal.ops) if isinstance(o, Op))
     if legal is not program and op_type != "OneHot":  # OneHot is tested below.
-        count = SAMPLES[op_type].n_outputs
+        count = SAMPLES[op_type].output_count
         reference, tolerance = expected(op_type, arrays, attributes, count)
         for actual, want in zip(run(legal, arrays), reference, strict=True):
             assert actual.shape == want.shape

@@ -27,7 +27,7 @@ def sample_op(op_type: str, dtype: str) -> Op | None:
     arrays = [None if a is None else np.asarray(a) for a in arrays]
     attributes = {k: v for k, v in sample.attributes.items() if k != "reduction"}
     try:
-        program = program_of(op_type, arrays, sample.n_outputs, **attributes)
+        program = program_of(op_type, arrays, sample.output_count, **attributes)
     except OperandError:
         return None
     return only_op(program, op_type)
@@ -145,7 +145,7 @@ class TestTrapsOfTheRuntime:
     def test_recurrent_networks_in_float64_fail(self, op_type):
         sample = SAMPLES[op_type]
         arrays = [x.array("float64") for x in sample.inputs]
-        program = program_of(op_type, arrays, sample.n_outputs, **sample.attributes)
+        program = program_of(op_type, arrays, sample.output_count, **sample.attributes)
         with pytest.raises(Exception, match="does not support double yet"):
             run(program, arrays)
 

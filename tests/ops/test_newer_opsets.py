@@ -157,7 +157,7 @@ def test_other_operations_are_unchanged_in_a_newer_opset(
     values = [
         None if a is None else b.new(str(a.dtype), a.shape, f"x{k}") for k, a in enumerate(arrays)
     ]
-    results = b.multi(op_type, *values, n_outputs=count, **attributes)
+    results = b.multi(op_type, *values, output_count=count, **attributes)
     text = b.new("string", (1,), f"x{len(arrays)}")
     joined = b.op("StringConcat", text, text)
     inputs = tuple(Input(value) for value in (*values, text) if value is not None)

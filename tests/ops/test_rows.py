@@ -93,7 +93,7 @@ def _types(name: str, dtype: str) -> Any:
     entries = [None if a is None else (dtype_name(a), a.shape) for a in arrays]
     known_arrays = {k: a for k, a in enumerate(arrays) if a is not None}
     try:
-        return infer(name, entries, sample.attributes, known_arrays, sample.n_outputs)
+        return infer(name, entries, sample.attributes, known_arrays, sample.output_count)
     except Exception:  # noqa: BLE001 - onnx has none for this dtype
         return None
 
@@ -102,7 +102,7 @@ def reference(name: str, arrays: list[Array | None]) -> list[Array] | None:
     """Return the result of an operation in numpy, or None if onnx's reference has none."""
     sample = SAMPLES[name]
     try:
-        return evaluate(name, arrays, sample.attributes, sample.n_outputs)
+        return evaluate(name, arrays, sample.attributes, sample.output_count)
     except Exception:  # noqa: BLE001 - The reference lacks the operator or the dtype.
         return None
 
@@ -119,7 +119,7 @@ def op_of(name: str, dtype: str) -> tuple[Op, dict[Value, Array]]:
     values = [
         None if a is None else Value(f"x{k}", dtype_name(a), a.shape) for k, a in enumerate(arrays)
     ]
-    types = _types(name, dtype) or [("float64", None)] * sample.n_outputs
+    types = _types(name, dtype) or [("float64", None)] * sample.output_count
     outputs = tuple(Value(f"y{k}", *entry) for k, entry in enumerate(types))
     known = {v: a for v, a in zip(values, arrays, strict=True) if v is not None and a is not None}
     return Op(name, tuple(values), outputs, sample.attributes), known
@@ -236,7 +236,7 @@ def test_fixed_results_have_the_same_bits_in_onnxruntime(name: str) -> None:
         expected = reference(name, arrays)
         if expected is None:
             continue
-        program = program_of(name, arrays, sample.n_outputs, constant=fixed, **sample.attributes)
+        program = program_of(name, arrays, sample.output_count, constant=fixed, **sample.attributes)
         if program.ops and any(isinstance(op, Op) for op in program.ops):
             actual = run_legal(program, arrays)
             for got, want in zip(actual, expected, strict=True):
@@ -293,8 +293,10 @@ def test_types_do_not_depend_on_values(name: str) -> None:
         arrays = operands(sample, dtype)
         entries = [None if a is None else (dtype_name(a), a.shape) for a in arrays]
         known_arrays = {k: a for k, a in enumerate(arrays) if a is not None}
-        known_types = _infer_types(name, entries, sample.attributes, known_arrays, sample.n_outputs)
-        assert known_types == infer(name, entries, sample.attributes, {}, sample.n_outputs)
+        known_types = _infer_types(
+            name, entries, sample.attributes, known_arrays, sample.output_count
+        )
+        assert known_types == infer(name, entries, sample.attributes, {}, sample.output_count)
 
 
 def _cannot_fail(row: Row) -> bool:
@@ -324,7 +326,7 @@ def test_operations_that_cannot_fail_accept_every_number(name: str) -> None:
         for seed in range(3):
             arrays = operands(sample, dtype, seed)
             program = program_of(
-                name, arrays, sample.n_outputs, constant=fixed, **sample.attributes
+                name, arrays, sample.output_count, constant=fixed, **sample.attributes
             )
             if any(isinstance(operation, Op) for operation in program.ops):
                 # A dtype may be refused before the run.

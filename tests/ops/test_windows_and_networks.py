@@ -17,10 +17,10 @@ from tests.strategies.layers import GATES, networks, whole, windows
 FEW_EXAMPLES = settings(max_examples=40)
 
 
-def assert_equal_to_float32(op_type, arrays, n_outputs=1, tolerance=0.0, **attributes):
+def assert_equal_to_float32(op_type, arrays, output_count=1, tolerance=0.0, **attributes):
     # For some windows (ceil_mode, output_padding) onnx infers wrong lengths.
-    actual = legal_run(op_type, arrays, n_outputs, inferred=False, **attributes)
-    expected = float32_run(op_type, arrays, n_outputs, **attributes)
+    actual = legal_run(op_type, arrays, output_count, inferred=False, **attributes)
+    expected = float32_run(op_type, arrays, output_count, **attributes)
     for first, second in zip(actual, expected, strict=True):
         assert first.shape == second.shape
         assert first.dtype == np.float64

@@ -80,7 +80,7 @@ def test_an_operator_with_a_rule_equals_single_runs(op_type: str) -> None:
     arrays = arrays_of(op_type)
     fixed = [k for k, v in enumerate(sample.inputs) if not isinstance(v, F) and v is not None]
     check_rows(
-        op_type, arrays, (0,), n_outputs=sample.n_outputs, constant=fixed, **sample.attributes
+        op_type, arrays, (0,), output_count=sample.output_count, constant=fixed, **sample.attributes
     )
 
 
@@ -88,7 +88,7 @@ def test_an_operator_with_a_rule_equals_single_runs(op_type: str) -> None:
 def test_an_operator_with_a_rule_accepts_zero_runs(op_type: str) -> None:
     sample, arrays = SAMPLES[op_type], arrays_of(op_type)
     fixed = [k for k, v in enumerate(sample.inputs) if not isinstance(v, F) and v is not None]
-    program = program_of(op_type, arrays, sample.n_outputs, constant=fixed, **sample.attributes)
+    program = program_of(op_type, arrays, sample.output_count, constant=fixed, **sample.attributes)
     feeds = {
         f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if a is not None and k not in fixed
     }
@@ -118,7 +118,7 @@ def test_an_operator_without_a_rule_is_refused_by_name(op_type: str) -> None:
         pytest.skip("it reads nothing, or is refused anyway")
     arrays = arrays_of(op_type)
     fixed = [k for k, v in enumerate(arrays) if k and v is not None]
-    program = program_of(op_type, arrays, sample.n_outputs, constant=fixed, **sample.attributes)
+    program = program_of(op_type, arrays, sample.output_count, constant=fixed, **sample.attributes)
     with pytest.raises(UnsupportedError) as caught:
         batch(program, ["x0"])
     sentence = str(caught.value)
@@ -273,8 +273,8 @@ def test_empty_axes_with_noop_reduce_nothing() -> None:
 def test_negative_and_positive_axes(axis: int) -> None:
     for op_type in ("Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin"):
         check_rows(op_type, [STACK], (0,), axis=axis)
-    check_rows("TopK", [STACK, np.array([1])], (0,), n_outputs=2, axis=axis)
-    check_rows("Split", [np.arange(48.0).reshape(4, 2, 6)], (0,), n_outputs=2, axis=axis)
+    check_rows("TopK", [STACK, np.array([1])], (0,), output_count=2, axis=axis)
+    check_rows("Split", [np.arange(48.0).reshape(4, 2, 6)], (0,), output_count=2, axis=axis)
     check_rows("CumSum", [STACK, np.array(axis)], (0,), constant=(1,))
     check_rows("OneHot", [np.array([[0, 1]]), np.array(3), np.array([0.0, 2.5])], (0,), axis=-1)
     check_rows("GatherElements", [STACK, np.ones((2, 3, 3), int)], (0,), axis=axis)

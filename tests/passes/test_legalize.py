@@ -99,7 +99,7 @@ def test_a_network_inside_a_loop_is_an_inner_loop():
     x = body.new("float64", x0.shape, "x")
     w, shape = b.constant(weight), b.constant(np.array(x0.shape))
     with body.at("$.here", "net"):
-        rows, _ = body.multi("RNN", x, w, w, n_outputs=2, hidden_size=1)
+        rows, _ = body.multi("RNN", x, w, w, output_count=2, hidden_size=1)
         step = body.op("Reshape", rows, shape)
     i, go, final = b.new("int64", (), "i"), b.new("bool", (), "go"), b.new("float64", x0.shape, "y")
     carried = (Carried(start, x, step, final),)

@@ -181,7 +181,7 @@ def test_new_names_are_unique():
 def test_repeated_and_unused_outputs():
     b = ModelBuilder()
     x = b.new("float64", (4,), "x0")
-    one, two, _ = b.multi("Split", x, b.constant(np.array([1, 1, 2])), n_outputs=3, axis=0)
+    one, two, _ = b.multi("Split", x, b.constant(np.array([1, 1, 2])), output_count=3, axis=0)
     program = Program("p", (Input(x),), tuple(b.ops), (Output("one", one), Output("two", two)))
 
     def rule(b, op):

@@ -208,7 +208,7 @@ class OperationBuilder:
             case "flat":
                 return b.op("Slice", b.op("Reshape", m, ints(b, -1)), ints(b, 2), ints(b, 5))
             case "apart":
-                return b.multi("Split", m, ints(b, 1, 2), n_outputs=2, axis=0)[1]
+                return b.multi("Split", m, ints(b, 1, 2), output_count=2, axis=0)[1]
             case "padded":
                 x = self.of_shape(s, (3,))
                 return b.op("Slice", b.op("Pad", x, ints(b, 2, 1)), ints(b, 1), ints(b, 4))

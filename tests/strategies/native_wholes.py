@@ -113,7 +113,7 @@ def split(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
     if extent == 1:
         return x
     first = draw(st.integers(1, extent - 1))
-    parts = b.multi("Split", x, numbers(b, first, extent - first), n_outputs=2, axis=axis)
+    parts = b.multi("Split", x, numbers(b, first, extent - first), output_count=2, axis=axis)
     return draw(st.sampled_from(parts))
 
 

@@ -33,14 +33,14 @@ class SameOperands:
         positions: Positions of the operands that are the same value.
         arrays: Array of each operand, or None where an optional one is absent.
         attributes: Attributes of the operator.
-        n_outputs: Number of outputs.
+        output_count: Number of outputs.
     """
 
     op_type: str
     positions: tuple[int, ...]
     arrays: tuple[np.ndarray | None, ...]
     attributes: dict[str, Any]
-    n_outputs: int = 1
+    output_count: int = 1
 
     def call(self, b: Builder, shared: Value) -> tuple[Value, ...]:
         """Append the call with a value as the shared operand, and constants as all others."""
@@ -49,7 +49,9 @@ class SameOperands:
             for k, array in enumerate(self.arrays)
         ]
         with b.at("$.here", "op"):
-            return b.multi(self.op_type, *operands, n_outputs=self.n_outputs, **self.attributes)
+            return b.multi(
+                self.op_type, *operands, output_count=self.output_count, **self.attributes
+            )
 
     @property
     def shared(self) -> np.ndarray:
@@ -96,7 +98,7 @@ def sample_calls(op_type: str, dtype: str) -> Iterator[SameOperands]:
     )
     is_integer = np.dtype(dtype).kind in "iu"
     attributes = WHOLE.get(op_type, sample.attributes) if is_integer else sample.attributes
-    return calls(op_type, arrays, attributes=attributes, n_outputs=sample.n_outputs)
+    return calls(op_type, arrays, attributes=attributes, output_count=sample.output_count)
 
 
 OPERATORS = sorted(

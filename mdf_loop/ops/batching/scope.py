@@ -138,7 +138,7 @@ class BatchScope(Struct):
     def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
         """Append an operation like `op`, with other inputs and changed attributes."""
         attributes = {**op.attributes, **changes}
-        return self.b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **attributes)
+        return self.b.multi(op.op_type, *inputs, output_count=len(op.outputs), **attributes)
 
 
 def _unsqueeze(b: Builder, x: Value, axes: Sequence[int]) -> Value:

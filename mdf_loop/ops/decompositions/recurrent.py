@@ -125,7 +125,7 @@ class _Weights(Struct, frozen=True):
 
 
 def _split_last_axis(b: Builder, x: Value, parts: int) -> tuple[Value, ...]:
-    return b.multi("Split", x, n_outputs=parts, axis=-1)
+    return b.multi("Split", x, output_count=parts, axis=-1)
 
 
 def _rnn_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
@@ -172,7 +172,7 @@ def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
     """
     f, g = weights.activations
     hidden_state, split_sizes = states[0], ints(b, 2 * weights.hidden_size, weights.hidden_size)
-    gate_sums, candidate_sum = b.multi("Split", x, split_sizes, n_outputs=2, axis=-1)
+    gate_sums, candidate_sum = b.multi("Split", x, split_sizes, output_count=2, axis=-1)
     recurrent_gates = b.op("MatMul", hidden_state, weights.recurrent_weights)
     if weights.candidate_weights is None:
         recurrent_gates = (
@@ -181,7 +181,7 @@ def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
             else b.op("Add", recurrent_gates, weights.late_bias)
         )
         recurrent_gates, recurrent_candidate = b.multi(
-            "Split", recurrent_gates, split_sizes, n_outputs=2, axis=-1
+            "Split", recurrent_gates, split_sizes, output_count=2, axis=-1
         )
     update_gate, reset_gate = _split_last_axis(b, f(b, b.op("Add", gate_sums, recurrent_gates)), 2)
     if weights.candidate_weights is None:
@@ -299,7 +299,7 @@ def _prepare_direction(
     if resets_before_product:
         split_sizes = ints(b, 2 * hidden_size, hidden_size)
         recurrent_weights, candidate_weights = b.multi(
-            "Split", recurrent_weights, split_sizes, n_outputs=2, axis=-1
+            "Split", recurrent_weights, split_sizes, output_count=2, axis=-1
         )
     biases, peepholes = optional_operand(op, 3), optional_operand(op, 7)
     if biases is not None:

@@ -118,7 +118,7 @@ def linear(transposed: CotangentFunction, positions: Sequence[int] = (0,)) -> Ex
             x if k not in linear_positions or x is None else changes[k] or zeros(b, x)
             for k, x in enumerate(op.inputs)
         ]
-        outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
+        outputs = b.multi(op.op_type, *inputs, output_count=len(op.outputs), **op.attributes)
         return [with_type_of(b, change, y) for change, y in zip(outputs, op.outputs, strict=True)]
 
     return ExplicitDerivative(tangents, transposed)

@@ -249,4 +249,4 @@ def _concatenate(b: Builder, values: Sequence[Value]) -> Value:
 def _split_parts(b: Builder, value: Value, sizes: Sequence[int], axis: int) -> Sequence[Value]:
     if len(sizes) == 1:
         return (value,)
-    return b.multi("Split", value, ints(b, *sizes), n_outputs=len(sizes), axis=axis)
+    return b.multi("Split", value, ints(b, *sizes), output_count=len(sizes), axis=axis)

@@ -77,7 +77,7 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
         cast(b, value, wide_dtype) if value is not None and k in main_positions else value
         for k, value in enumerate(op.inputs)
     ]
-    wide_outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
+    wide_outputs = b.multi(op.op_type, *inputs, output_count=len(op.outputs), **op.attributes)
     output_pairs = zip(wide_outputs, op.outputs, strict=True)
     return tuple(
         cast(b, wide_output, original_output.dtype) for wide_output, original_output in output_pairs

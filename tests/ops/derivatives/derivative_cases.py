@@ -20,7 +20,7 @@ class Case:
     op_type: str
     arrays: tuple[Any, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
-    n_outputs: int = 1
+    output_count: int = 1
     shapes: Sequence[Any] | None = None
     when_run: tuple[int, ...] = ()
 
@@ -40,7 +40,12 @@ def call(case: Case, variable: str = "float64") -> tuple[Program, dict[str, np.n
         if a is not None and a.dtype != variable and k not in case.when_run
     ]
     program = program_of(
-        case.op_type, arrays, case.n_outputs, shapes=case.shapes, constant=known, **case.attributes
+        case.op_type,
+        arrays,
+        case.output_count,
+        shapes=case.shapes,
+        constant=known,
+        **case.attributes,
     )
     names = {entry.value.name for entry in program.inputs}
     feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}

@@ -72,7 +72,7 @@ def test_a_scatter_with_another_reduction_is_refused_by_name(reduction: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("op_type", "arrays", "attributes", "n_outputs", "sentence"),
+    ("op_type", "arrays", "attributes", "output_count", "sentence"),
     [
         ("MaxPool", [np.ones((1, 1, 3))], {"kernel_shape": (2,)}, 2, "MaxPool with indices"),
         ("GridSample", [np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 2))], {}, 1, "GridSample has no"),
@@ -81,10 +81,10 @@ def test_a_scatter_with_another_reduction_is_refused_by_name(reduction: str) -> 
     ],
 )
 def test_operations_without_derivative_are_refused_by_name(
-    op_type: str, arrays: Any, attributes: Any, n_outputs: int, sentence: str
+    op_type: str, arrays: Any, attributes: Any, output_count: int, sentence: str
 ) -> None:
     known = [k for k, a in enumerate(arrays) if a.dtype != np.float64]
-    program = program_of(op_type, arrays, n_outputs, constant=known, **attributes)
+    program = program_of(op_type, arrays, output_count, constant=known, **attributes)
     with pytest.raises(UnsupportedError, match=sentence):
         differentiated(program)
 

@@ -34,7 +34,7 @@ def layer(op_type: str, lengths: bool, attributes: dict[str, Any]) -> Program:
         op_type,
         *values,
         *ends,
-        n_outputs=3 if op_type == "LSTM" else 2,
+        output_count=3 if op_type == "LSTM" else 2,
         hidden_size=HIDDEN,
         **attributes,
     )

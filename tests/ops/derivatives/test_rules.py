@@ -76,7 +76,7 @@ def test_decompositions_for_derivatives_keep_the_outputs(case: Case) -> None:
     actual = interpret(decompose_operations(program), arrays)
     if case.op_type in NOT_IN_REFERENCE:
         known = [None if a is None else np.asarray(a) for a in case.arrays]
-        numbers = float32_run(case.op_type, known, case.n_outputs, **case.attributes)
+        numbers = float32_run(case.op_type, known, case.output_count, **case.attributes)
         expected, tolerance = dict(zip(actual, numbers, strict=True)), 1e-5
     else:
         expected, tolerance = interpret(program, arrays), 1e-12

@@ -47,7 +47,7 @@ class Sample:
         operands = [self._operand(sample_input, dtype, computed) for sample_input in sample.inputs]
         with self.inside.at("$.here"):
             output_values = self.inside.multi(
-                name, *operands, n_outputs=sample.n_outputs, **attributes
+                name, *operands, output_count=sample.output_count, **attributes
             )
         self.program = prepare(self._program(output_values), ONNXRUNTIME)
 
