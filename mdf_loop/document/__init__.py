@@ -1,4 +1,4 @@
-"""Documents: the content of a model as written in MDF, with checks of its graphs, keys and texts.
+"""MDF documents: the model as written by the user, with checks of its structure.
 
 This package is independent of operations. `mdf_loop.importing.opening` opens a path as a document.
 """

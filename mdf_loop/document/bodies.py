@@ -1,4 +1,4 @@
-"""Bodies of functions in a document: graphs that a loop, If or other function owns.
+"""Bodies of functions in a document: graphs that a loop, an If or another function owns.
 
 A document has a body in the arguments of its function, in a parameter of the node, or as another graph of
 the model.
@@ -20,18 +20,18 @@ from mdf_loop.errors import LoopError
 
 
 def owned_graph_ids(graph: Any) -> set[str]:
-    """Return the ids of other graphs that are bodies of functions in a graph.
+    """Return the ids of the model's graphs that functions of a graph use as bodies.
 
-    Functions in inline bodies of the graph count, too.
+    The ids include the bodies of functions in inline bodies of the graph.
     """
     nodes = [node for node in graph.nodes if hasattr(node, "functions")]  # importers nest graphs
     return {graph_id for node in nodes for graph_id in owned_graph_ids_of_node(node)}
 
 
 def owned_graph_ids_of_node(node: Any) -> set[str]:
-    """Return the ids of other graphs that are bodies of functions in a node.
+    """Return the ids of the model's graphs that functions of a node use as bodies.
 
-    Functions in inline bodies of the node count, too.
+    The ids include the bodies of functions in inline bodies of the node.
     """
     graph_ids: set[str] = set()
     for function_or_parameter in (*node.functions, *node.parameters):
@@ -71,7 +71,7 @@ def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
 
 
 def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
-    """Return the ids of a node's parameters that contain a function's bodies."""
+    """Return the ids of the node's parameters that contain bodies of a function."""
     argument_names = GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ())
     bodies = [written_body(owner, node, argument_name) for argument_name in argument_names]
     bodies += written_bodies(owner, node).values()
@@ -79,7 +79,7 @@ def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
 
 
 def is_value(argument: Any, node: Any) -> bool:
-    """Return True if an argument is a number, a name in the node or a formula, not a graph."""
+    """Return True if an argument is a number, a name or a formula, and not a graph."""
     if not isinstance(argument, str):
         return isinstance(argument, bool | int | float)
     value_names = {port_or_function.id for port_or_function in (*node.input_ports, *node.functions)}
@@ -94,7 +94,9 @@ def _contains_graph(value: Any) -> bool:
 
 
 def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenBody:
-    """Return the body that a function's argument contains, or names by a parameter's id.
+    """Return the body of a function, as its argument `argument_name` states the body.
+
+    The argument contains the body, or has the id of the parameter that contains the body.
 
     Without the argument, the body is the parameter with the argument's name.
     """

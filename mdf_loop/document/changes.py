@@ -24,7 +24,7 @@ def replace_fields(part: Any, **values: Any) -> Any:
 
 
 def with_graph(document: Document, graph: Any) -> Document:
-    """Return a copy of a document with another graph, also in its model."""
+    """Return a copy of a document and of its model with a replaced main graph."""
     model = document.model
     if model is not None:
         graphs = [graph if sibling is document.graph else sibling for sibling in model.graphs]

@@ -14,7 +14,7 @@ from mdf_loop.number_check import contains_only_numbers
 
 
 def content_of(document: Document) -> dict[str, Any]:
-    """Return the whole model of a document as the plain content of a file; arrays stay arrays."""
+    """Return the model of a document as plain content: mappings, lists, numbers and arrays."""
     from modeci_mdf.mdf import Model
 
     model = document.model or Model(id=document.graph.id, graphs=list(document.siblings.values()))
@@ -45,7 +45,7 @@ def _build_graph_content(graph: Any) -> Any:
 
 
 def _map_conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
-    """Return conditions by name, as in files; modeci_mdf cannot read a list of conditions."""
+    """Convert a list of conditions to a dict by name, the form that modeci_mdf can read."""
     conditions_by_name = {
         condition["id"]: {key: field for key, field in condition.items() if key != "id"}
         for condition in conditions
@@ -112,7 +112,7 @@ def _copy_with_placeholders(part: Any) -> Any:
 
 
 def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """Yield each edge, port, function, parameter and condition of a graph, with its path.
+    """Yield each part of a graph that may have a value, such as a port or edge, with its path.
 
     Conditions come before the parameter that owns them.
     """

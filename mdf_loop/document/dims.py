@@ -36,7 +36,7 @@ def _find_dims_of_part(
     nodes_by_id: Mapping[str, Any],
     edges_by_receiver: Mapping[tuple[str, str], Any],
 ) -> tuple[str, ...]:
-    """Return the axis names in the metadata of a port, parameter or function, or of its source.
+    """Return the axis names of a port, parameter or function, which may be inherited.
 
     The source is the nearest one that passes its value on unchanged and states axis names.
     """
@@ -62,7 +62,7 @@ def _find_dims_of_part(
 
 
 def names_axes(dims: Any) -> bool:
-    """Return True for a list of distinct axis names without reserved names."""
+    """Return True if `dims` is a list of distinct axis names without reserved names."""
     if not isinstance(dims, list | tuple) or not all(isinstance(dim, str) for dim in dims):
         return False
     return bool(dims) and len({*dims, *RESERVED_DIMS}) == len(dims) + len(RESERVED_DIMS)

@@ -1,4 +1,4 @@
-"""Document: the graph to compile, with the other graphs of its model."""
+"""MDF document: the graph to compile, with the other graphs of its model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.paths import Files
 
 
 class Document(Struct, frozen=True, weakref=True):
-    """Graph to compile, with the other graphs of its model by id, and the model if it exists.
+    """Graph to compile, with the other graphs of its model and, if present, the model.
 
     `files` are the files of the document. `warnings` are the warnings of its import.
     """
@@ -32,7 +32,7 @@ class Document(Struct, frozen=True, weakref=True):
 
 
 def document_of(model: Any, name: str) -> Document:
-    """Return the document of a model; the main graph is the first graph that no function owns."""
+    """Return the document of a model, whose main graph is the first graph that no function owns."""
     graphs = list(model.graphs or [])
     if not graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
@@ -57,7 +57,9 @@ def _find_body_ids(graphs: list[Any]) -> set[str]:
 
 
 def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role: str) -> Any:
-    """Look up another graph of the model by id. Errors call the graph the `role` ("body") of an `owner` ("loop").
+    """Return the graph of the model with the given id, which a function uses as a body.
+
+    Error messages call the graph the `role` (such as "body") of an `owner` (such as "loop").
 
     Raises:
         ModelError: No graph has this id, or the graph contains itself.

@@ -22,7 +22,7 @@ _NAMES_BY_LOWER_CASE = {name.lower(): name for name in GRAPH_ARGUMENTS} | {"loop
 
 
 def graph_function(function: Any) -> str | None:
-    """Return the name in `GRAPH_ARGUMENTS` of a function in any spelling, or None if the function owns no graphs."""
+    """Return the canonical name of a function that owns graphs, or None for another function."""
     return _NAMES_BY_LOWER_CASE.get(function.lower()) if isinstance(function, str) else None
 
 

@@ -24,7 +24,9 @@ from mdf_loop.errors import LoopError, ModelError, raise_findings
 
 
 def model_of(content: Any, side_files: SideFiles | None = None, name: str = "") -> Any:
-    """Return the modeci_mdf Model of a document's plain content; the content is not changed.
+    """Convert the plain content of a document to a modeci_mdf Model.
+
+    The content is not changed.
 
     Raises:
         ModelError: The content is not valid MDF, or an array of a side file (from `side_files`) is invalid.
@@ -40,7 +42,7 @@ def model_of(content: Any, side_files: SideFiles | None = None, name: str = "") 
 
 
 def graph_of(body: Any, where: str) -> Any:
-    """Return the modeci_mdf Graph of a dict `{id: {nodes: ...}}` or `{id: x, nodes: ...}`."""
+    """Convert a dict `{id: {nodes: ...}}` or `{id: x, nodes: ...}` to a modeci_mdf Graph."""
     from modeci_mdf.mdf import Graph
 
     if isinstance(body, Graph):
@@ -86,7 +88,7 @@ def suppress_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_model_errors(subject: str) -> Iterator[None]:
-    """Convert errors of parsers and of modeci_mdf to a ModelError with one sentence about the document."""
+    """Convert errors of parsers and of modeci_mdf to a ModelError about the document."""
     try:
         yield
     except LoopError:
@@ -126,7 +128,7 @@ _TYPE_NAMES = {
 
 
 def _find_error_messages(error: BaseException) -> Iterator[str]:
-    """Yield the innermost messages of nested validation errors, with cattrs' notes of the place."""
+    """Yield the innermost messages of nested validation errors, with the place of each error."""
     nested_errors = getattr(error, "exceptions", None)
     if nested_errors:
         for nested_error in nested_errors:

@@ -34,7 +34,7 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
 
 
 def _find_members(part: Any) -> list[tuple[str, Any]]:
-    """Return the members of a mapping, a list or a modeci_mdf object, with their steps in a path."""
+    """Return the members of a mapping, list or modeci_mdf object, with the path step of each."""
     part = as_mapping(part)
     if isinstance(part, Mapping):
         invalid_keys = [

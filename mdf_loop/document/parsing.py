@@ -1,4 +1,4 @@
-"""Parsing of MDF files to plain content: mappings, lists, numbers, text. A duplicate key is an error."""
+"""Parser of MDF files (JSON, YAML, BSON) that refuses duplicate keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUFFIXES = (".json", ".yaml", ".yml", ".bson")
 
 
 def parse(path: Path) -> Any:
-    """Return the plain content of a JSON, YAML or BSON file; a duplicate key is an error."""
+    """Parse a JSON, YAML or BSON file to plain content, and refuse duplicate keys."""
     if path.suffix.lower() == ".bson":
         import bson
 

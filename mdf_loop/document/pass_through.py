@@ -1,4 +1,4 @@
-"""Ports, parameters and functions that only pass a value on, with its unit and axis names.
+"""Ports, parameters and functions that pass a value on with its unit and axis names.
 
 output_ports: {v: {value: V}}                                       # V
 parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # V0

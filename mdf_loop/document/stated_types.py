@@ -1,4 +1,4 @@
-"""Dtypes in the `type` of an input port.
+"""Dtypes that models state in the `type` of input ports.
 
 `sequence(float32)` and `optional(float32)` are types of values that are no tensors (see
 `mdf_loop.ir.types`). `Tensor` and `None`, which MDF's importer of PyTorch writes, specify no dtype. All other

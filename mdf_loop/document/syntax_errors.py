@@ -1,4 +1,4 @@
-"""Conversion of YAML and JSON syntax errors to one sentence, with the line, its text, and a hint."""
+"""Conversion of YAML and JSON syntax errors to one sentence with the line and a hint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_SHOWN_CHARACTERS = 100
 
 
 def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
-    """Return the error for a text that is not valid YAML, with the parser's own description."""
+    """Return the error for invalid YAML text, with the parser's description of the fault."""
     error_mark, start_mark = error.problem_mark or error.context_mark, error.context_mark
     descriptions = [description for description in (error.problem, error.context) if description]
     if start_mark is not None and error_mark is not None and start_mark.line != error_mark.line:
@@ -28,7 +28,7 @@ def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
 
 
 def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
-    """Return the error for a text that is not valid JSON, with the parser's own description."""
+    """Return the error for invalid JSON text, with the parser's description of the fault."""
     error_position = _describe_position(error.doc, error.lineno, error.colno)
     return ModelError(
         f"{subject} is not an MDF model: {error_position}: {error.msg}",

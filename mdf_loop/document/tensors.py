@@ -1,4 +1,4 @@
-"""Typed arrays in documents: `array_parameter` writes an array, `with_arrays` reads all arrays.
+"""Typed arrays in documents: reading of arrays, and writing of arrays as parameters.
 
     value: [1.0, 2.0]                           value: {npz: model.npz, array: weights}
     metadata: {dtype: float32}                  metadata: {dtype: float32, shape: [512, 512]}
@@ -37,7 +37,7 @@ _ARGUMENT_KEYS = {"dtype", "shape", "value"}
 
 
 def array_parameter(array: Array) -> dict[str, Any]:
-    """Return an array as the content of a Parameter: the value, and dtype and shape in `metadata`."""
+    """Return an array as the content of an MDF Parameter, with its dtype in the metadata."""
     return {"value": array, "metadata": array_metadata(array)}
 
 
@@ -50,7 +50,7 @@ def array_metadata(array: Array) -> dict[str, Any]:
 
 
 def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") -> Any:
-    """Convert each value with a dtype in its metadata to an array.
+    """Convert each value in a document whose metadata state a dtype to an array.
 
     Raises:
         ModelError: Numbers do not fit the stated dtype or shape, or a side file is missing or in another
@@ -195,7 +195,10 @@ def _read_array_file(
 
 
 def files_in(folder: Path) -> SideFiles:
-    """Return a function that opens the `.npz` files of a folder, each once, and no files of other folders."""
+    """Return a function that opens `.npz` files of one folder, and opens each file only once.
+
+    The function refuses files of other folders.
+    """
 
     @functools.cache
     def open_archive(file_name: str) -> Archive:

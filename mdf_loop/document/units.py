@@ -30,7 +30,7 @@ TIME = "time"
 
 
 def time_unit_of(document: Document) -> str:
-    """Return the unit of time of a model; the default is seconds."""
+    """Return the unit of time of a model, which is seconds by default."""
     return stated_time_unit(document) or SECONDS
 
 
@@ -50,7 +50,7 @@ def units_of(document: Document) -> dict[str, str]:
 
 
 def unit_of(document: Document, node: Any, part: Any) -> Unit:
-    """Return the unit of a port, parameter or function, and the path of the metadata that state it.
+    """Return the unit of a port, parameter or function, and the path where the unit is stated.
 
     Without a unit, the path is the path of the part.
     """
@@ -63,12 +63,12 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
 
 
 def unit_of_time(document: Document) -> Unit:
-    """Return the unit of time of a model, and the path of the metadata that state it."""
+    """Return the unit of time of a model, and the path where the unit is stated."""
     return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
 
 
 class _UnitStatement(Struct, frozen=True):
-    """Unit in the metadata of a port, parameter or function, or of its node.
+    """Unit that the metadata of a port, parameter, function or node state.
 
     Attributes:
         unit: Unit.
@@ -86,7 +86,7 @@ class _UnitStatement(Struct, frozen=True):
 def _find_unit_statement(
     node: Any, part: Any, visited_ids: tuple[int, ...]
 ) -> _UnitStatement | None:
-    """Find the unit of a port, parameter or function in its metadata, or in those of its source.
+    """Find the unit of a port, parameter or function, which may be inherited.
 
     `visited_ids` has the `id()` of objects that were visited.
     """

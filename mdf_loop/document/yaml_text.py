@@ -1,4 +1,4 @@
-"""Parser of YAML text with the results of PyYAML's `SafeLoader`; a duplicate key is an error.
+"""Fast parser of YAML text with the results of PyYAML's `SafeLoader`.
 
 If libyaml is available, documents of numbers, texts, lists and mappings are read from libyaml's events, which
 is fast for long lists of numbers. All other content (aliases, tags, merged mappings, very deep nesting,
@@ -25,7 +25,7 @@ _C_LOADER: Any = getattr(yaml, "CSafeLoader", None)
 
 
 def read_yaml(file: TextIO) -> Any:
-    """Parse YAML text, and return its content as Python objects.
+    """Parse YAML text to Python dicts, lists, numbers and strings.
 
     Raises:
         ModelError: A key is duplicate or no text, or aliases expand to too many parts.
@@ -51,7 +51,7 @@ def _read_from_events(text: str) -> Any:
 
 
 class _NodesNeeded(Exception):  # noqa: N818 - no error: the document is read through nodes
-    """Exception for YAML content that must be read from PyYAML's nodes instead of its events."""
+    """Exception for YAML content that the event reader cannot read, so that PyYAML reads it."""
 
 
 _NUMBER_PATTERN = re.compile(
@@ -66,7 +66,7 @@ _UNSUPPORTED_TAGS = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _EventReader:
-    """Reader that builds the content of a document from its events."""
+    """Reader of YAML that builds the content of a document from the parser's events."""
 
     def __init__(self, text: str) -> None:
         self._loader = _C_LOADER(text)
@@ -130,7 +130,7 @@ class _EventReader:
         return mapping
 
     def _read_scalar(self, event: Any) -> Any:
-        """Return a text, or the number, bool, null or date that an unquoted scalar means."""
+        """Return the string, number, bool, null or date that an unquoted YAML scalar denotes."""
         scalar_text: str = event.value
         if not event.implicit[0] or (scalar_text[:1] not in _TYPED_SCALAR_STARTS):
             return scalar_text

@@ -1,4 +1,4 @@
-"""Conversion of a `Guard` to ONNX nodes that fail if the condition is False.
+"""Conversion of a `Guard`, a check at run time, to ONNX nodes that fail if the check fails.
 
 ONNX has no assertion, but every runtime refuses an index that does not exist:
 
@@ -29,7 +29,7 @@ _INVALID_AXIS = 99
 
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the nodes of a guard, which fail by an index out of range if the condition is False."""
+    """Append the ONNX nodes of a run-time check, which fail by an index out of range."""
     writer, guarded_value = scope.writer, scope.writer.values[guard.value]
     is_false = scope.bool_node("Not", writer.values[guard.condition])
     index = scope.int64_node("Cast", is_false, to=element_type("int64"))
@@ -42,7 +42,7 @@ def write_guard(scope: OnnxScope, guard: Guard) -> None:
 
 
 def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the nodes of a guard for kernels that do not check indices, such as ONNX Runtime's for CUDA."""
+    """Append the ONNX nodes of a run-time check for providers that do not check indices (CUDA)."""
     if is_sequence(guard.value.dtype):
         write_guard(scope, guard)
         return

@@ -14,7 +14,10 @@ from mdf_loop.onnx_writer import oir
 
 
 def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
-    """Append an ONNX If with both branches to a scope, unless the If has no outputs."""
+    """Append an ONNX If node with its two branch graphs to a scope.
+
+    An If without outputs is omitted.
+    """
     if not choice.outputs:
         return
     branches = {

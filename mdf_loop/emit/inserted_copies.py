@@ -1,4 +1,4 @@
-"""Insertion of copy nodes between two ONNX nodes, which prevents a runtime from fusing the two nodes."""
+"""Insertion of copy nodes between ONNX nodes, which prevents a runtime from fusing the nodes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_TRIP_COUNT = np.iinfo(np.int64).max
 
 
 def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-    """Append a Loop node to a scope, with the nodes that prepare its inputs and postprocess its outputs."""
+    """Append an ONNX Loop node to a scope, with the nodes that prepare and postprocess it."""
     if loop.member_axis is not None:
         b = Builder()
         loop = mask_loop(b, loop, outer.writer.constant_array)
@@ -176,7 +176,7 @@ def copied_inputs(loop: Loop) -> tuple[Value, Value]:
 
 
 class _RecordedRows:
-    """Recorded outputs of a Loop node, with additional outputs that record the shapes of rows.
+    """Recorded outputs of a Loop node, and the additional outputs that check the shapes of rows.
 
     Attributes:
         repeated_recordings: Records with the same row in every iteration, which an Expand after the loop repeats.
@@ -232,7 +232,7 @@ class _RecordedRows:
         return oir.Value(name=value_name, type=value_type(dtype), shape=tensor_shape(shape))
 
     def append_postprocessing(self) -> None:
-        """Append nodes after the loop that fail if the rows of a recorded output differ in shape."""
+        """Append nodes after the loop that fail if two rows of a recorded output differ in shape."""
         outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
         for recording, raw_stack in self.raw_stacks.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
@@ -261,7 +261,7 @@ class _RecordedRows:
 
 
 def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
-    """Return the recorded outputs of a counted loop whose row is the same value in every iteration."""
+    """Return the recorded outputs of a loop whose row is the same in every iteration."""
     if loop.kind != "for":
         return ()
     inner_values = {inner_value for operation in loop.ops for inner_value in results(operation)}
@@ -293,7 +293,7 @@ class _ExtraCarried:
         self.last_index: oir.Value | None = None
 
     def initial_values(self) -> list[oir.Value]:
-        """Return the initial values of the extra carried values: the number -1, and the initial condition."""
+        """Return the initial values of the additional carried values of a Loop node."""
         constant = self.outer_scope.writer.constant
         count_values = [constant(np.array(-1))] if self.carries_count else []
         return count_values + ([self.condition] if self.carries_condition else [])
@@ -321,7 +321,10 @@ class _ExtraCarried:
         )
 
     def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
-        """Return the body outputs for the extra carried values; `number` is the iteration number."""
+        """Return the body outputs for the extra carried values of a Loop node.
+
+        `number` is the iteration number.
+        """
         carried_outputs = []
         if self.carries_count:
             assert number is not None
@@ -334,7 +337,7 @@ class _ExtraCarried:
         return carried_outputs
 
     def append_postprocessing(self) -> None:
-        """Append the nodes after the loop that compute the iteration count, if the program reads the count.
+        """Append the nodes after the loop that compute the number of executed iterations.
 
         The count is the last iteration number plus 1, the trip count or the length of a recorded stack.
         """
@@ -360,5 +363,5 @@ class _ExtraCarried:
 
 
 def _recorded_stacks(loop: Loop) -> tuple[Value, ...]:
-    """Return the values in which a loop stacks the rows of its recorded outputs."""
+    """Return the program values that stack the rows of a loop's recorded outputs."""
     return tuple(recording.stack for recording in loop.recorded)

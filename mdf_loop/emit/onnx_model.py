@@ -50,7 +50,7 @@ GuardWriter: TypeAlias = Callable[[OnnxScope, Guard], None]
 
 
 class NodeWriters(Struct, frozen=True):
-    """Functions that write loops and guards as ONNX nodes, which allow several encodings.
+    """Functions that write loops and guards as ONNX nodes, chosen for a target runtime.
 
     Attributes:
         main_loop_writer: Writer of the loops of the main graph.
@@ -74,7 +74,7 @@ CUDA_WRITERS = NodeWriters(guard_writer=write_host_guard)
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
-    """Return the program as an ONNX model.
+    """Convert a program to an ONNX model.
 
     Inputs and outputs keep their names. The name of a node begins with the path in the MDF document.
 
@@ -93,7 +93,7 @@ _INTERNAL_DTYPES = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.CO
 
 
 class SessionModel:
-    """ONNX model of a program for an ONNX Runtime session, with large constants stored outside of the model.
+    """ONNX model of a program for an ONNX Runtime session, with large constants kept separate.
 
     The large constants are not copied, and their size may exceed the limit of an ONNX file.
 
@@ -137,7 +137,7 @@ class SessionModel:
         separate_transposed_products(self.for_cpu, "Identity")
 
     def model_for_cuda(self) -> onnx.ModelProto:
-        """Return the model for the CUDA provider, with the same large constants outside of the model."""
+        """Return the ONNX model for the CUDA provider, with large constants kept separate."""
         program = self.program if self._cuda_program is None else self._cuda_program()
         model = _build_model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
         return _externalize_large_constants(model)[0]
@@ -225,7 +225,7 @@ def _build_model(
     writers: NodeWriters = STANDARD_WRITERS,
     extra_inputs: Sequence[Value] = (),
 ) -> oir.Model:
-    """Return the program as an onnx_ir model, and register its nodes in `nodes`."""
+    """Convert a program to an onnx_ir model, and register the written nodes in `nodes`."""
     writer = Writer(program, nodes)
 
     def write(scope: OnnxScope, ops: Iterable[Operation], append_loop: LoopWriter) -> None:
@@ -325,7 +325,7 @@ def _build_replacement(b: Builder, op: Op, decomposition: Decomposition) -> Iter
 def _build_output(
     scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]
 ) -> oir.Value:
-    """Return the graph output for a value, which is a copy if the value is a constant or has another name."""
+    """Return the ONNX graph output for a program value, copied if necessary."""
     source_value = scope.writer.values[value]
     if source_value.name == name and value in program_inputs:
         return source_value

@@ -1,4 +1,4 @@
-"""Rewriting of ONNX models into portable models, which runtimes with other settings compute correctly.
+"""Rewriting of ONNX models so that every runtime computes the same results.
 
 - A body returns copies of its inputs. ONNX Runtime is fastest if a body returns an input itself, but
   OpenVINO refuses such a body.
@@ -35,7 +35,7 @@ def portable(
     declared_shapes: Mapping[str, Sequence[int]] | None = None,
     defaults: Mapping[str, Array] | None = None,
 ) -> onnx.ModelProto:
-    """Return a copy of an ONNX model in a form that gives the same results in every runtime.
+    """Return a copy of an ONNX model that gives the same results in every runtime.
 
     Args:
         model: The model, which is not changed.

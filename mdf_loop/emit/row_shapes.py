@@ -1,4 +1,4 @@
-"""Check that all rows of a recorded output have one shape; ONNX Runtime checks only their size.
+"""Check that all rows of a recorded loop output have the same shape.
 
     raw = Loop(... row)                 raw, shapes = Loop(... row, Shape(row))
     stack = raw                   ->    other = the first of `shapes` that differs from the first
@@ -79,7 +79,7 @@ _SIZE_MESSAGE = re.compile(
 
 
 def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
-    """Return the error for recorded rows that differ in shape, or None if a message reports another error.
+    """Convert a runtime error about row shapes to a readable error, or return None.
 
     Args:
         message: The message.

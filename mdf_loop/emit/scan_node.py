@@ -1,4 +1,4 @@
-"""Conversion of counted loops with recorded values to ONNX `Scan`, which runs faster than `Loop`.
+"""Conversion of counted loops to ONNX `Scan`, which runs faster than `Loop`.
 
     loop %i < trip                          if 0 < trip <= MAX_SCAN_ITERATIONS, and there are as many rows:
       carry %x ...                            finals, stacks = Scan(initials, Range(0, trip), rows)
@@ -64,7 +64,7 @@ ALIGNMENT_BYTES = 64
 
 
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-    """Append a loop of the main graph as an If with a Scan branch and a Loop branch, or as a Loop."""
+    """Append a loop as an If that chooses between a Scan and a Loop, or as a Loop alone."""
     loop_parts = LoopParts(outer, loop)
     if not _can_scan(
         loop, loop_parts.recorded_rows.stacked_recordings, outer.writer.constant_array
@@ -88,7 +88,7 @@ def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 def _can_scan(
     loop: Loop, recorded: tuple[Recorded, ...], known: Callable[[Value], Array | None]
 ) -> bool:
-    """Return True if an ONNX Scan can execute the loop, provided that the trip count suits at run time.
+    """Return True if an ONNX Scan can compute the loop for a suitable trip count.
 
     The loop is counted, records rows, and its values keep their shapes. A loop with a weight that is too large
     for a copy in the branch is written as `Loop`.
@@ -124,7 +124,7 @@ def _is_numeric(value: Value) -> bool:
 
 
 def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
-    """Append nodes that compute whether a Scan can execute all iterations, at run time."""
+    """Append nodes that decide at run time whether a Scan can execute all iterations."""
     writer, trip_count = outer.writer, parts.trip_count
     is_trip_positive = outer.bool_node("Greater", trip_count, writer.constant(np.array(0)))
     iteration_limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
@@ -254,7 +254,7 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: b
 
 
 def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
-    """Yield the body inputs for scanned rows, copied where memory alignment affects the results."""
+    """Yield the body inputs of a Scan for scanned rows, copied where alignment matters."""
     writer = body.writer
     for scanned_input in loop.scanned:
         row = body.define(scanned_input.row)
@@ -266,13 +266,13 @@ def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
 
 
 def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
-    """Return True if the results of all readers of a row are independent of the address of the row."""
+    """Return True if no reader of a row computes results that depend on the row's address."""
     readers = [op for op in walk(loop.ops) if row in reads(op)]
     return all(isinstance(op, Op) and _has_address_independent_bits(op) for op in readers)
 
 
 def _has_address_independent_bits(op: Op) -> bool:
-    """Return True if the bits of the results of an operation are independent of memory addresses."""
+    """Return True if the results of an operation do not depend on memory addresses."""
     operator_row = row_of(op.op_type)
     return operator_row.onnx_decomposition is not None or (
         operator_row.is_elementwise and operator_row.reproducibility is Reproducibility.FIXED

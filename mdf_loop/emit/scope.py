@@ -1,4 +1,4 @@
-"""State of an ONNX model while its graphs are written: values, names and nodes.
+"""State of an ONNX model during its construction: values, names and nodes.
 
 An `OnnxScope` is one graph: the main graph, a body or a branch. The `Writer` is the state that all graphs of
 a model share.
@@ -58,7 +58,7 @@ def tensor_shape(shape: Shape) -> oir.Shape | None:
 
 
 class Nodes(Struct, frozen=True):
-    """Registry of a program's operations by the names of their ONNX nodes, as in runtime messages.
+    """Registry of program operations by the names of their ONNX nodes.
 
     Attributes:
         guards: Guards, by the nodes that fail for them.
@@ -74,7 +74,7 @@ class Nodes(Struct, frozen=True):
 
 
 class Writer:
-    """State that all graphs of one model share: ONNX values, names and initializers.
+    """State that all graphs of one ONNX model share: values, names and initializers.
 
     Attributes:
         nodes: Registry of the operations that nodes execute, to be filled.
@@ -99,7 +99,7 @@ class Writer:
         self._values_read = values_read(program)
 
     def read_outputs(self, op: Op) -> tuple[Value | None, ...]:
-        """Return the outputs of an operation, with None for each optional output that no operation reads.
+        """Return the outputs of an operation, with None for each optional output that is unused.
 
         A kernel computes all outputs that its node names. For instance, a MaxPool with its second output has no
         kernel in ONNX Runtime's blocked layout, and all convolutions around the MaxPool lose theirs.
@@ -115,7 +115,7 @@ class Writer:
 
     @cached_property
     def builder(self) -> Builder:
-        """Builder of operations that the program does not have, with names that the program does not use."""
+        """Builder of additional operations, with names that the program does not use."""
         return Builder.resume(self._program)
 
     def constant_array(self, value: Value | None) -> Array | None:
@@ -182,7 +182,7 @@ class Writer:
 
 
 class OnnxScope:
-    """Nodes of one ONNX graph during conversion: the main graph, a body or a branch.
+    """One ONNX graph under construction: the main graph, a body or a branch.
 
     Attributes:
         writer: State that all graphs of the model share.
@@ -234,7 +234,7 @@ class OnnxScope:
     def append_like(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
-        """Append a helper node without an operation in the program, and return its output, typed as `like`."""
+        """Append a helper node, and return its output with the type and shape of `like`."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=like.type, shape=like.shape
         )
@@ -242,13 +242,13 @@ class OnnxScope:
         return node_output
 
     def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
-        """Append a helper node without an operation in the program, and return its int64 output."""
+        """Append a helper node, and return its int64 output."""
         node_output = oir.Value(name=self.writer.new_name(op_type), type=value_type("int64"))
         self.node(op_type, inputs, [node_output], attributes)
         return node_output
 
     def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
-        """Append a helper node without an operation in the program, and return its scalar bool output."""
+        """Append a helper node, and return its scalar bool output."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=value_type("bool"), shape=oir.Shape([])
         )
@@ -260,7 +260,9 @@ class OnnxScope:
         return self.append_like("Identity", [value], value)
 
     def as_graph_output(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
-        """Return an ONNX value as a graph output, copied if it is in `forbidden` or from another graph.
+        """Return an ONNX value that can be a graph output, copied if necessary.
+
+        The value is copied if it is in `forbidden` or belongs to another graph.
 
         A value of an outer graph, and a value in `forbidden`, is copied.
         """

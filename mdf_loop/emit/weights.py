@@ -19,7 +19,7 @@ LARGE_CONSTANT_BYTES = 1 << 20
 
 
 def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool:
-    """Return True if a loop body reads a weight that ONNX Runtime packs and that is too large to copy.
+    """Return True if a loop body reads a packed weight that is too large to copy.
 
     Args:
         loop: The loop, with all bodies within it.
@@ -35,7 +35,7 @@ def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool
 
 
 def copy_packed_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
-    """Replace the weights that ONNX Runtime packs in a body graph by copies, and return the copies.
+    """Replace weights of a body graph that ONNX Runtime packs by copies, and return the copies.
 
     Args:
         body: The graph, in which nodes (also those of graphs within it) read constants of the main graph.

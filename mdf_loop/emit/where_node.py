@@ -83,7 +83,7 @@ def _replace_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
 def _append_where_or_zero(
     scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
 ) -> oir.Value:
-    """Append a node `Where(mask, 0.0, side)` whose shape the runtime infers."""
+    """Append a node `Where(mask, 0.0, side)` without declaring its output shape."""
     selected_value = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
     scope.node("Where", [mask, zero, side], [selected_value], where=where)
     return selected_value

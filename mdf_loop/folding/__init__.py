@@ -1,4 +1,4 @@
-"""Conversion between flat graphs and loop nodes: `fold` and its inverse `unfold`."""
+"""Conversion of nodes to a loop node (`fold`), and of a loop node to nodes (`unfold`)."""
 
 from mdf_loop.folding.folded import fold
 from mdf_loop.folding.unfolded import unfold

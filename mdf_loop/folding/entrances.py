@@ -20,7 +20,7 @@ DEFAULT_RELAY_ID = "entering"
 
 
 class Entrance(Struct, frozen=True):
-    """Input of the folded loop's body, with the ports that receive it and the edges from outside.
+    """Input of the body of a folded loop, with its destination ports and its outer edges.
 
     Input ports with the same `source_key` receive the same value. The key identifies the source of the value,
     a carried value, or the iteration number.
@@ -33,7 +33,7 @@ class Entrance(Struct, frozen=True):
 
 
 class Boundary(Struct, frozen=True):
-    """Inner, incoming, outgoing and outer edges of a set of nodes in a graph."""
+    """Edges of a graph, classified by whether their ends are inside a set of nodes."""
 
     inner_edges: tuple[Edge, ...]
     incoming_edges: tuple[Edge, ...]
@@ -55,7 +55,7 @@ class Boundary(Struct, frozen=True):
         return cls(inner_edges, incoming_edges, outgoing_edges, outer_edges)
 
     def edges_into(self, port: Port) -> tuple[Edge, ...]:
-        """Return the edges to `port` from nodes outside of the set."""
+        """Return the edges to `port` that start outside of the set of nodes."""
         return tuple(edge for edge in self.incoming_edges if edge.receiver == port)
 
 
@@ -128,7 +128,9 @@ def _check_single_origin(entrance: Entrance, boundary: Boundary, where: str) -> 
 def _name_entrances(
     unnamed_entrances: Sequence[Entrance], output_port_ids: set[str]
 ) -> tuple[Entrance, ...]:
-    """Give each input of the body a unique name: the id of its ports, if possible.
+    """Give each input of the body a unique name.
+
+    The name is the id of the ports, if possible.
 
     If inputs without an edge share a name, all of these inputs are renamed, so that none of them
     replaces the others.
@@ -169,7 +171,7 @@ def _name_entrances(
 
 
 def build_relay(entrances: Sequence[Entrance], relay_id: str) -> tuple[Content, Content]:
-    """Build a node that forwards body inputs to ports with other names, and its edges.
+    """Build a relay node that forwards body inputs to ports with other names, and its edges.
 
     Both dicts are empty if no such node is needed.
     """

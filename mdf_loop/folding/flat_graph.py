@@ -1,4 +1,4 @@
-"""Flat graphs as plain dicts, with the ports and edges that `fold` and `unfold` read."""
+"""Main graph of a model as plain dicts, which `fold` and `unfold` read and change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Content: TypeAlias = dict[str, Any]
 
 
 class Edge(Struct, frozen=True):
-    """Edge between two ports, with the content of the edge in the document."""
+    """Edge between two ports, with the edge's content in the document."""
 
     id: str
     sender: Port
@@ -28,7 +28,7 @@ class Edge(Struct, frozen=True):
     content: Mapping[str, Any]
 
     def content_between(self, sender: Port, receiver: Port) -> Content:
-        """Return the content of the edge, with `sender` and `receiver` as its new ends."""
+        """Return the content of the edge with new sender and receiver ports."""
         new_ends = {
             "sender": sender[0],
             "receiver": receiver[0],
@@ -47,7 +47,7 @@ class FlatGraph(Struct, frozen=True):
 
     @property
     def graph(self) -> Content:
-        """Content of the graph."""
+        """Content of the main graph."""
         (model,) = self.model.values()
         graph_content: Content = model["graphs"][self.graph_id]
         return graph_content
@@ -80,7 +80,7 @@ class FlatGraph(Struct, frozen=True):
         }
 
     def with_graph(self, **sections: Any) -> Any:
-        """Return the model with some sections of the graph replaced."""
+        """Return the model with replaced sections of the main graph, such as `nodes`."""
         ((model_name, model),) = self.model.items()
         graphs = {**model["graphs"], self.graph_id: {**self.graph, **sections}}
         return model_of({model_name: {**model, "graphs": graphs}})

@@ -154,7 +154,7 @@ def _resolve_request(
 
 
 def _sort_in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Sort the ids of the nodes to fold in document order."""
+    """Sort the ids of the nodes that are folded in document order."""
     if not nodes:
         raise ModelError("no nodes are named", graph.where, "nodes=[...] become the loop's body")
     for node_id in nodes:

@@ -1,4 +1,4 @@
-"""Loop node that `unfold` expands: its arguments, its body and its number of iterations."""
+"""Loop node that `unfold` expands, with its arguments, body and number of iterations."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class UnfoldableLoop(Struct, frozen=True):
         return any((port or {}).get("type") for port in declared_ports)
 
     def names_without_port(self, node_id: str) -> list[str]:
-        """Return the captured values and body inputs that a node reads without an input port."""
+        """Return the names of outer values that a body node reads without an input port."""
         node_content = self.nodes[node_id]
         local_names = {
             name
@@ -155,7 +155,7 @@ def unfold_error(where: str, reason: str) -> UnsupportedError:
 
 
 def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> UnfoldableLoop:
-    """Return the loop that a node's id or `node.function` denotes.
+    """Find the loop that a node id or `node.function` denotes.
 
     Raises:
         LoopError: The loop does not exist, or cannot be unfolded.

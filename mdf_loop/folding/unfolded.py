@@ -1,4 +1,4 @@
-"""Unfolding: replace a loop node with a constant number of iterations by copies of its body's nodes.
+"""Unfolding: replace a loop node with a constant trip count by copies of its body's nodes.
 
     x -> loop 3 [ A -> B ] -> out     x -> loop_in -> A_1 -> B_1 -> A_2 -> ... -> B_3 -> loop -> out
 
@@ -108,7 +108,10 @@ class _Unfolder:
     # --- inputs of the body -------------------------------------------------------------------------
 
     def _initial_port(self, k: int) -> Port:
-        """Return the port of an initial value, typed so that later operations keep its dtype."""
+        """Return the output port that provides the initial value of a carried value.
+
+        The port is typed, so that later operations keep the dtype of the initial value.
+        """
         input_name = self.loop.signature.carried_inputs[k]
         port_id = unique_name(f"{input_name}_0", [*self.loop.item_ids, *self.entry_outputs])
         initial_value = self.loop.initial_values[k]
@@ -129,7 +132,7 @@ class _Unfolder:
         return self._typed_port(f"iteration_{iteration_number}", iteration_number, "int64")
 
     def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
-        """Return a port that provides a constant of dtype `dtype` to the unfolded iterations."""
+        """Return an output port that provides a constant of dtype `dtype`."""
         if name not in self.entry_outputs:
             parameter_id = unique_name(f"{name}_value", self.loop.item_ids)
             self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}
@@ -250,7 +253,7 @@ class _Unfolder:
         return name
 
     def _with_result_names(self, value: Any, result_names: Sequence[str]) -> Any:
-        """Return an output expression with new names for the results of the loop."""
+        """Rename the results of the loop in an output expression."""
         function_id = self.loop.function_id
         if not isinstance(value, str) or function_id not in {
             name.split(".")[0] for name in names_in(value)

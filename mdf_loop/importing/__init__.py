@@ -1,4 +1,4 @@
-"""Import of files of other systems into MDF: ONNX (`.onnx`) and OpenVINO's IR (`.xml` with its `.bin`).
+"""Import of ONNX files (`.onnx`) and OpenVINO IR files (`.xml` with `.bin`) as MDF models.
 
 `read_foreign` returns the content of an MDF model, and `from_onnx` returns a modeci_mdf Model.
 """
@@ -59,7 +59,7 @@ reader records the other files that it reads (`mdf_loop.paths.record_read_file`)
 
 
 def read_foreign(path: str | Path) -> Content:
-    """Return the content of a model file of another system: mappings, lists, numbers, arrays.
+    """Read an ONNX or OpenVINO file, and return the content of the equivalent MDF model.
 
     Raises:
         ModelError: The file is damaged. The message states the fault.
@@ -70,7 +70,7 @@ def read_foreign(path: str | Path) -> Content:
 
 
 def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
-    """Return the content of a model file of another system, with the warnings of the import.
+    """Read an ONNX or OpenVINO file, and return the MDF content with the import warnings.
 
     Raises:
         InputError: `loop_condition` is unknown, or is stated for a file that is not ONNX.
@@ -86,7 +86,7 @@ def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
 
 
 def is_onnx(path: Path | None, loop_condition: str) -> bool:
-    """Return True if the path is that of an ONNX file.
+    """Return True if the path has the suffix of an ONNX file.
 
     Raises:
         InputError: `loop_condition` is unknown, or is not the default for a source that is not an
@@ -106,7 +106,7 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
 
 
 def _read_with_errors(reader: Callable[[Path], _Model], path: Path) -> _Model:
-    """Read a model file, and add the file's name to the message of a reading error."""
+    """Call the reader on a model file, and name the file in each error message."""
     try:
         return reader(record_read_file(path))
     except RecursionError:
@@ -123,7 +123,7 @@ def _read_with_errors(reader: Callable[[Path], _Model], path: Path) -> _Model:
 
 @public_call
 def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
-    """Return the modeci_mdf `Model` of an ONNX model.
+    """Convert an ONNX model to a modeci_mdf `Model`.
 
     Loops, branches and scans become functions of nodes with their bodies as graphs. Dtypes, shapes,
     names and the order of inputs and outputs are kept.

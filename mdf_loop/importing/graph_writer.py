@@ -1,4 +1,4 @@
-"""Writer of an MDF graph as plain dicts, with the value names of the imported file.
+"""Builder of MDF graphs as plain dicts, used by the importers of other file formats.
 
 Each value is an output port with the name of the value. Each reader of the value has an input port with
 the same name, and an edge. A value without a producer in the graph is an outer value. In a body, an outer
@@ -38,7 +38,7 @@ class GraphWriter:
     # --- names ----------------------------------------------------------------------------------
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Reserve the value names of the file, which `unique_name` then never returns."""
+        """Reserve value names, so that `unique_name` never returns one of these names."""
         self._names.update(names)
 
     def unique_name(self, base: str) -> str:
@@ -60,7 +60,7 @@ class GraphWriter:
     # --- nodes ----------------------------------------------------------------------------------
 
     def input(self, name: str, dtype: str, shape: Shape, other_names: Sequence[str] = ()) -> None:
-        """Add a model input: a node with one unconnected input port that has the name of the input."""
+        """Add a model input as a node with one unconnected input port of the same name."""
         port: Content = {"type": dtype} if dtype else {}
         if shape is not None:
             port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
@@ -91,7 +91,7 @@ class GraphWriter:
         names_read: Sequence[str],
         node_id: str = "",
     ) -> None:
-        """Add a node that evaluates one function. An output with an empty name gets no port."""
+        """Add a node that evaluates one function, with an output port for each named output."""
         names_read = [name for name in dict.fromkeys(names_read) if name]
         function_id = _FUNCTION_IDS.get(function, "result")
         while any(name == function_id or name.startswith(f"{function_id}[") for name in names_read):
@@ -123,7 +123,7 @@ class GraphWriter:
     # --- the graph ------------------------------------------------------------------------------
 
     def producer(self, name: str) -> str | None:
-        """Return the id of the node that produces a value, or None."""
+        """Return the id of the node whose output port provides a value, or None."""
         return self._producers.get(name)
 
     def content(

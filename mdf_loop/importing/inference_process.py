@@ -28,7 +28,7 @@ PROBE_SECONDS = 5.0
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """Return a copy of a model with the types that onnx infers, or None if onnx raises an error.
+    """Return a copy of an ONNX model with inferred types and shapes, or None if onnx fails.
 
     Raises:
         ModelError: onnx's inference crashes, or exceeds `inference_worker.TIME_LIMIT_SECONDS`. The error
@@ -43,11 +43,11 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 class _UnansweredError(Exception):
-    """Error if the worker process ends without an answer. Its text states the reason."""
+    """Error if the worker process ends without an answer. The text states the reason."""
 
 
 class _InferenceProcess:
-    """Owner of a worker process that infers the types of one model at a time. A new process replaces a dead one."""
+    """Owner of one worker process that infers the types of ONNX models, one model at a time."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -55,7 +55,7 @@ class _InferenceProcess:
         self._owner = 0
 
     def infer(self, model: bytes, seconds: float) -> bytes:
-        """Return the model with inferred types, or no bytes if onnx raises an error.
+        """Return a serialized model with inferred types, or empty bytes if onnx raises an error.
 
         Raises:
             _UnansweredError: The process crashed, or did not answer within `seconds`.
@@ -68,9 +68,9 @@ class _InferenceProcess:
             return self._request_inference(process, model, seconds)
 
     def _running_worker(self) -> subprocess.Popen[bytes]:
-        """Return the worker process, after starting one if none runs or if this process is a fork.
+        """Return the worker process, after starting a new process if necessary.
 
-        Start it if necessary.
+        A process that was started before a fork of the current process is not used.
         """
         process = self._process
         if process is None or process.poll() is not None or self._owner != os.getpid():
@@ -116,7 +116,7 @@ class _InferenceProcess:
         return answer
 
     def end(self) -> None:
-        """Kill the worker if it is a child of the current process."""
+        """End the worker process by killing it, if it is a child of the current process."""
         process, self._process = self._process, None
         if process is None or self._owner != os.getpid():
             return
@@ -148,7 +148,7 @@ def _inference_error(model: onnx.ModelProto, failure: str) -> ModelError:
 
 
 def _first_failing_node(model: onnx.ModelProto) -> int | None:
-    """Bisect for the first node at which type inference hangs. Return its index, or None."""
+    """Find the first node at which type inference hangs, and return the node's index or None."""
     if _inference_ends(model, len(model.graph.node)):
         return None
     # Inference ends with `finished_count` nodes, and does not end with `unfinished_count` nodes.
@@ -163,11 +163,11 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
     return finished_count
 
 
-def _inference_ends(model: onnx.ModelProto, count: int) -> bool:
-    """Return True if type inference of the first `count` nodes ends within `PROBE_SECONDS`."""
+def _inference_ends(model: onnx.ModelProto, node_count: int) -> bool:
+    """Return True if type inference of the first `node_count` nodes ends within `PROBE_SECONDS`."""
     truncated_model = onnx.ModelProto()
     truncated_model.CopyFrom(model)
-    del truncated_model.graph.node[count:]
+    del truncated_model.graph.node[node_count:]
     del truncated_model.graph.output[:]
     try:
         _PROCESS.infer(truncated_model.SerializeToString(), PROBE_SECONDS)

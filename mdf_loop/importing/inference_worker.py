@@ -1,4 +1,4 @@
-"""Script of the worker process for type inference: read ONNX models, and write them with inferred types.
+"""Script of the worker process that infers the types of serialized ONNX models.
 
 Every message is preceded by its length in 8 bytes. An answer of length 0 means that onnx has raised an error.
 The process ends when its input ends. If the parent does not kill the process, `SIGALRM` ends it some seconds
@@ -22,7 +22,7 @@ _LENGTH_FORMAT = struct.Struct("<Q")
 
 
 def infer(model: bytes) -> bytes:
-    """Return a serialized model with the types that onnx infers, or no bytes if onnx raises an error."""
+    """Return a serialized model with inferred types, or empty bytes if onnx raises an error."""
     import onnx
 
     try:
@@ -51,7 +51,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def serve() -> None:
-    """Read models from the standard input until it ends, and answer each with the typed model."""
+    """Serve type inference: read models from standard input, and write the typed models."""
     alarm = getattr(signal, "alarm", None)  # Windows has no alarm
     while (model := read_message(sys.stdin.buffer)) is not None:
         if alarm is not None:

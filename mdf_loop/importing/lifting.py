@@ -1,4 +1,4 @@
-"""Extraction of the arrays from the content of a model, so that the remaining content can be written as JSON.
+"""Extraction of arrays from a model's content, so that the rest can be written as JSON.
 
     {parameters: {w: {value: array}}}   <->   {parameters: {w: {value: None}}},
                                               ExtractedArray((parameters, w, value), array)
@@ -33,7 +33,10 @@ _LIST_DTYPES: dict[type, np.dtype[Any]] = {
 
 
 class ExtractedArray(Struct, frozen=True, eq=False):
-    """Array extracted from a model, with its path in the content. `is_list` is True if the content has a list there."""
+    """Array that was extracted from a model's content, with its path in the content.
+
+    `is_list` is True if the content had a list of numbers in place of the array.
+    """
 
     path: Path
     array: Array
@@ -41,7 +44,7 @@ class ExtractedArray(Struct, frozen=True, eq=False):
 
 
 def extract_arrays(content: Any) -> tuple[Any, list[ExtractedArray]]:
-    """Return the content without its arrays and long lists of numbers, together with the extracted arrays."""
+    """Return a model's content without arrays and long lists of numbers, and these arrays."""
     extracted_arrays: list[ExtractedArray] = []
     return _without_arrays(content, (), extracted_arrays), extracted_arrays
 
@@ -97,7 +100,7 @@ def _has_onnx_dtype(array: Array) -> bool:
 
 
 def _as_array(content: list[Any] | tuple[Any, ...]) -> Array | None:
-    """Return the array of a list whose numbers have one type, or None for any other list."""
+    """Convert a list of numbers of one type to an array, or return None for any other list."""
     try:
         array = np.asarray(content)
     except (ValueError, OverflowError):  # lists of different lengths

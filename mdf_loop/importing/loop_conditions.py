@@ -1,4 +1,4 @@
-"""Ambiguous loops of an ONNX file: no condition input, but a body that computes a condition.
+"""Ambiguous ONNX loops, which have no condition input although the body computes a condition.
 
     s = Loop (M, "", z) <body = b (i, c, a) => (go, a2) { ...  go = Not (over) }>
 
@@ -32,7 +32,7 @@ _TRUTH_PRESERVING_OPERATORS = ("Identity", "Cast", "Reshape", "Squeeze", "Unsque
 
 
 class AmbiguousLoop(Struct, frozen=True):
-    """Loop whose condition can be read in two ways: its id, path, condition output and chosen reading."""
+    """Imported ONNX loop for which it is unclear whether the condition of its body ends the loop."""
 
     name: str
     where: str
@@ -42,7 +42,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """Description of the loop, of both readings of its condition, and of the chosen reading."""
+        """Explanation of the two possible interpretations of the loop's condition."""
         iterations_text = "runs all M iterations" if self.has_trip_count else "never ends"
         return (
             f"the loop '{self.name}' has no condition input, but its body computes the condition "
@@ -53,7 +53,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """One-line warning: the path of the loop and the note."""
+        """One-line warning with the explanation and the path of the loop."""
         return f"{self.note}, at {self.where}"
 
 
@@ -61,7 +61,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
 
 def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
-    """Mark each ambiguous loop of an ONNX model with the interpretation of its condition.
+    """Mark each ambiguous loop of an ONNX model with the chosen interpretation of its condition.
 
     The interpretation `reading` is written into the metadata of the Loop. The model is at the package's opset.
     """
@@ -78,7 +78,7 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
-    """Return the interpretation of a Loop's condition from the node's metadata, or None.
+    """Return the interpretation of the condition that a Loop node's metadata state, or None.
 
     `mark_ambiguous_loops` writes the interpretation.
     """
@@ -91,13 +91,13 @@ def _has_no_condition_input(node: onnx.NodeProto) -> bool:
 
 
 class _TrueValues(Struct, frozen=True):
-    """Query for boolean values of an ONNX graph that are true in every run."""
+    """Boolean values of an ONNX graph that are true in every run."""
 
     facts: Facts
     true_names: frozenset[str] = frozenset()
 
     def for_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
-        """Return the true values of a body of this graph. The body's inputs `true_names` are true."""
+        """Return the always-true values of a body graph whose inputs `true_names` are true."""
         input_names = {value.name for value in body.input}
         body_true_names = (self.true_names - input_names) | frozenset(true_names)
         return _TrueValues(Facts(body, self.facts.version, self.facts), body_true_names)
@@ -132,7 +132,7 @@ class _TrueValues(Struct, frozen=True):
 
 
 def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
-    """Mark the ambiguous loops of a graph and its bodies with the interpretation `reading`.
+    """Mark the ambiguous loops of a graph and its bodies with the given interpretation.
 
     `truths` belong to a copy with inferred types.
     """
@@ -154,7 +154,10 @@ def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> No
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
-    """Return True if the trip count of a loop is a constant 0 or 1, so that its condition has no effect."""
+    """Return True if a loop has a constant trip count of at most 1.
+
+    The condition of such a loop has no effect.
+    """
     trip_count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
     return trip_count is not None and trip_count.size == 1 and int(trip_count.reshape(())) <= 1
 
@@ -163,7 +166,7 @@ def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
 
 
 def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
-    """Yield the ambiguous loops of a model's content, outer loops first."""
+    """Yield the ambiguous loops in the content of an MDF model, outer loops first."""
     for model in content.values():
         for graph_index, graph in enumerate(model.get("graphs", {}).values()):
             yield from _loops_in_graph(graph, f"$.graphs[{graph_index}]")
@@ -181,7 +184,7 @@ def _loops_in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousL
 def _loops_in_function(
     name: str, args: Mapping[str, Any], function_path: str
 ) -> Iterator[AmbiguousLoop]:
-    """Yield the function if it is an ambiguous loop, then the ambiguous loops in its graphs."""
+    """Yield a function that is an ambiguous loop, then the ambiguous loops in its graphs."""
     for argument_name, argument in args.items():
         bodies = [*argument.values()] if isinstance(argument, Mapping) else []
         if len(bodies) != 1 or not isinstance(bodies[0], Mapping) or "nodes" not in bodies[0]:

@@ -1,4 +1,4 @@
-"""Reading of an .onnx file into a valid `ModelProto`, or into one error message about the first fault.
+"""Reader of .onnx files that returns a valid `ModelProto` or raises one error.
 
 All parts are checked before numbers are decoded or memory is allocated. The checks cover the bytes, the
 opsets, the tensors and their data files, then the names, counts and bodies of all nodes. The nodes are
@@ -24,7 +24,7 @@ _COPY_HINT = "is it an ONNX model, and was it copied completely?"
 
 
 def open_onnx(path: Path) -> onnx.ModelProto:
-    """Read the ONNX model in a file, including the external data of its tensors.
+    """Read the ONNX model in a file, and load the external data of its tensors.
 
     Raises:
         ModelError: The file is missing, damaged or contradicts itself.
@@ -37,7 +37,7 @@ def open_onnx(path: Path) -> onnx.ModelProto:
 
 
 def check_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Check a model without external data, and return a repaired copy.
+    """Check an ONNX model without external data, and return a repaired copy of the model.
 
     Raises:
         ModelError: The model contradicts itself, or has data in other files.

@@ -48,7 +48,10 @@ _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 def convert_main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
-    """Convert the main graph of an ONNX model. Inputs become nodes, and outputs keep their names."""
+    """Convert the main graph of an ONNX model to an MDF graph whose outputs have the same names.
+
+    Each input of the ONNX graph becomes a node.
+    """
     writer = GraphWriter(graph_id)
     writer.reserve(_value_names(proto))
     initializer_names = {tensor.name for tensor in proto.initializer}
@@ -66,7 +69,10 @@ def convert_main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content)
 
 
 def convert_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
-    """Convert the body of an If, Scan or SequenceMap. The metadata state the order of inputs and outputs."""
+    """Convert the body graph of an ONNX If, Scan or SequenceMap to an MDF graph.
+
+    The metadata state the order of the inputs and outputs.
+    """
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
     _write_graph(proto, writer)
@@ -78,7 +84,9 @@ def convert_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Co
 def convert_loop_body(
     proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
 ) -> Content:
-    """Convert the body of a Loop, with iteration number and condition cast to their declared types.
+    """Convert the body graph of an ONNX Loop to an MDF graph.
+
+    The iteration number and the condition are cast to the types that the ONNX body declares.
 
     Args:
         proto: The body.
@@ -109,7 +117,7 @@ def convert_loop_body(
 
 
 def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
-    """Write nodes that convert a scalar input to the declared type of `name`.
+    """Write nodes that cast and reshape a scalar body input to the type the ONNX body declares.
 
     Return the scalar's name.
     """
@@ -139,7 +147,7 @@ def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Sh
 
 
 def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """Return dtype and shape of an ONNX type declaration, with dtype `""` if undeclared."""
+    """Return the dtype and shape in an ONNX type declaration, with dtype `""` if undeclared."""
     type_kind = proto.WhichOneof("value")
     if type_kind is None or (type_kind == "tensor_type" and not proto.tensor_type.elem_type):
         return "", None
@@ -149,7 +157,7 @@ def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def _write_output_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
-    """Write the declared type of a graph output into the output port that provides the output."""
+    """Copy the declared type of an ONNX graph output to the MDF port of the same name."""
     node_id = writer.producer(value.name)
     if node_id is None:
         return
@@ -245,7 +253,7 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
 
 
 def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
-    """Return the arguments that an ONNX node omits but that are named like one of its inputs.
+    """Return omitted arguments of an ONNX node whose name is also the name of an input value.
 
     MDF would read the input with the name of the argument, unless the argument is written as None.
     """
@@ -261,7 +269,7 @@ def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Cont
 
 
 def _schema_of(node: onnx.NodeProto) -> onnx.defs.OpSchema:
-    """Return the operator's oldest schema, from the package's opset on, that allows the node's attributes."""
+    """Return the oldest ONNX schema, from the package's opset on, that has the node's attributes."""
     attribute_names = [
         attribute.name for attribute in node.attribute if attribute.name != "num_outputs"
     ]
@@ -329,7 +337,7 @@ def _convert_attribute(
 
 
 def _to_python(value: Any) -> Any:
-    """Convert an attribute's value to Python numbers, text, or lists of these."""
+    """Convert the value of an ONNX attribute to Python numbers, text or lists."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, int | float | str):

@@ -21,7 +21,7 @@ _MAX_NESTING = 100
 
 
 def check_graph(graph: onnx.GraphProto, library: Library) -> None:
-    """Check and sort the main graph, its bodies and the functions of the file."""
+    """Check the graph, all bodies and all functions of an ONNX model, and sort their nodes."""
     _check_graph(graph, frozenset(), library, "$.graph", 0)
     for function in library.functions.values():
         where = function_path(function)

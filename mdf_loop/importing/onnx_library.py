@@ -24,7 +24,7 @@ class Library(Struct, frozen=True):
 
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
-        """Read the opset versions and the functions of a model."""
+        """Build the library of a model from its opset imports and functions."""
         opsets = _opsets_of(model, "$.opset_import")
         functions = {
             (_normalized_domain(function.domain), function.name, function.overload): function
@@ -35,7 +35,7 @@ class Library(Struct, frozen=True):
         return Library(opsets, functions)
 
     def function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
-        """Return the function of the file that a node calls, or None."""
+        """Return the function of the file that a node calls, or None for an operator."""
         return self.functions.get((_normalized_domain(node.domain), node.op_type, node.overload))
 
     def schema(self, node: onnx.NodeProto, where: str) -> defs.OpSchema:
@@ -104,7 +104,7 @@ def _opsets_of(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[
 
 
 def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
-    """Return the operators that a function may use: its own opsets and all functions of the file."""
+    """Return the library of an ONNX function: its own opsets, and all functions of the file."""
     return Library(
         _opsets_of(function, f"{where}.opset_import") or library.opsets, library.functions
     )

@@ -14,19 +14,22 @@ from mdf_loop.importing.origin import origin_of
 
 
 class ImportedModel(Struct, frozen=True):
-    """Content of an MDF model, and the warnings of its import from an ONNX file."""
+    """Imported MDF model: its content, and the warnings of the import."""
 
     content: Content
     warnings: tuple[str, ...] = ()
 
 
 def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
-    """Convert an ONNX model to MDF content. Ambiguous loops are read as the ONNX specification says."""
+    """Convert an ONNX model to the content of an MDF model, with the default options.
+
+    Ambiguous loops are read as the ONNX specification says.
+    """
     return import_onnx(proto, name, DOCUMENT).content
 
 
 def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> ImportedModel:
-    """Convert an ONNX model to an MDF model with its nodes at the package's opset.
+    """Convert an ONNX model to an MDF model whose operators have the package's opset.
 
     The metadata of the graph contain the opset, the producer and the doc string of the file. For a
     file that was exported from an MDF model, the result is the exported MDF model.

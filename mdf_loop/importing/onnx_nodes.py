@@ -1,4 +1,4 @@
-"""Check of one ONNX node against the definition of its operator: counts, attributes, bodies."""
+"""Check of one ONNX node against the schema of its operator."""
 
 from __future__ import annotations
 

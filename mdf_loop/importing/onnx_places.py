@@ -6,7 +6,7 @@ import onnx
 
 
 def node_place(graph: str, node: onnx.NodeProto, index: int) -> str:
-    """Return the path of a node in the ONNX file. An unnamed node is denoted by operator and index."""
+    """Return the path of a node in an ONNX file, such as `$.graph.node['Loop_3']`."""
     return f"{graph}.node['{node.name or f'{node.op_type}_{index}'}']"
 
 

@@ -40,7 +40,7 @@ def check_text(model: onnx.ModelProto) -> None:
 
 
 def _as_list(value: Any) -> Any:
-    """Return the values of a protobuf field as a list, for single and for repeated fields."""
+    """Return the values of a single or repeated protobuf field as a list."""
     has_one_value = isinstance(value, str | bytes) or hasattr(value, "ListFields")
     return [value] if has_one_value else value
 

@@ -1,4 +1,4 @@
-"""Reading of files and objects into a Document. No other module opens a path as a model.
+"""Reading of model files and of Python models into a `Document`.
 
 The module never writes files.
 """
@@ -31,7 +31,7 @@ SUFFIXES = (*parsing.SUFFIXES, *READERS)
 
 
 def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
-    """Return the document of a path, a Model, a Graph or a dict, and issue the warnings of its import.
+    """Return the document of a path, Model, Graph or dict, and issue its import warnings.
 
     Args:
         source: The model. A Document is returned unchanged.
@@ -52,7 +52,7 @@ def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> D
 
 
 def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
-    """Return the document of a source with its import warnings, without issuing the warnings."""
+    """Return the document of a path, Model, Graph or dict without issuing its import warnings."""
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
         with track_read_files() as read_files:
@@ -86,7 +86,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
 
 
 def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
-    """Load the modeci_mdf Model in a file. Return it with the warnings of its import."""
+    """Load a model file as a modeci_mdf Model, and return the Model with its import warnings."""
     if not path.exists():
         raise ModelError(f"there is no file '{path}'", hint="check the path")
     if path.is_dir():

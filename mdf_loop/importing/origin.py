@@ -1,4 +1,4 @@
-"""Origin of an exported ONNX file: the MDF model, which an import of the file returns.
+"""Storage of the original MDF model in the metadata of an exported ONNX file.
 
     mdf_loop.model     the model as JSON, without its arrays
     mdf_loop.arrays    the path of each array in the model, and the location of its bits: an initializer
@@ -122,7 +122,7 @@ def _to_tensor(array: Array) -> onnx.TensorProto:
 
 
 def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[ExtractedArray]:
-    """Yield the arrays of the original MDF model, with their paths in it."""
+    """Yield the arrays of the original MDF model, with their paths in the model's content."""
     stored_arrays = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
     tensors = {
         **{tensor.name: tensor for tensor in graph.initializer},

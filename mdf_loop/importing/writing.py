@@ -28,7 +28,9 @@ def check_model_file(path: str | Path) -> Path:
 
 
 def write_model(content: Content, path: str | Path) -> list[Path]:
-    """Write a model's content, and return the paths of the written files, the document first.
+    """Write a model to a YAML or JSON file, and return the paths of all written files.
+
+    The first of these paths is the document.
 
     Raises:
         InputError: The suffix is not .yaml, .yml or .json, or a file cannot be written.
@@ -89,7 +91,7 @@ def _dumper_class(dumper: Any) -> Any:
 def to_plain_content(
     content: Any, array_file: str, large_arrays: dict[str, Array], name: str = ""
 ) -> Any:
-    """Convert a model's content to plain data: small arrays become lists, the others move to `large_arrays`."""
+    """Convert a model's content to plain data, and move large arrays to `large_arrays`."""
     if isinstance(content, np.ndarray):
         return {
             "value": _convert_array(content, array_file, large_arrays, name),
@@ -176,7 +178,7 @@ def _convert_array(array: Array, array_file: str, large_arrays: dict[str, Array]
 
 
 def _needs_bits(array: Array) -> bool:
-    """Return True if text cannot represent the numbers, as for complex numbers or nans with a payload."""
+    """Return True if an array can only be stored as bits, such as complex numbers."""
     if array.dtype.kind not in "fV":
         return array.dtype.kind == "c"
     nan_elements = array[array != array]
@@ -186,5 +188,5 @@ def _needs_bits(array: Array) -> bool:
 
 
 def _needs_text(array: Array) -> bool:
-    """Return True if NumPy would lose zero characters at the end of one of the array's strings."""
+    """Return True if a string in the array ends with a zero character, which NumPy would drop."""
     return array.dtype.kind == "O" and any(str(element).endswith("\0") for element in array.flat)

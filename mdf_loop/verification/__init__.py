@@ -1,4 +1,4 @@
-"""Verification: comparison of a compiled model with modeci_mdf's engine and the interpreter."""
+"""Verification: comparison of a compiled model with modeci_mdf's engine."""
 
 from mdf_loop.verification.comparison import Comparison, Verification, compare
 from mdf_loop.verification.side_by_side import ENGINE_ONNX_TOLERANCE, TOLERANCE, verify

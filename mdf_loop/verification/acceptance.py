@@ -50,7 +50,7 @@ def _has_memory(document: Document) -> bool:
 
 
 def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """Return the program of one evaluation with these inputs.
+    """Compile a model to the program of one evaluation with these inputs.
 
     Missing required inputs have their stated types.
 
@@ -61,7 +61,7 @@ def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options
 
 
 def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundValues:
-    """Return the bound inputs of a run, with only the type of missing required inputs."""
+    """Bind the inputs of a run, with only a type for each missing required input."""
     try:
         return BoundValues.of(bind(document, inputs, options))
     except InputError:  # a missing value needs a type only; other errors are raised again

@@ -1,4 +1,4 @@
-"""Comparison of the arrays of a compiled model with those of another engine."""
+"""Comparison of arrays of a compiled model with arrays of another engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {"bool", "int", "uint", "float"}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of one output or parameter of a compiled model with another engine.
+    """Comparison of one output or parameter between a compiled model and another engine.
 
     Attributes:
         name: `node.port` or `node.parameter`.
@@ -117,7 +117,7 @@ class Verification:
         return html_table(str(self).splitlines()[-1 - len(self.notes)], column_titles, rows)
 
     def _summaries(self) -> list[str]:
-        """Return one line of text per engine that summarizes all equal parameters."""
+        """Return one line of text per engine about all equal parameters."""
         lines = []
         for engine in dict.fromkeys(comparison.engine for comparison in self.comparisons):
             equal_parameters = [
@@ -193,7 +193,7 @@ def compare_members(
     *,
     is_parameter: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Compare two arrays, or two sequences of arrays element by element.
+    """Compare two arrays, or compare two sequences of arrays member by member.
 
     Sequences of different lengths, and values of different kinds, give one comparison that is not equal.
     """
@@ -215,7 +215,7 @@ def compare_members(
 
 
 def _describe_kind(data: Data) -> str:
-    """Return a text about a value: the dtype, the length of a sequence, or `absent`."""
+    """Describe a value by its dtype, by the length of a sequence, or as `absent`."""
     if data is None:
         return "absent"
     return f"sequence of {len(data)}" if isinstance(data, list) else f"{data.dtype}"
@@ -312,7 +312,7 @@ def extents_without_ones(array: Array) -> list[int]:
 
 
 def _format_values(left: object, right: object) -> tuple[str, str]:
-    """Return two numbers as texts with 6 digits, or with 17 if they differ only then."""
+    """Format two numbers with 6 digits, or with 17 digits if 6 digits do not differ."""
     for digits in (6, 17):
         formatted_values = tuple(
             f"{value:.{digits}g}" if isinstance(value, np.floating) else str(value)

@@ -35,7 +35,7 @@ _DifferenceCheck = Callable[[Document, Types], _Notes]
 
 
 def differences(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Return notes on the parts of a model for which modeci_mdf's engine may differ.
+    """Return notes on all parts of a model that modeci_mdf's engine may compute differently.
 
     The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
     noted.
@@ -49,7 +49,7 @@ def differences(document: Document, types: Types) -> tuple[Finding, ...]:
 
 
 def remaining_differences(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Return notes on differences from modeci_mdf's engine that `verify` does not compensate."""
+    """Return notes on the differences from modeci_mdf's engine that `verify` cannot avoid."""
     return (
         ()
         if is_imported(document.graph)
@@ -60,7 +60,7 @@ def remaining_differences(document: Document, types: Types) -> tuple[Finding, ..
 def _collect_notes(
     rows: Sequence[_DifferenceCheck], document: Document, types: Types
 ) -> tuple[Finding, ...]:
-    """Return the notes of several check functions about a model, without duplicates."""
+    """Collect the notes of several check functions about a model, without duplicates."""
     notes = (
         Finding("Note", statement, where)
         for find_differences in rows
@@ -115,7 +115,7 @@ def _is_number(term: Any) -> bool:
 
 
 def _note_list_weights(document: Document, types: Types) -> _Notes:
-    """Note edges with a list as weight, which Python repeats when it multiplies by an integer."""
+    """Note edges with a list as weight, since a list times an integer is a repetition in Python."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
         if isinstance(weight, list) and _is_number(_sent_term(document, types, edge)):

@@ -31,7 +31,7 @@ class Limits:
         self.begin()
 
     def begin(self) -> None:
-        """Restart the clock of the time limit, so that imports and compilation do not count."""
+        """Restart the clock of the time limit, after imports and compilation."""
         self._start_time = time.monotonic()
 
     @property
@@ -41,7 +41,7 @@ class Limits:
         return None if math.isinf(self._seconds) else max(remaining_seconds, 0.0)
 
     def check_engine(self) -> StopReason | None:
-        """Return TIME_LIMIT if modeci_mdf's engine has used its share of the time, else None.
+        """Return TIME_LIMIT if modeci_mdf's engine has used its share of the time limit.
 
         Raises:
             MemoryLimitError: The process exceeds its memory limit.
@@ -53,7 +53,7 @@ class Limits:
         return StopReason.TIME_LIMIT if is_over else None
 
     def check_interpreter(self) -> None:
-        """Raise an error if the interpreter exceeds the time limit or the memory limit.
+        """Raise an error if the interpreter run exceeds the time limit or the memory limit.
 
         Raises:
             RunError: The time limit is over.

@@ -1,4 +1,4 @@
-"""Order of execution in modeci_mdf's engine: places where it is random, and comparisons.
+"""Order of execution of nodes in modeci_mdf's engine, which may be random.
 
 The engine iterates over Python sets of nodes and of edges, whose order changes from run to run. Numbers
 depend on it in three cases:
@@ -40,7 +40,7 @@ def random_places(document: Document) -> list[str]:
 
 
 def _node_layers(graph: Any) -> Mapping[str, int]:
-    """Return the layer of each node in a graph, which is above the layers of its senders.
+    """Assign each node of a graph to a layer above the layers of its senders.
 
     Edges into ports with a default value do not count. Nodes in a cycle have no layer.
     """
@@ -60,7 +60,7 @@ def _node_layers(graph: Any) -> Mapping[str, int]:
 
 
 def compare_order(our_order: ExecutionList, their_order: ExecutionList) -> Comparison:
-    """Compare the order in which nodes ran with that of modeci_mdf's engine.
+    """Compare the execution order of nodes between a compiled model and modeci_mdf's engine.
 
     Evaluations that the engine did not run are ignored.
     """
@@ -91,7 +91,7 @@ def _node_sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
 
 
 def _format_node_sets(evaluation: Sequence[Collection[str]]) -> str:
-    """Return the sets of nodes that ran together as text, such as `A|B,C||D`.
+    """Format the sets of nodes that ran together as text, such as `A|B,C||D`.
 
     An empty set is a pass without nodes.
     """

@@ -1,4 +1,4 @@
-"""Compilation of a model before a comparison, so that errors appear early."""
+"""Compilation of a model before a comparison, so that compile errors appear first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison of the compiled model with modeci_mdf's engine and the numpy interpreter."""
+"""Comparison of a compiled model with modeci_mdf's engine and the NumPy interpreter."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def verify(
 def _verify(
     document: Document, compiled_model: CompiledModel, spec: RunSpecification
 ) -> Verification:
-    """Compare a run with other engines, up to the completed steps if it is interrupted.
+    """Compare a run with other engines, or only its completed steps after an interruption.
 
     Raises:
         KeyboardInterrupt: The run was interrupted before the first step was completed.
@@ -303,7 +303,7 @@ def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
 
 
 def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> RunError:
-    """Return the error for a comparison in which no value exists on both sides."""
+    """Return the error for a comparison without any value that both engines computed."""
     statement = "there is nothing to compare with"
     if failure is None:
         return RunError(statement, document.where, "no output port and no parameter is a number")
@@ -313,19 +313,19 @@ def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> 
 
 
 def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values of modeci_mdf's engine, also under the output names of results."""
+    """Return the engine's values by `node.port`, and also by the names of the model's outputs."""
     outputs = named_items(document).items()
     return {**arrays, **{name: arrays[item.name] for name, item in outputs if item.name in arrays}}
 
 
 def _engine_note(error: LoopError) -> str:
-    """Return an error message as a sentence about modeci_mdf's engine."""
+    """Convert an error of modeci_mdf's engine to a note with the error's location."""
     finding = error.findings[0]
     return f"{_name_engine_in_message(finding.what)} (at {finding.where})"
 
 
 def _name_engine_in_message(message: str) -> str:
-    """Return an error message with a prefix about modeci_mdf's engine, if it names none."""
+    """Add a prefix about modeci_mdf's engine to an error message that does not name the engine."""
     engine = "modeci_mdf's engine"
     return message if engine in message else f"{engine} cannot run this model: {message}"
 
@@ -394,7 +394,7 @@ def _parameter_names(document: Document) -> Collection[str]:
 def _expected_rows(
     engine_rows: Sequence[Array | None], our_rows: Sequence[Array], *, settled: bool
 ) -> list[Array]:
-    """Return rows of modeci_mdf's engine in the shape that the compiled model records.
+    """Return the rows of modeci_mdf's engine in the shapes that the compiled model records.
 
     If a node has not run, its row is nan. In a model whose rows all have one shape (`settled`), a state may
     begin as one number or as an array of one element. It is then broadcast to its later shape, and keeps

@@ -22,7 +22,7 @@ SUPPORTED_VERSIONS = (10, 11)
 
 
 def read_ir(path: Path) -> Content:
-    """Convert an OpenVINO model to the content of an MDF model: mappings, lists, numbers and arrays.
+    """Convert an OpenVINO IR file to the content of an MDF model.
 
     Raises:
         ModelError: A file is missing or damaged. The message names the place in the file.
@@ -79,7 +79,7 @@ def _write_input(layer: Layer, network_writer: NetworkWriter) -> None:
 
 
 def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
-    """Return the MDF output port `node.port` of each model output, by the name of the output."""
+    """Return the MDF output port `node.port` of each model output, by output name."""
     port_by_output: dict[str, str] = {}
     for layer in network_writer.network.of_type("Result"):
         if len(layer.inputs) != 1:

@@ -43,7 +43,10 @@ def _elu(call: LayerCall) -> Result:
 
 @layer("PReLU", "PRelu")
 def _prelu(call: LayerCall) -> Result:
-    """Convert PReLU: `x` where x > 0, else `slope x`. A slope with one axis lies along axis 1."""
+    """Convert PReLU: `x` where x > 0, else `slope x`.
+
+    A slope with one axis lies along axis 1.
+    """
     slope: Term = call.input(1)
     if call.rank(1) == 1 and call.rank(0) > 2 and call.shape(1) != (1,):
         slope = op("Reshape", slope, int64_array(-1, *(1,) * (call.rank(0) - 2)))
@@ -126,7 +129,7 @@ def _gelu(call: LayerCall) -> Result:
 
 @layer("MVN")
 def _mvn(call: LayerCall) -> Result:
-    """Convert MVN: `(x - mean) / sqrt(variance + eps)`, or with `eps` added to the root.
+    """Convert MVN: `(x - mean) / sqrt(variance + eps)`, or `(x - mean) / (sqrt(variance) + eps)`.
 
     Source: OpenVINO operation sets, MVN-6.
     """

@@ -1,4 +1,4 @@
-"""Conversion of If to `onnx::If`, where each Parameter of a branch is bound to an outer value.
+"""Conversion of OpenVINO's If layer to `onnx::If`.
 
 Source: OpenVINO, If-8.
 """
@@ -18,7 +18,7 @@ _BRANCH_METADATA = {"shapes": "dynamic"}
 
 @body_layer("If")
 def write_if(layer: Layer, network_writer: NetworkWriter) -> None:
-    """Write the node of an If, with its branches in the arguments."""
+    """Write an OpenVINO If layer as an `onnx::If` node with two branch graphs."""
     if not layer.inputs:
         raise ModelError("an If needs a condition", layer.where)
     condition = network_writer.read(network_writer.source(layer, 0))

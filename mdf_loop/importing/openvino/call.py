@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def layer(*types: str) -> Callable[[Translator], Translator]:
-    """Register the decorated function as the translator of the layer types `types`."""
+    """Register the decorated function as the ONNX translator of the OpenVINO layer types `types`."""
 
     def register(translator: Translator) -> Translator:
         TRANSLATORS.update(dict.fromkeys(types, translator))
@@ -51,7 +51,7 @@ def unary(op_type: str) -> Translator:
 
 
 class LayerCall(Struct, frozen=True):
-    """OpenVINO layer under conversion, with the graph writer of its network."""
+    """OpenVINO layer during its translation to ONNX, with access to its inputs and attributes."""
 
     layer: Layer
     writer: NetworkWriter
@@ -153,7 +153,7 @@ class LayerCall(Struct, frozen=True):
         return int(array.reshape(())[()])
 
     def number(self, value: float, position: int = 0) -> Array:
-        """Build a scalar constant with the dtype of an input of the layer."""
+        """Build a scalar constant with the same dtype as an input of the layer."""
         return np.array(value, numpy_dtype(self.dtype(position)))
 
     def int64(self, position: int) -> Term:
@@ -213,7 +213,7 @@ class LayerCall(Struct, frozen=True):
         return flag_text in ("true", "1")
 
     def choice(self, key: str, meanings: dict[str, T], default: str | None = None) -> T:
-        """Look up the text of a layer attribute in the dict `meanings`.
+        """Read a layer attribute and look up its text in the dict `meanings`.
 
         Raises:
             UnsupportedError: The word is not in `meanings`.

@@ -1,4 +1,4 @@
-"""Conversion of RNNCell, GRUCell and LSTMCell, one step of a recurrent network, to basic operators.
+"""Conversion of the OpenVINO layers RNNCell, GRUCell and LSTMCell to ONNX operators.
 
 Source: OpenVINO operation sets, group "Sequence processing".
 """
@@ -18,7 +18,10 @@ _ACTIVATIONS: dict[str, str] = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "R
 
 
 def activation_functions(call: LayerCall, default: str) -> list[str]:
-    """Return the ONNX names of the layer's activation functions, as many as `default` has."""
+    """Return the ONNX names of the activation functions of a recurrent layer.
+
+    The layer must have as many functions as `default`.
+    """
     function_names = [
         function_name.strip() for function_name in call.text("activations", default).split(",")
     ]
@@ -45,7 +48,7 @@ def _multiply_by_transposed(x: Term, weights: Term) -> OnnxOp:
 
 
 def _split_gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Term]:
-    """Split a value into the blocks of its gates, with `hidden_size` elements each."""
+    """Split a value into equal blocks of `hidden_size` elements, one block for each gate."""
     hidden_size = call.read_integer("hidden_size")
     if not 0 < hidden_size <= 2**31:
         raise ModelError(f"the hidden_size cannot be {hidden_size}", call.layer.where)
@@ -95,7 +98,7 @@ def _lstm_cell(call: LayerCall) -> Result:
 
 @layer("GRUCell")
 def _gru_cell(call: LayerCall) -> Result:
-    """Convert GRUCell, with gates z, r and candidate h(X, r H): new state `(1 - z) h + z H`.
+    """Convert GRUCell, with gates z, r and candidate `h(X, r H)`: new state `(1 - z) h + z H`.
 
     With `linear_before_reset`, r multiplies H R' + B instead of H.
     """

@@ -69,7 +69,10 @@ def dtype_of_precision(word: str, where: str) -> str:
 
 
 def numpy_dtype(dtype: str) -> np.dtype[np.generic]:
-    """Return the NumPy dtype of a dtype name. bfloat16 is provided by `ml_dtypes`."""
+    """Return the NumPy dtype of a dtype name, including `bfloat16`.
+
+    bfloat16 is provided by `ml_dtypes`.
+    """
     return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 

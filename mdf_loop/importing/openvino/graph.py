@@ -40,7 +40,7 @@ _LAYERS_WITHOUT_TRANSLATOR = ("Parameter", "Result", "Const")
 
 
 def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
-    """Register the decorated function as the writer of the layer types `types`, such as Loop and If."""
+    """Register the decorated function as the writer of the layer types `types`, which have bodies."""
 
     def register(write: BodyLayerWriter) -> BodyLayerWriter:
         BODY_LAYER_WRITERS.update(dict.fromkeys(types, write))
@@ -50,7 +50,9 @@ def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
 
 
 def write_layers(network_writer: NetworkWriter) -> None:
-    """Write all layers of a network. A constant is written when a layer first reads it.
+    """Write all layers of an OpenVINO network into an MDF graph.
+
+    A constant is written when a layer first reads it.
 
     Raises:
         UnsupportedError: A layer has no translator. The message has type, name and opset of the layer.
@@ -93,7 +95,7 @@ def _is_close(kind: str) -> bool:
 
 
 def _check_outputs(layer: Layer, network_writer: NetworkWriter, count: int) -> None:
-    """Raise an error if another layer reads an output that the translation does not compute."""
+    """Raise an error if a layer reads an output that the ONNX translation does not compute."""
     if not layer.outputs:
         raise ModelError(f"a {layer.type} needs an output port", layer.where)
     missing_ports = {(layer.id, port.id) for port in layer.outputs[count:]}

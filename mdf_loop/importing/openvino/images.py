@@ -62,7 +62,10 @@ def _pool_attributes(call: LayerCall) -> dict[str, object]:
 
 @layer("MaxPool")
 def _max_pool(call: LayerCall) -> Result:
-    """Convert MaxPool, with dilations from opset 8 on. The second output (indices) is not converted."""
+    """Convert MaxPool, without the second output (indices).
+
+    Opset 8 added the dilations.
+    """
     default_dilations = ",".join("1" * len(call.read_integers("kernel")))
     dilations = list(call.read_integers("dilations", default_dilations))
     return op("MaxPool", call.input(0), dilations=dilations, **_pool_attributes(call))

@@ -100,7 +100,11 @@ class _LoopWriter:
         self._write_loop_node(body_content)
 
     def _build_metadata(self) -> Content:
-        """Return the metadata of the loop's body: strict (no captures), and `shapes` if dynamic."""
+        """Return the metadata of the MDF graph of the loop's body.
+
+        The body is strict (it captures no values). Its shapes are dynamic if the shape of a carried value is
+        not fixed.
+        """
         metadata: Content = {"strict": True}
         carried_shapes = [self.inner_writer.shapes[name] for name in self.loop_parts.carried_inputs]
         if any(shape is None or None in shape for shape in carried_shapes):
@@ -125,7 +129,7 @@ class _LoopWriter:
     # --- inputs of the body ---------------------------------------------------------------------
 
     def _read_outer(self, binding: PortBinding) -> str:
-        """Add the outer value at a port of the OpenVINO loop to the MDF node's inputs.
+        """Return the name of the outer value at a loop port, which the MDF node then reads.
 
         Return the name of the value.
         """
@@ -172,7 +176,7 @@ class _LoopWriter:
         return self.inner_writer.names[layer.id, layer.outputs[0].id]
 
     def _read_limits(self) -> Content:
-        """Return the trip count and the condition, which are the first two inputs of an ONNX Loop."""
+        """Return the trip count and the condition as arguments of an ONNX Loop."""
         if self.layer.type == "TensorIterator":
             return {}
         if len(self.layer.inputs) < 2:
@@ -235,7 +239,10 @@ class _LoopWriter:
             )
 
     def _write_iteration_number(self) -> str:
-        """Return the name of the iteration number, converted to the type and shape that the body declares."""
+        """Write nodes that convert the iteration number to the type that the body declares.
+
+        Return the name of the unconverted int64 scalar, which is an input of the body.
+        """
         body_writer = self.inner_writer.writer
         layer = self.ports.iteration_parameter
         if layer is None:
@@ -276,7 +283,10 @@ class _LoopWriter:
     # --- outputs of the body --------------------------------------------------------------------
 
     def _write_condition(self) -> str:
-        """Return the name of the body's condition. The condition of a TensorIterator is always true."""
+        """Write the condition that the body computes, which is always true for a TensorIterator.
+
+        Return the name of the condition.
+        """
         if self.layer.type == "TensorIterator":
             return self.inner_writer.value(np.array(True), "condition")
         if self.ports.condition_result is None:
@@ -290,7 +300,7 @@ class _LoopWriter:
         )
 
     def _output_name(self, result: Layer) -> str:
-        """Return the value name of a Result layer, or of a copy if another output has the name."""
+        """Return the name of a body output, after copying a value that is already an output."""
         value_name = self.inner_writer.read(self.inner_writer.source(result, 0))
         if value_name not in self.loop_parts.used_outputs:
             self.loop_parts.used_outputs.add(value_name)
@@ -317,7 +327,7 @@ class _LoopWriter:
         return self.outer_writer.names[self.layer.id, binding.port_id]
 
     def _write_recorded_outputs(self) -> None:
-        """Write the loop outputs that concatenate the values of all iterations or keep the last."""
+        """Write the loop outputs that are not carried: concatenated values and last values."""
         bindings = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
         mapped_ports = {binding.port_id for binding in bindings}
         for port in self.layer.outputs:

@@ -56,7 +56,7 @@ class Network(Struct, frozen=True, eq=False):
     sources: Mapping[PortKey, PortKey]
 
     def layer(self, layer_id: int, what: str, where: str) -> Layer:
-        """Return the layer with this id.
+        """Return the layer of the network with a given id.
 
         Raises:
             ModelError: The network has no such layer.
@@ -66,7 +66,7 @@ class Network(Struct, frozen=True, eq=False):
         return self.layers_by_id[layer_id]
 
     def of_type(self, layer_type: str) -> tuple[Layer, ...]:
-        """Return the layers of a type, in the order of the file."""
+        """Return the layers of one type, in the order of the file."""
         return tuple(layer for layer in self.layers_by_id.values() if layer.type == layer_type)
 
 
@@ -79,7 +79,7 @@ def require_child(element: Element, tag: str, where: str) -> Element:
 
 
 def read_network(element: Element, where: str = "") -> Network:
-    """Parse the layers and edges of a `<net>` or of a loop body.
+    """Parse the layers and edges of a `<net>` element or of the `<body>` of a loop.
 
     Raises:
         ModelError: An id is missing, unknown or repeated.

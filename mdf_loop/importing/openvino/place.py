@@ -1,4 +1,4 @@
-"""Writer of a network into an MDF graph, with the names, types and constants of values.
+"""Writer of an OpenVINO network into an MDF graph.
 
 A Const becomes a node when a layer reads it as a value. A Const that is only used as an axis or an order
 becomes an attribute without a node.
@@ -35,7 +35,7 @@ MAX_FOLDED_ELEMENTS = 4096
 
 
 class OnnxOp(Struct, frozen=True, eq=False):
-    """Application of an ONNX operator to input values, not yet written into a graph.
+    """ONNX operator applied to input values, which is not yet written into a graph.
 
     `output_count` is the number of outputs.
     """
@@ -50,7 +50,7 @@ class OnnxOp(Struct, frozen=True, eq=False):
 
 
 class OutputTerm(Struct, frozen=True):
-    """One output of an ONNX operator with several outputs."""
+    """One of the outputs of an applied ONNX operator."""
 
     op: OnnxOp
     index: int
@@ -61,14 +61,17 @@ Term: TypeAlias = str | Array | OnnxOp | OutputTerm
 
 
 def op(op_type: str, *inputs: Term | None, **attributes: object) -> OnnxOp:
-    """Build the operator application `onnx::op_type(*inputs)`. None omits an optional input."""
+    """Build the application `onnx::op_type(*inputs)` of an ONNX operator.
+
+    An input of None omits an optional input.
+    """
     return OnnxOp(op_type, inputs, attributes)
 
 
 def op_outputs(
     count: int, op_type: str, *inputs: Term | None, **attributes: object
 ) -> tuple[OutputTerm, ...]:
-    """Apply an ONNX operator with `count` outputs, and return each output."""
+    """Apply an ONNX operator with several outputs, and return each output."""
     operator = OnnxOp(op_type, inputs, attributes, count)
     return tuple(operator[output_index] for output_index in range(count))
 
@@ -110,7 +113,7 @@ class NetworkWriter:
     # --- values ---------------------------------------------------------------------------------
 
     def add_constant_layer(self, layer: Layer) -> None:
-        """Read the array of a Const. Its node is written when a layer reads the value."""
+        """Read the array of a constant layer, whose node is added when another layer reads it."""
         attributes, where = layer.attributes, layer.where
         dtype = dtype_of_type(attributes.get("element_type", ""), where)
         shape = read_integers(attributes.get("shape", ""), "shape", where)
@@ -135,13 +138,13 @@ class NetworkWriter:
                 self.constants[value_name] = array.astype(numpy_dtype(self.dtypes[value_name]))
 
     def read(self, name: str) -> str:
-        """Return the value name `name`. If it is a constant without a node, add the node first."""
+        """Return a value name, after adding the node of a constant that has no node yet."""
         if name in self._pending:
             self.writer.constant(name, self._pending.pop(name))
         return name
 
     def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:
-        """Write the nodes that compute the terms `root_terms`, and name their outputs `names`.
+        """Write the nodes that compute `root_terms`, and name the computed values `names`.
 
         A term is a value name, a constant array, or the output of an ONNX operator.
         """
@@ -160,7 +163,7 @@ class NetworkWriter:
             self._write_node(op("Identity", term), [name], node_id)
 
     def value(self, term: Term, node_id: str) -> str:
-        """Return the name of a term's value, after writing the term's operators if necessary."""
+        """Return the value name of a term, after writing the operators of the term if necessary."""
         if isinstance(term, str):
             return self.read(term)
         if isinstance(term, np.ndarray):
@@ -211,7 +214,10 @@ def _default_name(layer: Layer, position: int) -> str:
 
 
 def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
-    """Return the dtype and shape that the file declares for an output. A port without axes has no known shape."""
+    """Return the dtype and shape that the file declares for an output port of a layer.
+
+    A port without axes has no known shape.
+    """
     if layer.type in ("Parameter", "Const"):
         element_type = layer.attributes.get("element_type")
         shape_text = layer.attributes.get("shape")

@@ -1,4 +1,4 @@
-"""Reading of the port_map and the back_edges of a loop, with the role of each Parameter and Result.
+"""Reading of the inputs, outputs and back edges of an OpenVINO loop.
 
 Source: OpenVINO, Loop-5 and TensorIterator-1.
 """
@@ -75,7 +75,7 @@ class PortBinding(Struct, frozen=True):
 
 
 class BodyPorts(Struct, frozen=True):
-    """Inputs and outputs of a loop body by role: sliced, invariant, carried, concatenated, last."""
+    """Inputs and outputs of a loop body by role, such as sliced, loop-invariant or carried."""
 
     sliced_inputs: tuple[PortBinding, ...]
     invariant_inputs: tuple[PortBinding, ...]
@@ -141,7 +141,7 @@ def _parse_binding(
 
 
 def read_ports(owner: Layer, network: Network) -> BodyPorts:
-    """Sort the entries of a loop's port_map by role: sliced, invariant, carried, and others.
+    """Classify the inputs and outputs of an OpenVINO loop by role, such as sliced or carried.
 
     Raises:
         ModelError: An id is unknown or repeated, or a Parameter has no value.
@@ -197,7 +197,7 @@ def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
 
 
 def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
-    """Return the Result layer that feeds each Parameter in the next iteration, by the Parameter's id."""
+    """Return the Result layer that feeds each Parameter in the next iteration, by Parameter id."""
     results_by_parameter: dict[int, Layer] = {}
     edges_element = owner.element.find("back_edges")
     for edge_element in () if edges_element is None else edges_element.findall("edge"):

@@ -82,7 +82,7 @@ def _cumsum(call: LayerCall) -> Result:
 
 @layer("TopK")
 def _topk(call: LayerCall) -> Result:
-    """Convert TopK, whose results are sorted by value or by index."""
+    """Convert TopK, with results sorted by value or by index."""
     x, axis = call.input(0), call.read_integer("axis")
     selects_largest = call.choice("mode", {"max": 1, "min": 0})
     sorts_by_index = call.choice("sort", {"value": False, "none": False, "index": True}, "value")
@@ -100,7 +100,7 @@ def _topk(call: LayerCall) -> Result:
 
 @layer("OneHot")
 def _one_hot(call: LayerCall) -> Result:
-    """Convert OneHot, which writes the on value at the index and the off value elsewhere on a new axis."""
+    """Convert OneHot, which adds an axis with the on value at the index, else the off value."""
     axis = call.read_integer("axis")
     depth = call.axis(1, "depth")
     if call.text("negative_indices_mode", "ignore_negative") != "ignore_negative":

@@ -25,7 +25,7 @@ _DIRECTIONS["bidirectional"] = ("bidirectional", 2)
 
 @layer("LSTMSequence")
 def _lstm(call: LayerCall) -> Result:
-    """Convert LSTMSequence, where the gates f, i, c, o are reordered to i, o, f, c."""
+    """Convert LSTMSequence, and reorder the gates from f, i, c, o to i, o, f, c."""
     if call.read_bool("input_forget", False) or call.count > 7:
         raise call.unsupported("with peepholes or coupled gates cannot be read")
     gate_order = (1, 3, 0, 2)
@@ -129,5 +129,5 @@ def _zero_bias(call: LayerCall, gates: int) -> Term:
 
 
 def _append_state_bias(call: LayerCall, bias: Term, gates: int) -> Term:
-    """Append a zero bias for the state to the bias of the input."""
+    """Append a zero bias for the state to the bias of the input, as ONNX expects both."""
     return op("Concat", bias, _zero_bias(call, gates), axis=1)

@@ -78,7 +78,7 @@ def _scatter_elements(call: LayerCall) -> Result:
 
 @layer("Reshape")
 def _reshape(call: LayerCall) -> Result:
-    """Convert Reshape, where 0 means an unchanged extent if `special_zero` is true."""
+    """Convert Reshape. With `special_zero`, an extent of 0 keeps the extent of the input."""
     zero_keeps_extent = call.read_bool("special_zero")
     constant_shape = call.constant_value(1)
     allowzero = (
@@ -100,7 +100,7 @@ def _unsqueeze(call: LayerCall) -> Result:
 
 @layer("Transpose")
 def _transpose(call: LayerCall) -> Result:
-    """Convert Transpose, where an empty order reverses the axes."""
+    """Convert Transpose. An empty order reverses the axes."""
     axis_order = [int(axis) for axis in call.require_constant(1, "order").reshape(-1)]
     return (
         op("Transpose", call.input(0), perm=axis_order)
@@ -118,7 +118,10 @@ def _shape_of(call: LayerCall) -> Result:
 
 @layer("Broadcast")
 def _broadcast(call: LayerCall) -> Result:
-    """Convert Broadcast. In the mode `explicit`, `axes_mapping` has the new positions of the axes."""
+    """Convert Broadcast, including the mode `explicit` with `axes_mapping`.
+
+    In the mode `explicit`, `axes_mapping` has the new positions of the axes.
+    """
     mode = call.choice(
         "mode", {"numpy": "numpy", "bidirectional": "both", "explicit": "explicit"}, "numpy"
     )
@@ -141,7 +144,7 @@ def _add_mapped_axes(call: LayerCall) -> Term:
 
 @layer("Tile")
 def _tile(call: LayerCall) -> Result:
-    """Convert Tile. The shorter of shape and repeats is padded with leading ones."""
+    """Convert Tile, and pad the shorter of shape and repeats with leading ones."""
     x: Term = call.input(0)
     repeats: Term = call.int64(1)
     repeat_count, rank = call.length(1, "repeats"), call.rank(0)
@@ -194,7 +197,7 @@ def _split(call: LayerCall) -> Result:
 
 @layer("VariadicSplit")
 def _variadic_split(call: LayerCall) -> Result:
-    """Convert VariadicSplit, where a part length of -1 means all remaining elements."""
+    """Convert VariadicSplit. A part length of -1 means all remaining elements."""
     axis, part_count = call.axis(1), len(call.layer.outputs)
     lengths = call.constant_value(2)
     if lengths is None:
@@ -226,7 +229,7 @@ def _slice(call: LayerCall) -> Result:
 
 @layer("Reverse")
 def _reverse(call: LayerCall) -> Result:
-    """Convert Reverse along axes. The mode `mask` specifies the axes by a boolean for each axis."""
+    """Convert Reverse, whose axes are listed by index or by a boolean mask."""
     axis_numbers = call.require_constant(1, "axes").reshape(-1)
     if call.choice("mode", {"index": False, "mask": True}):
         axis_numbers = np.flatnonzero(axis_numbers)

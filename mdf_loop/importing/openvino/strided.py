@@ -23,7 +23,10 @@ _INT64_MAX = np.iinfo(np.int64).max
 
 
 class _SliceParts(Struct):
-    """Parts of a StridedSlice in their order: slices of axes, then axes to remove, then new axes."""
+    """ONNX equivalent of a StridedSlice: slices of axes, axes to remove, and axes to insert.
+
+    The slices are computed first. Then axes are removed, and finally axes are inserted.
+    """
 
     axes: list[int] = field(default_factory=list)
     starts: list[Term] = field(default_factory=list)
@@ -101,7 +104,7 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
 
 
 def _next_index(start: Term) -> Term:
-    """Return `start + 1`, or the largest integer if `start` is -1, the last index."""
+    """Return `start + 1`, or the largest integer if `start` is -1 (the last index)."""
     if isinstance(start, np.ndarray):
         return int64_array(_INT64_MAX) if start[0] == -1 else start + 1
     is_last = op("Equal", start, int64_array(-1))

@@ -54,7 +54,7 @@ class Facts:
         return None
 
     def type(self, name: str) -> onnx.TypeProto | None:
-        """Return the type of a value, or None if it is unknown."""
+        """Return the type of a value, or None if the type is unknown."""
         defining_facts = self.defining_facts(name)
         if defining_facts is None:
             return None
@@ -79,7 +79,7 @@ class Facts:
         return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims)
 
     def value(self, name: str, depth: int = 0) -> Array | None:
-        """Return the array of a small value that is constant in all runs, or None for any other value."""
+        """Return the array of a small constant value, or None for any other value."""
         defining_facts = self.defining_facts(name)
         if defining_facts is None:
             return None
@@ -183,7 +183,7 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _refuse_faults(graph: onnx.GraphProto) -> None:
-    """Raise an error for a node whose attributes would make onnx's type inference hang."""
+    """Raise an error for a node whose attributes make onnx's type inference hang."""
     for nested_graph in graphs_of(graph):
         for index, node in enumerate(nested_graph.node):
             if not node.domain and (fault := attribute_fault_of(node)):

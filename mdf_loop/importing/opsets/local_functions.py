@@ -56,7 +56,10 @@ def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 def inline_other_opsets(
     model: onnx.ModelProto, version: int, translate: Translate
 ) -> onnx.ModelProto:
-    """Inline all calls of functions with other opsets. The model is at the package's opset."""
+    """Inline all calls of functions of other opsets, after converting the functions.
+
+    The model is at the package's opset.
+    """
     functions = {function_key(function): function for function in model.functions}
     if not _has_call(model, functions):
         return model

@@ -49,7 +49,7 @@ def dropout_12(r: Rewrite) -> None:
 
 
 def norm_2(r: Rewrite) -> None:
-    """Convert the exponent p of LpPool or GlobalLpPool to an integer."""
+    """Upgrade LpPool or GlobalLpPool: convert the exponent p of the norm to an integer."""
     exponent = r.get("p", 2.0)
     if exponent != int(exponent):
         r.refuse(f"its norm p={exponent} is not a whole number")
@@ -63,7 +63,10 @@ def gru_3(r: Rewrite) -> None:
 
 
 def recurrent_7(r: Rewrite) -> None:
-    """Upgrade recurrent layers: remove `output_sequence`. From 7 on, output Y is computed if it has a name."""
+    """Upgrade recurrent layers: remove `output_sequence`, which is obsolete from 7 on.
+
+    From 7 on, output Y is computed if it has a name.
+    """
     r.add_copy(drop=("output_sequence",))
 
 

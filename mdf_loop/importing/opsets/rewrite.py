@@ -1,4 +1,4 @@
-"""Conversion of one node to the next opset: the node, facts about its inputs, and its replacement."""
+"""Builder of the nodes that replace one ONNX node at the next opset."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Rewrite:
     # the node
 
     def input(self, index: int) -> str:
-        """Return the name of the node's input, or "" if it is absent."""
+        """Return the name of the node's input, or "" if the input is absent."""
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def output(self, index: int = 0) -> str:
-        """Return the name of the node's output, or "" if it is unused."""
+        """Return the name of the node's output, or "" if the output is unused."""
         return self.node.output[index] if index < len(self.node.output) else ""
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -47,21 +47,21 @@ class Rewrite:
     # facts about values
 
     def dtype(self, name: str) -> int:
-        """Return the element type of a value, or raise UnsupportedError if it is unknown."""
+        """Return the element type of a value, or raise UnsupportedError if the type is unknown."""
         element_type = self.facts.dtype(name)
         if not element_type:
             self.refuse(f"the element type of '{name}' is not known")
         return element_type
 
     def rank(self, name: str) -> int:
-        """Return the number of axes of a value, or raise UnsupportedError if it is unknown."""
+        """Return the number of axes of a value, or raise UnsupportedError if the rank is unknown."""
         shape = self.facts.shape(name)
         if shape is None:
             self.refuse(f"the number of axes of '{name}' is not known")
         return len(shape)
 
     def numbers(self, name: str) -> list[int]:
-        """Return the integers of a constant, or raise UnsupportedError if the value is not constant."""
+        """Return the integers of a constant, or raise UnsupportedError if the value varies."""
         array = self.facts.value(name)
         if array is None:
             self.refuse(f"'{name}' is only known when the model runs")
@@ -79,7 +79,10 @@ class Rewrite:
     # the replacement
 
     def add(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
-        """Add a node with one output, and return the output's name, which is `to` if stated."""
+        """Add a node with one output to the replacement, and return the name of the output.
+
+        The name of the output is `to` if stated.
+        """
         return self.add_all(op_type, inputs, [to or self.intermediate_name(op_type)], **attributes)[
             0
         ]
@@ -87,7 +90,10 @@ class Rewrite:
     def add_all(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> Sequence[str]:
-        """Add a node with several outputs, and return their names. Attributes with the value None are omitted."""
+        """Add a node with several outputs to the replacement, and return the output names.
+
+        Attributes with the value None are omitted.
+        """
         stated_attributes = {
             attribute_name: attribute_value
             for attribute_name, attribute_value in attributes.items()
@@ -101,18 +107,21 @@ class Rewrite:
         return outputs
 
     def add_constant(self, array: Array) -> str:
-        """Add a constant array, and return its name."""
+        """Add a constant array to the replacement, and return the name of the constant."""
         constant_name = self.intermediate_name("constant")
         tensor = numpy_helper.from_array(array)
         self.replacement.append(helper.make_node("Constant", [], [constant_name], value=tensor))
         return constant_name
 
     def add_ints(self, numbers: Sequence[int]) -> str:
-        """Add a constant list of integers, and return its name."""
+        """Add a constant list of integers to the replacement, and return the constant's name."""
         return self.add_constant(np.array(numbers, dtype=np.int64))
 
     def add_cast(self, name: str, dtype: int, to: str = "") -> str:
-        """Add a Cast, and return the name of its output, which is `to` if stated."""
+        """Add a Cast to the replacement, and return the name of the Cast's output.
+
+        The name of the output is `to` if stated.
+        """
         output_name = to or self.intermediate_name("Cast")
         node_name = self.node.name if to else ""
         self.replacement.append(
@@ -128,7 +137,7 @@ class Rewrite:
         drop: Sequence[str] = (),
         **attributes: Any,
     ) -> None:
-        """Add a copy of the node with changed inputs, outputs or attributes."""
+        """Add a copy of the original node with changed inputs, outputs or attributes."""
         node_copy = onnx.NodeProto()
         node_copy.CopyFrom(self.node)
         if inputs is not None:

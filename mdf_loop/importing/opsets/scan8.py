@@ -42,7 +42,7 @@ def scan_9(r: Rewrite) -> None:
 def _sample_values(
     values: Sequence[onnx.ValueInfoProto], names: Sequence[str], first_row: int
 ) -> list[onnx.ValueInfoProto]:
-    """Return value declarations for one sample of a batch, with new names.
+    """Return declarations of a body's inputs or outputs for one sample, with new names.
 
     Values from index `first_row` on have a time axis.
     """

@@ -45,7 +45,7 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 def remove_weights(
     model: onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, Callable[[onnx.ModelProto], onnx.ModelProto]]:
-    """Return the model without large weights, and a function that restores the weights."""
+    """Return the model without large weights, and a function that restores these weights."""
     large_tensors = [
         tensor for tensor in tensors_of(model.graph) if len(tensor.raw_data) > _MAX_WEIGHT_BYTES
     ]
