@@ -1,4 +1,4 @@
-"""Conversion of the arguments of function calls in expressions to the types of a lowering.
+"""Conversion of call arguments in MDF expressions to the parameter types of the called function.
 
     @names("numpy.sum")
     def total(b: ModelBuilder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
@@ -109,7 +109,7 @@ def _read_tensor(b: ModelBuilder, argument: Argument) -> Value:
 
 
 def _read_terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
-    """Return an argument as a tuple of values: the elements of a list, or the rows of a tensor."""
+    """Return a list as a tuple of its elements, or a tensor as a tuple of its rows."""
     if isinstance(argument, tuple):
         return argument
     stacked_rows = _read_tensor(b, argument)
@@ -145,7 +145,7 @@ Terms: TypeAlias = "tuple[Term, ...]"
 
 
 class Parameters:
-    """Signature of a function in expressions, with a converter for each parameter."""
+    """Signature of a function that MDF expressions can call, with a converter for each parameter."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         signature = inspect.signature(call)
@@ -178,7 +178,7 @@ class Parameters:
     def read(
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call, converted to the types of the function's parameters.
+        """Bind the arguments of a call to the signature, and convert each to the type of its parameter.
 
         Raises:
             ExpressionError: The call does not fit the signature.

@@ -1,4 +1,4 @@
-"""Builder of the operations of a model, with the state that all its builders share.
+"""Builder of the operations of an MDF model, with compile-time marks of values.
 
 Three properties of values decide which operations may be computed at compile time:
 
@@ -24,7 +24,7 @@ from mdf_loop.ir import Array, Shape, Value
 
 
 class Options(Struct, frozen=True):
-    """Options of a compilation: precision, shapes, iteration limit, unrolling, constant ports.
+    """Options of a compilation, such as the floating-point precision and an iteration limit.
 
     Derivatives treat the ports in `constant_ports` as constants.
     """
@@ -37,7 +37,7 @@ class Options(Struct, frozen=True):
 
 
 class SitePlace(Struct, frozen=True):
-    """Current place in the model, which names the streams of random numbers.
+    """Call site in the MDF model (graph, item, call), which names a stream of random numbers.
 
     Attributes:
         graph_path: Path of the graph.
@@ -60,7 +60,7 @@ class SitePlace(Struct, frozen=True):
 
 
 class _SharedState(ProgramState):
-    """State that all builders of one model share, such as its findings."""
+    """State that all builders of one MDF model share, such as compile options and errors found."""
 
     options: Options = field(default_factory=Options)
     weak_values: set[Value] = field(default_factory=set)
@@ -75,7 +75,7 @@ class _SharedState(ProgramState):
 
 
 class ModelBuilder(Builder):
-    """Builder that appends the operations of a model to a program or a loop body.
+    """Builder that appends the operations of an MDF model to a program or a loop body.
 
     `read_condition` is the condition under which Python would evaluate the current part of an expression
     (None: always). If the condition is false, the part must not fail. `in_loop` is True inside the
@@ -94,7 +94,7 @@ class ModelBuilder(Builder):
 
     @contextmanager
     def at_place(self, **parts: Any) -> Iterator[None]:
-        """Replace fields of the current place in the model inside a `with` block."""
+        """Return a context manager that temporarily replaces fields of the current call site."""
         outer_place = self.place
         self.place = replace(outer_place, **parts)
         try:
@@ -103,7 +103,7 @@ class ModelBuilder(Builder):
             self.place = outer_place
 
     def part(self, name: str) -> AbstractContextManager[None]:
-        """Append a nonempty name to the path of the current model part inside a `with` block."""
+        """Return a context manager that appends a nonempty name to the item path of the call site."""
         return self.at_place(item_path=f"{self.place.item_path}.{name}") if name else nullcontext()
 
     def loop_body(self) -> Self:
@@ -135,26 +135,26 @@ class ModelBuilder(Builder):
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """Remarks for the modeller about parts of the model that are not errors."""
+        """Remarks to the author of the model, which are not errors."""
         return tuple(self._model_state.notes)
 
     def note(self, remark: str, where: str) -> None:
-        """Add a remark for the modeller, unless an equal remark exists."""
+        """Add a remark to the author of the model, unless an equal remark exists."""
         self._model_state.notes[Finding("Note", remark, where)] = None
 
     @property
     def values_by_path(self) -> dict[str, Any]:
-        """Mapping from MDF paths to values of the program, or tuples of values."""
+        """Mapping from MDF paths to values of the program, or to tuples of values."""
         return self._model_state.values_by_path
 
     @property
     def stated_shapes(self) -> dict[Value, Shape]:
-        """Shapes of inputs as stated in the model, independent of the arrays of a run."""
+        """Input shapes that the model declares, independent of the arrays of a run."""
         return self._model_state.stated_shapes
 
     @property
     def spread_sources(self) -> dict[Value, tuple[Value, ...]]:
-        """Operands of each value that was broadcast from them.
+        """Mapping from each broadcast value to the values that it was broadcast from.
 
         See `reading.possible_shapes`.
         """
@@ -162,7 +162,7 @@ class ModelBuilder(Builder):
 
     @property
     def shape_queries(self) -> Mapping[Value, str]:
-        """MDF path at which the model reads the shape of a value, by value."""
+        """Mapping from each value whose shape the model reads to the MDF path of the reader."""
         return self._model_state.shape_queries
 
     # --- plain numbers ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class ModelBuilder(Builder):
         measured: bool = False,
         name: str = "",
     ) -> Value:
-        """Return a constant with this array.
+        """Return a constant of the program that holds `array`.
 
         Equal constants with equal flags share one value in the whole program.
         """
@@ -211,7 +211,7 @@ class ModelBuilder(Builder):
         return pooled_constant
 
     def record_broadcast(self, value: Value, *sources: Value) -> Value:
-        """Record that a value was broadcast from `sources`, and return the value to use instead.
+        """Record that a value was broadcast from `sources`, and return a value that is not folded.
 
         The returned value is no constant. Operations on it are therefore not folded before `reading.possible_shapes`
         has found those that depend on the shape before the broadcast.
@@ -222,7 +222,7 @@ class ModelBuilder(Builder):
         return value
 
     def late(self, array: Array) -> Value:
-        """Return a constant, marked as known only because a loop is unrolled."""
+        """Return a constant that is marked as known only because a loop is unrolled."""
         return self.constant(array, late=True)
 
     def is_late(self, value: Value | None) -> bool:
@@ -230,12 +230,12 @@ class ModelBuilder(Builder):
         return value in self._model_state.late_values
 
     def measured(self, value: Value, extents: Array) -> Value:
-        """Return known extents of `value` as a constant, marked as dependent on input shapes."""
+        """Return known extents of `value` as a constant that is marked as dependent on input shapes."""
         self.record_shape_query(value)
         return self.constant(extents, measured=True)
 
     def record_shape_query(self, value: Value) -> None:
-        """Record that the model reads the shape of a value, for `reading.possible_shapes`."""
+        """Record that the model reads the shape of a value at the current MDF path."""
         self._model_state.shape_queries[value] = self.where
 
     def is_measured(self, value: Value | None) -> bool:
@@ -243,7 +243,7 @@ class ModelBuilder(Builder):
         return value in self._model_state.measured_values
 
     def mark_late_if(self, selector: Value, value: Value) -> Value:
-        """Mark a constant as known only by loop unrolling, if the constant `selector` is so marked.
+        """Mark a constant as known only by loop unrolling if the constant `selector` has that mark.
 
         Other values are returned unchanged.
         """
@@ -255,7 +255,7 @@ class ModelBuilder(Builder):
         )
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Return an array computed from constants as a constant, with the marks of its operands.
+        """Return a constant for an array computed from other constants, with the marks of those constants.
 
         The marks are `late` and `measured`.
         """

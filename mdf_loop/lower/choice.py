@@ -60,7 +60,7 @@ def choose(
     names: BranchNames | None = None,
     join: ShapeJoin = any_shape,
 ) -> tuple[Value, ...]:
-    """Append a conditional that returns the values of `then()` or `otherwise()` by a condition.
+    """Append a conditional that returns the values of one of two branches, selected by `condition`.
 
     If the condition is known at compile time, the other branch is not lowered. Both branches return the
     same number of values in the same dtypes. Weakly typed numbers take the dtype of the other branch.
@@ -76,7 +76,7 @@ def choose(
     if constant_condition is not None and condition.type == "bool[]":
         return tuple((then if constant_condition else otherwise)(b))
     branch_names = names or BranchNames()
-    then_builder, else_builder = _read_side(b, then), _read_side(b, otherwise)
+    then_builder, else_builder = _lower_branch(b, then), _lower_branch(b, otherwise)
     if then_builder is None or else_builder is None:
         raise Poisoned
     if len(then_builder.outputs) != len(else_builder.outputs):
@@ -123,14 +123,14 @@ def add_leading_axes(b: ModelBuilder, value: Value, rank: int) -> Value:
     )
 
 
-def _read_side(b: ModelBuilder, read: BranchLowering) -> _BranchBuilder | None:
+def _lower_branch(b: ModelBuilder, lower: BranchLowering) -> _BranchBuilder | None:
     """Lower one branch of a conditional, or return None if the branch has errors.
 
     The other branch is then checked, too.
     """
     body = b.body()
     with b.findings.catch():
-        return _BranchBuilder(body, list(read(body)))
+        return _BranchBuilder(body, list(lower(body)))
     return None
 
 
@@ -142,7 +142,7 @@ def _join_values(
     names: BranchNames,
     join: ShapeJoin,
 ) -> Value:
-    """Return output `k` of a conditional, for which both branches cast their values to one dtype."""
+    """Cast output `k` of both branches to a common dtype, and return this output of the conditional."""
     branch_outputs = branch_builders[0].outputs[k], branch_builders[1].outputs[k]
     message_prefix = (
         f"Cannot join the values of '{name}' from {names.branches[0]} ({branch_outputs[0].type}) "

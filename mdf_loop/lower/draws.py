@@ -38,12 +38,12 @@ def probability(b: ModelBuilder, p: Value, description: str) -> Value:
 
 
 def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
-    """Return random numbers of the current call site as floats in the compilation's precision."""
+    """Draw random numbers at the current call site, and cast them to the compilation's precision."""
     return cast(b, draw_numbers(b, kind, shape), b.float_dtype)
 
 
 def size_of(b: ModelBuilder, size: Axes, *parameters: Value) -> Size:
-    """Return the shape of random numbers: `size`, or the broadcast shape of the parameters."""
+    """Return the shape of a random sample: `size` if given, else the parameters' broadcast shape."""
     if size is not None:
         extents = (size,) if isinstance(size, int) else size
         if min(extents, default=0) < 0:
@@ -95,7 +95,7 @@ def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
 
 @names("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
-    """Return uniform random numbers in (0, 1) in an array with the extents `d`."""
+    """Return uniform random numbers in (0, 1) in an array of shape `d`."""
     return draw_floats(b, "Uniform", size_of(b, d))
 
 
@@ -133,7 +133,7 @@ def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
 
 @names("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
-    """Return normal random numbers of mean 0 and variance 1 in an array with the extents `d`."""
+    """Return normal random numbers of mean 0 and variance 1 in an array of shape `d`."""
     return draw_floats(b, "Normal", size_of(b, d))
 
 
@@ -375,12 +375,12 @@ def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array
 
 
 def _stream_exp(b: ModelBuilder, x: Value) -> Value:
-    """Return the exponential function of x in the dtype of x, with the same bits everywhere."""
+    """Return `exp(x)` in the dtype of x, with the same bits on every machine."""
     return cast(b, streams.exp(Symbolic(b, cast(b, x, "float64"))).value, x.dtype)
 
 
 def _float_parameters(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
-    """Return parameters of a distribution as floats, where None is replaced by a default."""
+    """Return the parameters of a distribution as floats, with a default in place of each None."""
     return [
         as_float(b, literal(b, default) if value is None else value)
         for value, default in parameters

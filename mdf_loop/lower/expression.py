@@ -242,7 +242,7 @@ class _Lowering:
         return _UNARY_OPERATORS[type(node.op)](self.b, self.value(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Term:
-        """Lower `and` and `or`, which return one operand.
+        """Lower `and` or `or`, which return one of their operands, as in Python.
 
         A skipped operand is not evaluated.
         """
@@ -307,7 +307,7 @@ class _Lowering:
             self.b.read_condition = outer_condition
 
     def _replace_if_not_evaluated(self, value: Value, number: int) -> Value:
-        """Replace a divisor or subscript by `number` where Python would not evaluate it.
+        """Replace a divisor or subscript by `number` wherever Python would skip its evaluation.
 
         The operation then cannot fail.
         """

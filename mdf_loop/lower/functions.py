@@ -89,7 +89,7 @@ UNSUPPORTED_FUNCTIONS = {
 
 
 def names(*spellings: str) -> Callable[[_F], _F]:
-    """Return a decorator that registers a function under several names, each of which must be new."""
+    """Return a decorator that registers a function of expressions under one or more new names."""
 
     def register(call: _F) -> _F:
         for spelling in spellings:

@@ -1,4 +1,4 @@
-"""Lowering of `onnx::` reductions inside loops in a form with deterministic results.
+"""Lowering of `onnx::` reductions inside loops to operations with deterministic results.
 
     onnx::ReduceMax(x)      ReduceMaximum(x): propagates nan, as in numpy
     onnx::ReduceSum(x)      OrderedSum(x): a fixed order, independent of the memory address of x
@@ -68,7 +68,7 @@ def reduce_in_loop(
 def _axes_to_reduce(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
-    """Return the axes of a reduction: () for all, None for ones without a deterministic form.
+    """Return the axes to reduce, () for all axes, or None if no deterministic form exists.
 
     If the rank is known, the axes are not negative.
     """

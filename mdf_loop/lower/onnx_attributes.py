@@ -99,7 +99,7 @@ def _text_attribute(
     expression: Any,
     scope: Scope,
 ) -> Any:
-    """Return a text attribute of an `onnx::` function, given in quotes, bare or by a parameter."""
+    """Return a text attribute of an `onnx::` call, which is quoted, bare or the name of a parameter."""
     if isinstance(expression, str):
         expression = _named_text(b, expression, scope, attribute_schema.name)
     is_list = attribute_schema.type == defs.OpSchema.AttrType.STRINGS
@@ -115,7 +115,7 @@ def _text_attribute(
 
 
 def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute_name: str) -> Any:
-    """Return the text of the node's parameter with this name, or else the name itself.
+    """Return the text of the node's parameter `name`, or `name` itself without such a parameter.
 
     The value of a parameter `mode: {value: constant}` is the text `constant`, not an expression.
     """

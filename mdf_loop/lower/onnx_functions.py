@@ -123,7 +123,7 @@ def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]
 def _read_part_count(
     b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return `num_outputs` of `onnx::Split` (0 if absent), and the other arguments."""
+    """Return the number of parts of an `onnx::Split` call (0 if absent), and the other arguments."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
     constant_part_count = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
@@ -142,7 +142,7 @@ def _read_part_count(
 def _output_count(
     schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> int:
-    """Return the number of results of an ONNX operator.
+    """Return the number of outputs of an ONNX operator in a call.
 
     These are all results of its schema, as in MDF's engine.
     """

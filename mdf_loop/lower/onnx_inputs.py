@@ -1,4 +1,4 @@
-"""Inputs of `onnx::` function calls, looked up by name, and cast to accepted dtypes.
+"""Inputs of `onnx::` function calls, found by name and cast to dtypes that the operator accepts.
 
 An omitted input is the value of the same name in the node, as in MDF's engine. Inputs that must share a
 dtype are cast: numbers of the document adapt, and floats are widened.
@@ -164,7 +164,7 @@ def _parse_name_list(expression: Any) -> Any:
 
 
 def _quoted_texts(expression: str) -> list[str] | None:
-    """Return the texts in a list such as `['a', 'b']` written as text, or None."""
+    """Parse the text of a list such as `['a', 'b']`, and return its elements, or None if invalid."""
     try:
         parsed_list = ast.literal_eval(expression.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

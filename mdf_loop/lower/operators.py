@@ -42,7 +42,7 @@ _L = TypeVar("_L", bound=Callable[..., Value])
 
 
 def _fold_python_numbers(compute: Callable[..., Any]) -> Callable[[_L], _L]:
-    """Return a decorator that lets an operator compute Python numbers at compile time.
+    """Return a decorator that evaluates an operator on Python numbers at compile time.
 
     Results of weakly typed operands are weakly typed.
     """

@@ -60,7 +60,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 
 
 def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events: int) -> Value:
-    """Return Poisson numbers for uniform numbers, by an unrolled sum of probabilities."""
+    """Transform uniform numbers to Poisson numbers by an unrolled sum of probabilities."""
     uniform_samples = b.op("Min", uniform_samples, scalar(b, poisson.MAX_UNIFORM, "float64"))
     probability = streams.exp(-Symbolic(b, rate)).value
     partial_sum, event_count = (
@@ -79,7 +79,7 @@ def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events
 
 
 def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
-    """Return Poisson numbers for uniform numbers, by a loop that sums probabilities.
+    """Transform uniform numbers to Poisson numbers by a loop that sums probabilities.
 
     The loop ends when all sums exceed the uniform number.
 

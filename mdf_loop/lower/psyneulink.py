@@ -166,7 +166,7 @@ def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
 
 
 def is_foreign(metadata: Mapping[str, Any]) -> bool:
-    """Return True if PsyNeuLink wrote a function, according to its metadata."""
+    """Return True if a function's metadata names a PsyNeuLink class."""
     return bool(_psyneulink_class(metadata))
 
 

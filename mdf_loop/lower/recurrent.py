@@ -1,4 +1,4 @@
-"""Conversion of ONNX's RNN, LSTM and GRU with the batch axis first to `layout: 0`.
+"""Lowering of batch-first RNN, LSTM and GRU (`layout: 1`) to ONNX's default `layout: 0`.
 
 ONNX Runtime has kernels for `layout: 0` only. The conversion only transposes axes.
 """
@@ -22,7 +22,7 @@ def recurrent(
     attributes: Mapping[str, Any],
     output_count: int,
 ) -> tuple[Value, ...]:
-    """Lower an ONNX RNN, LSTM or GRU, and return all results in the layout of its attribute.
+    """Lower an ONNX RNN, LSTM or GRU, and return its outputs in the layout of the attribute `layout`.
 
     Source: ONNX operators, RNN-14, LSTM-14, GRU-14.
     """

@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, sca
 
 
 def axis_of(value: Value, axis: int, added: int = 0) -> int:
-    """Return an axis number of a value with `added` further axes as a non-negative number."""
+    """Return an axis number as a non-negative number, for a value extended by `added` axes."""
     axis_count = len(extents(value)) + added
     if not -axis_count <= axis < axis_count:
         raise OperandError(
@@ -57,7 +57,7 @@ def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdim
 
 
 def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
-    """Return the number of elements that each result of a reduction combines, an int if known."""
+    """Return the number of elements in each reduced group, as an int if known at compile time."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
     reduced_extents = [extents(value)[axis_number] for axis_number in axes_of(value, axis)]
@@ -123,7 +123,7 @@ def mean(
 
 
 def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
-    """Return `sums / (count - less)`, a mean with a correction of the degrees of freedom."""
+    """Return `sums / (count - less)`, a mean with `less` degrees of freedom removed."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
     degrees_of_freedom = b.op(

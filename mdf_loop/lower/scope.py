@@ -43,7 +43,7 @@ class Scope:
         return definition() if callable(definition) else definition
 
     def find_in_node(self, name: str) -> Term | None:
-        """Return the value of a name, without scopes that enclose the node, or None if unknown."""
+        """Return the value of a name that is defined inside the node, or None if unknown."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._entries:

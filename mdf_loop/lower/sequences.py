@@ -45,7 +45,7 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
 
 
 def lower_known_data(b: ModelBuilder, dtype: str, data: Data) -> Value:
-    """Append an array, a list of arrays or None as a value of the program."""
+    """Append constant data (an array, a list of arrays or None) to the program, and return its value."""
     if is_tensor(dtype):
         return b.constant(data)
     if is_optional(dtype):
@@ -107,7 +107,7 @@ def _lower_get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value
 def _producer_operands(
     b: ModelBuilder, value: Value | None, op_type: str
 ) -> tuple[Value, ...] | None:
-    """Return the operands of the operation `op_type` that produced the value, or else None."""
+    """Return the operands of the operation that produced a value, or None unless it is an `op_type`."""
     producer = None if value is None else b.producers.get(value)
     if not isinstance(producer, Op) or producer.op_type != op_type:
         return None
@@ -116,7 +116,7 @@ def _producer_operands(
 
 
 def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    """Return a tensor of a sequence built by `SequenceConstruct`, without the sequence.
+    """Return a member of a `SequenceConstruct` result from the operands, or None if impossible.
 
     If the position is computed at run time, the members are stacked along a new axis. Therefore gradients and
     sweeps support the member like any other array.

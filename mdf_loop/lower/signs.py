@@ -16,7 +16,7 @@ def is_negative(b: ModelBuilder, x: Value) -> Value:
     return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
 
 
-def with_sign_of(b: ModelBuilder, size: Value, x: Value) -> Value:
-    """Return `size`, which is not negative, with the sign of x."""
+def with_sign_of(b: ModelBuilder, magnitude: Value, x: Value) -> Value:
+    """Return the non-negative `magnitude` with the sign of x."""
     minus_one, one = scalar(b, -1, x.dtype), scalar(b, 1, x.dtype)
-    return b.op("Mul", size, b.op("Where", is_negative(b, x), minus_one, one))
+    return b.op("Mul", magnitude, b.op("Where", is_negative(b, x), minus_one, one))

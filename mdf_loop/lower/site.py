@@ -1,4 +1,4 @@
-"""Call sites of random numbers in the lowering of a model."""
+"""Random draws of an MDF model, each from a stream that is named by the call site."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
 
 
 class DrawSite:
-    """Current call in an expression that draws random numbers, or a part of the call."""
+    """Source of random numbers for the current call in an expression, or for a named part of the call."""
 
     def __init__(self, b: ModelBuilder, name: str = "") -> None:
         self._b = b

@@ -189,7 +189,7 @@ def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> No
 
 
 def _select_by_mask(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
-    """Return the elements where a mask is true.
+    """Return the elements of a value at which a mask is true.
 
     Their number is known only at run time.
     """

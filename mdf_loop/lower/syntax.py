@@ -1,4 +1,4 @@
-"""Parsing of value expressions: syntax trees, the names in them, and numbers written as text.
+"""Parsing of value expressions to syntax trees, and lookup of the names that they read.
 
 Python parses an expression, but never evaluates it.
 """

@@ -148,7 +148,7 @@ def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
 
 
 def as_numpy(b: ModelBuilder, value: Value) -> Value:
-    """Return a weakly typed number with a fixed dtype, as numpy's functions return it."""
+    """Give a weakly typed number a fixed dtype, as numpy's functions do."""
     if not b.is_weak(value):
         return value
     constant_array = b.constant_of(value)
@@ -158,7 +158,7 @@ def as_numpy(b: ModelBuilder, value: Value) -> Value:
 
 
 def mark_plain(b: ModelBuilder, value: Value) -> Value:
-    """Mark a new value as weakly typed.
+    """Mark a new value as weakly typed, like a Python number.
 
     No operation may read the value before.
     """
@@ -242,7 +242,7 @@ def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
 def plain_result(
     b: ModelBuilder, compute: Callable[..., Any], values: Sequence[Value]
 ) -> Value | None:
-    """Return a result that Python computes from its operands at compile time, or None.
+    """Apply `compute` to Python numbers at compile time, or return None for other operands.
 
     All operands must be weakly typed constants.
     """

@@ -43,7 +43,7 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
 
 def _parameter_annotation(parameter: inspect.Parameter) -> str:
-    """Return the annotation by which a distribution's parameter is converted.
+    """Return the type annotation that selects the converter of a distribution's parameter.
 
     See `lower.arguments`.
     """

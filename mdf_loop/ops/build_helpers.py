@@ -47,7 +47,7 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
 
 
 def _wrap_optional(b: Builder, value: Value, dtype: str) -> Value:
-    """Wrap a tensor or sequence as an optional value, or raise an error for any other pair of dtypes."""
+    """Wrap a tensor or sequence as an ONNX optional, or raise an error if `dtype` does not match."""
     if dtype == optional_of(value.dtype):
         return b.op("Optional", value)
     if is_tensor(dtype):
@@ -116,7 +116,7 @@ def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Val
 
 
 def _are_adjacent(axes: Sequence[int] | None) -> bool:
-    """Return True if axis numbers are adjacent in an array of any rank, or if they are None (all)."""
+    """Return True for adjacent axis numbers of an array of any rank, or for None (all axes)."""
     return axes is None or (
         len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
     )

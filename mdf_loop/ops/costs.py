@@ -1,6 +1,6 @@
-"""Lower bounds of the execution time of operations in ONNX Runtime, without call overhead: `Row.work`.
+"""Lower bounds of the execution time of operations in ONNX Runtime, without call overhead.
 
-In microseconds, measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core). An element
+The times are microseconds, measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core). An element
 takes 0.2 ns, a transcendental function 3 ns, and a multiplication of a product 0.15 ns. Unknown extents count
 as 1.
 """
@@ -19,18 +19,18 @@ _TRANSCENDENTAL_MICROSECONDS, _MULTIPLICATION_MICROSECONDS = 0.003, 0.00015
 
 
 def transcendental_work(op: Op) -> float:
-    """Return the microseconds of an operation with one transcendental function per element."""
+    """Return the minimum microseconds of an operation with one transcendental function per element."""
     return _TRANSCENDENTAL_MICROSECONDS * count_elements(op.outputs)
 
 
 def product_work(op: Op) -> float:
-    """Return the microseconds of a matrix product, with one row-by-column product per element."""
+    """Return the minimum microseconds of a matrix product, from the number of its multiplications."""
     inner_extent = _known_extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
     return _MULTIPLICATION_MICROSECONDS * inner_extent * count_elements(op.outputs)
 
 
 def convolution_work(op: Op) -> float:
-    """Return the microseconds of a convolution, with one product of a window and a kernel per element."""
+    """Return the minimum microseconds of a convolution, from the number of its multiplications."""
     weights = op.inputs[1]
     kernel_size = (
         count_elements((weights,)) // max(_known_extent(weights, 0), 1)
@@ -41,7 +41,7 @@ def convolution_work(op: Op) -> float:
 
 
 def einsum_work(op: Op) -> float:
-    """Return the microseconds of an `Einsum`, with one multiplication for each combination of all indices."""
+    """Return the minimum microseconds of an `Einsum`, with one multiplication per index combination."""
     operand_terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     extents: dict[str, int] = {}
     for operand_term, operand in zip(operand_terms, op.inputs, strict=False):

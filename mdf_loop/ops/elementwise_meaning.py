@@ -60,7 +60,7 @@ def power(x: Array, n: Array) -> Array:
 
 
 def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
-    """Return `x` clipped to two bounds; the default bounds are the finite limits of the dtype.
+    """Return `x` clipped to two bounds, by default the finite limits of the dtype.
 
     A nan in `x` stays nan, and a bound of nan has no effect.
 
@@ -89,7 +89,7 @@ def relu(x: Array) -> Array:
 
 
 def softsign(x: Array) -> Array:
-    """Return `x / (1 + |x|)` for arrays and scalars; onnx's reference refuses scalars."""
+    """Return `x / (1 + |x|)` for arrays, and for scalars, which onnx's reference refuses."""
     return np.asarray(np.divide(x, np.add(np.abs(x), 1, dtype=x.dtype)), x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Conditions under which an operation can fail at run time because of operand values: `Row.may_fail`.
+"""Conditions under which operand values can make an operation fail at run time.
 
 Incompatible shapes are errors of the model that are reported when the model is read. A rule returns True if
 the operation can fail, and also if the necessary values are unknown. `known` returns the array of a value that
@@ -67,7 +67,7 @@ def has_empty_axis(op: Op, known: KnownArrays) -> bool:
 
 
 def unless_values_known(*positions: int) -> FailureRule:
-    """Return a rule that an operation may fail unless the operands at `positions` are constants."""
+    """Return a failure condition that is True unless the operands at `positions` are constants."""
 
     def may_fail(op: Op, known: KnownArrays) -> bool:
         operands = [
@@ -81,7 +81,7 @@ def unless_values_known(*positions: int) -> FailureRule:
 
 
 def unless_shape_and_values_known(*positions: int) -> FailureRule:
-    """Return a rule that an operation may fail unless a shape and some operands are known.
+    """Return a failure condition that is True unless a shape and some operands are known.
 
     The shape is that of the first operand. The operands are at `positions`.
     """

@@ -24,7 +24,9 @@ def infer(
     constants: Mapping[int, Array],
     output_count: int,
 ) -> list[tuple[str, Shape]]:
-    """Infer the dtype and shape of each output of an operation; `constants` are known inputs by position.
+    """Infer the dtype and shape of each output of an operation.
+
+    `constants` are the arrays of known inputs by position.
 
     Raises:
         OperandError: the operator does not accept these inputs, which the message lists.

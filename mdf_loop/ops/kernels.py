@@ -59,7 +59,7 @@ def _can_load_kernel(
     attributes: _HashableAttributes,
     opset: int,
 ) -> bool:
-    """Return True if ONNX Runtime can load a model of a single operation, so that it has a kernel.
+    """Return True if ONNX Runtime can load a model that consists of a single operation.
 
     Other faults are reported when the whole model is loaded.
     """

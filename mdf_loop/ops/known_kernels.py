@@ -1,4 +1,4 @@
-"""Tests for kernels that ONNX Runtime's CPU provider is known to have (1.31): `Row.has_kernel`.
+"""Predicates for kernels that ONNX Runtime's CPU provider (1.31) is known to have.
 
 The tests cover the operations of common models. For other operations the runtime is probed (see `kernels`).
 """
@@ -25,7 +25,7 @@ def _operand_dtypes(op: Op) -> list[str]:
 
 
 def all_operands_have(dtypes: Collection[str]) -> OperationTest:
-    """Return a test for operations all of whose operands have one of the given dtypes."""
+    """Return a predicate that is True if all operands of an operation have one of the given dtypes."""
 
     def has_kernel(op: Op) -> bool:
         return set(_operand_dtypes(op)) <= set(dtypes)
@@ -34,7 +34,7 @@ def all_operands_have(dtypes: Collection[str]) -> OperationTest:
 
 
 def indexed_data_has(dtypes: Collection[str]) -> OperationTest:
-    """Return a test for operations with data of one of the given dtypes and int64 indices.
+    """Return a predicate for operations with data of one of the given dtypes and int64 indices.
 
     The test is False for an operation with the attribute `reduction`.
     """
@@ -51,5 +51,5 @@ def indexed_data_has(dtypes: Collection[str]) -> OperationTest:
 
 
 def first_operand_has(dtypes: Collection[str]) -> OperationTest:
-    """Return a test for operations whose first operand has one of the given dtypes."""
+    """Return a predicate that is True if an operation's first operand has one of the given dtypes."""
     return lambda op: first_dtype(op) in dtypes

@@ -69,7 +69,7 @@ def _infer_types(
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
-    """Return the result type of a reduction along `axes`, or along one `axis` if `dtype` is set.
+    """Infer the result type of a reduction along `axes`, or along one `axis` if `dtype` is set.
 
     The default of `axes` is all axes.
     """

@@ -1,4 +1,4 @@
-"""Selection of the opset of an operation: the lowest supported opset that has its encoding.
+"""Selection of the lowest supported ONNX opset that can express an operation.
 
     ReduceMax(x)                     17
     ReduceMax(x, axes)               18, the first opset with axes as an operand

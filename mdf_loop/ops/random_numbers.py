@@ -1,4 +1,4 @@
-"""Registry rows of operators that draw random numbers; no pass folds, merges or moves these operators.
+"""Registry rows of random operators, which no compiler pass folds, merges or moves.
 
 A `Dropout` outside of training draws nothing and is no operation of a program (see `lower.dropout`).
 """

@@ -96,7 +96,7 @@ class Reproducibility(Enum):
 
 
 def never(op: Op, *_: Any) -> bool:
-    """Return False for every operation, as a constant property of registry rows."""
+    """Return False for any operation, as the rule of a property that no operation has."""
     return False
 
 
@@ -116,12 +116,12 @@ def base_opset(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> 
 
 
 def always(op: Op, *_: Any) -> bool:
-    """Return True for every operation, as a constant property of registry rows."""
+    """Return True for any operation, as the rule of a property that every operation has."""
     return True
 
 
 def element_work(op: Op) -> float:
-    """Return the microseconds of an operation that costs one addition per element."""
+    """Return the microseconds of an operation at the cost of one addition per result element."""
     return ELEMENT_MICROSECONDS * count_elements(op.outputs)
 
 
@@ -141,7 +141,7 @@ ELEMENT_MICROSECONDS = 0.0002
 
 
 class Row(Struct, frozen=True, kw_only=True, eq=False):
-    """Registry row: all properties of one operation, with the worst case as default.
+    """Registry row with all properties of one operation, which default to the worst case.
 
     Attributes:
         name: name of the operation.

@@ -26,7 +26,7 @@ _Members = list[Array]
 def _resolve_position(
     members: _Members, position: Array | None, n_positions: int, default: int
 ) -> int:
-    """Return an index into a sequence, counted from the start, or `default` if it is omitted.
+    """Return a position in a sequence as a non-negative index, or `default` without a position.
 
     Raises:
         RunError: the position is not below `n_positions`, or is before the first member.

@@ -1,4 +1,4 @@
-"""Cost of operations in a loop, in machine code and in ONNX Runtime's kernels: `Row.loop_cost`.
+"""Cost of operations in a loop, as machine code and with ONNX Runtime's kernels.
 
 Nanoseconds besides the call, measured (onnxruntime 1.32, AMD EPYC with
 AVX-512, one core) for arrays of 4096 to 65 536 elements:
@@ -44,7 +44,7 @@ from mdf_loop.ops.registry import count_elements
 
 
 class OperationCost(NamedTuple):
-    """Nanoseconds that an operation takes without call overhead.
+    """Nanoseconds of an operation as machine code and in ONNX Runtime, without call overhead.
 
     Attributes:
         native_nanoseconds: nanoseconds as machine code.
@@ -68,12 +68,12 @@ def _scale_figures(op: Op, figures: Figures, count: float) -> OperationCost:
 
 
 def per_element(figures: Figures) -> LoopCostRule:
-    """Return a cost function that multiplies figures by the number of result elements."""
+    """Return a cost function that multiplies the nanoseconds per element by the result's size."""
     return lambda op: _scale_figures(op, figures, count_elements(op.outputs))
 
 
 def per_element_read(figures: Figures) -> LoopCostRule:
-    """Return a cost function that multiplies figures by the number of elements of the first operand."""
+    """Return a cost function that multiplies the nanoseconds per element by the first operand's size."""
     return lambda op: _scale_figures(
         op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
     )

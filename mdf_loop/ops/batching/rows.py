@@ -1,4 +1,4 @@
-"""Batching of operators that process each row of their first operand, such as an image, alone.
+"""Batching of operators that process each row of their first operand independently.
 
 x[runs, rows, ...]  ->  x[runs * rows, ...]  ->  the operator  ->  y[runs, rows, ...]
 """

@@ -46,7 +46,7 @@ Operands: TypeAlias = Sequence["Operand | None"]
 
 
 class BatchScope(Struct):
-    """Scope in which a batching rule builds operations: the body's builder, root builder and run axis.
+    """Scope in which a batching rule builds operations, with its builders and the run axis.
 
     `run_count` returns the number of runs as an array of one element. A reshaped or broadcast operand is built once, in
     the scope that defines the operand, so a loop body reads it from outside.
@@ -193,7 +193,7 @@ def batching_error(op: Op, reason: str) -> UnsupportedError:
 
 
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
-    """Raise UnsupportedError if an operand differs between runs whose position is not in `positions`."""
+    """Raise UnsupportedError if an operand at a position outside `positions` differs between runs."""
     for position, x in enumerate(operands):
         if x is not None and x.is_batched and position not in positions:
             raise batching_error(op, f"each of them has its own '{_input_name(op, position)}'")

@@ -1,4 +1,4 @@
-"""Decompositions of maxima and minima that propagate nan into ONNX's operations, which may not.
+"""Decompositions of nan-propagating maxima and minima into ONNX operations that may ignore nan.
 
 ONNX Runtime's `ReduceMax` of [1, nan, 2] may be 2, depending on the position of nan. Its `ArgMax` compares
 with nan, which is False.

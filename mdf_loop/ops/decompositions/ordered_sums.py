@@ -1,4 +1,4 @@
-"""Decomposition of `OrderedSum` into ONNX operations whose order of additions does not depend on addresses.
+"""Decomposition of `OrderedSum` into ONNX operations that add in an order independent of addresses.
 
     few terms         last element of a CumSum: one after the other
     rows              ReduceSum along the first axis: each row is added to the sums before it
@@ -112,7 +112,7 @@ def _build_neutral_element(b: Builder, x: Value, count: Value) -> Value:
 
 
 def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
-    """Build the sum along axes in front of the last axis by adding rows of several elements."""
+    """Build the sum along axes in front of the last axis by row-wise additions."""
     shape = extents(x)
     other_axes = [*range(begin), *range(end, len(shape))]
     # All extents are known. The runtime would remove a Reshape that changes nothing.
@@ -136,7 +136,7 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
 def _sum_in_parts(
     b: Builder, x: Value, front_shape: Sequence[int | str], count: int | None
 ) -> Value:
-    """Build sums along the last axes, whose terms are added as eight partial sums.
+    """Build the sums along the last axes from eight partial sums of each vector.
 
     `front_shape` contains the extents of all other axes.
     """
@@ -286,7 +286,7 @@ def _concatenate_extents(b: Builder, *extents: Value) -> Value:
 
 
 def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Reshape an array to a list of its axes, with at most one axis of another extent (None).
+    """Reshape an array to a list of its axes, in which None denotes one axis of another extent.
 
     None stands for an axis of `count` elements, or of all remaining elements.
     """
@@ -294,7 +294,7 @@ def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: in
 
 
 def _target_shape(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Build the target shape of a Reshape with at most one extent to infer."""
+    """Build the target shape of a Reshape that infers at most one extent."""
     shape: Shape = x.shape
     assert shape is not None
     target_extents = [count if axis is None else shape[axis] for axis in axes]

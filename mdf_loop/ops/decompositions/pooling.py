@@ -48,7 +48,7 @@ def average_pool(b: Builder, op: Op) -> Value:
 def _count_elements(
     b: Builder, op: Op, x: Value, windows: Windows, end_pads: tuple[int, ...]
 ) -> Value:
-    """Build the number of elements by which each window's sum is divided, with or without pads."""
+    """Build the divisor of each window's sum: the number of elements, with or without pads."""
     n_axes = len(windows.kernel)
     shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + n_axes), axis=0)
     ones = b.op("Expand", constant_like(b, 1, x), shape)

@@ -137,7 +137,7 @@ def _build_sum(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def integer_product(b: Builder, op: Op) -> Value:
-    """Build an integer product along axes by repeatedly multiplying both halves of an axis.
+    """Build an integer product along axes by repeatedly multiplying the two halves of an axis.
 
     The extents of the axes are known.
     """

@@ -58,7 +58,7 @@ def _divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `-n * g`, the derivative of `mod(x, y) = x - n * y` by the divisor y times `g`.
+    """Build `g` times the derivative of `mod(x, y) = x - n * y` with respect to y, which is -n.
 
     The integer n is locally constant.
     """
@@ -67,7 +67,7 @@ def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _power_base_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `g * p * x ** (p - 1)`, the derivative of `x ** p` by the base times `g`.
+    """Build `g` times the derivative of `x ** p` with respect to x, which is `p * x ** (p - 1)`.
 
     The derivative is 0 if p is 0, even at x = 0.
     """
@@ -90,7 +90,7 @@ def _constant_power_derivative(b: Builder, op: Op, g: Value, power: Array) -> Va
 
 
 def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `g * x ** p * log(x)`, the derivative of `x ** p` by the exponent times `g`.
+    """Build `g` times the derivative of `x ** p` with respect to p, which is `x ** p * log(x)`.
 
     The derivative is 0 at x = 0.
     """
@@ -104,7 +104,7 @@ def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _extreme_derivative(k: int) -> ElementDerivative:
-    """Return the derivative of `Max` or `Min` by operand k, which equal operands share equally."""
+    """Return the partial derivative of `Max` or `Min` for operand k, divided equally among ties."""
 
     def derivative(b: Builder, op: Op, g: Value) -> Value:
         y = op.outputs[0]
@@ -128,7 +128,7 @@ def _where_derivative(is_first: bool) -> ElementDerivative:
 
 
 def _cast_derivatives(op: Op) -> tuple[ElementDerivative | None, ...]:
-    """Return the derivatives of a cast by its operands, which are None unless both dtypes are floats.
+    """Return the partial derivatives of a cast, which are None unless both dtypes are floats.
 
     A tangent is cast to the dtype of the result, a cotangent to that of the operand.
     """
@@ -179,7 +179,7 @@ CLIP = DecomposedDerivative(_decompose_clip)
 
 
 def _multiply_by_slope(slope: ElementDerivative) -> Pointwise:
-    """Return the derivative of a unary function whose slope `slope` builds."""
+    """Return the derivative rule of a unary function from a function that builds its slope."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 

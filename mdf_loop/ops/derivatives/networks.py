@@ -48,7 +48,7 @@ def _decompose_max_pool(b: Builder, op: Op) -> Value:
 
 
 def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
-    """Return the derivative of the p-norm `mass ** (1 / p)` by the sum of powers `mass`.
+    """Return the derivative of the p-norm `power_sum ** (1 / p)`, which is 0 at a sum of 0.
 
     The derivative is 0 at a mass of 0.
     """

@@ -159,7 +159,7 @@ LOG_SUM_EXP = _weighted_sum_derivative(_log_sum_exp_weight)
 
 
 def _product_weight(b: Builder, op: Op) -> Value:
-    """Build the derivative of ReduceProd by each element: the product of all other reduced elements.
+    """Build the derivative of ReduceProd for each element, which is the product of all other elements.
 
     Elements may be 0, because no product is divided by an element.
     """
@@ -209,7 +209,7 @@ def _shift_along_axis(b: Builder, x: Value, axis: int, offset: int) -> Value:
 
 
 def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Value:
-    """Build for each element the product of all others along an axis of unknown extent.
+    """Build for each element the product of all other elements along an axis of unknown extent.
 
     In each of the n products, a 1 replaces one element.
     """

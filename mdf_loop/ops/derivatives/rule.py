@@ -64,7 +64,7 @@ class Pointwise(Struct, frozen=True):
         return self._element_cotangent(b, op, changes, position, is_chosen=False)
 
     def chosen_cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
-        """Build an operand's cotangent where a selection such as Where reads the operation's result.
+        """Build the cotangent of an operand, with 0 for elements that a later selection (Where) omits.
 
         Elements that the selection omits have a cotangent of 0, which stays 0 even if the derivative is infinite.
         A finite product remains, because a cotangent that is 0 by coincidence still depends on its operands.
@@ -166,7 +166,7 @@ def sum_values(b: Builder, terms: Sequence[Value]) -> Value:
 
 
 def is_float(value: Value | None) -> bool:
-    """Return True if the dtype of a value is a float dtype, so that the value can have a derivative."""
+    """Return True if a value has a float dtype, which a derivative requires."""
     return value is not None and kind_of(value.dtype) == "f"
 
 

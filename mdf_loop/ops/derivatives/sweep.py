@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def derivative_of(op: Op) -> Derivative | None:
-    """Return the derivative of an operation or of its decomposition, or None if there is none."""
+    """Return the derivative of an operation, by its decomposition if necessary, or None without one."""
     row = row_of(op.op_type)
     if row.derivative is not None or row.decomposition is None:
         return row.derivative
@@ -33,7 +33,7 @@ def derivative_of(op: Op) -> Derivative | None:
 
 
 def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
-    """Return the derivative of an operation, which builds tangents and cotangents.
+    """Return the derivative rule of an operation, or raise UnsupportedError if there is none.
 
     Raises:
         UnsupportedError: the operation has no derivative.
@@ -78,7 +78,7 @@ class Sweep:
         )
 
     def needs_cotangent(self, value: Value | None) -> bool:
-        """Return True if a value is a float among the targets, whose cotangents are computed."""
+        """Return True if a value is a float among the values that need a cotangent."""
         return value is not None and is_float(value) and value in self._targets
 
     def has_result_cotangent(self, operation: Operation) -> bool:
@@ -103,7 +103,7 @@ class Sweep:
 
 
 def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
-    """Return a derivative whose tangents are the transpose of its cotangent function `transposed`.
+    """Return a derivative whose tangents are computed by transposing its cotangent function.
 
     The cotangents of the operands are linear in the cotangents `g` of the results. The transpose of this linear
     map computes the tangents of the results.
