@@ -14,7 +14,7 @@ from mdf_loop.ops.native.code import ITEM_BYTES, MEMORY_TYPES, Code, Extent, Ext
 
 
 class ArrayWriter(ABC):
-    """Base class that emits LLVM code for loads, stores and copies of arrays.
+    """Base class of emitters of LLVM code that loads, stores and copies arrays.
 
     Attributes:
         scalar_code: Writer of scalar instructions.
@@ -32,7 +32,7 @@ class ArrayWriter(ABC):
         """Return the extents of an array."""
 
     def offset_pointer(self, pointer: str, number: Extent, llvm_type: str = "i8") -> str:
-        """Emit the computation of the address `pointer + number`.
+        """Emit LLVM code that adds an offset of `number` elements to a pointer.
 
         `number` counts elements of the LLVM type `llvm_type`.
 
@@ -42,11 +42,11 @@ class ArrayWriter(ABC):
         return self.bounds.derive_pointer(register, pointer)
 
     def element_address(self, dtype: str, pointer: str, index: str) -> str:
-        """Emit the computation of the address of an array element."""
+        """Emit LLVM code that computes the address of an array element."""
         return self.offset_pointer(pointer, index, MEMORY_TYPES[dtype])
 
     def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
-        """Emit a load of consecutive array elements, as many as `code` has vector lanes."""
+        """Emit an LLVM load of consecutive array elements, one for each vector lane of `code`."""
         address = self.element_address(dtype, pointer, index)
         self.bounds.access(address, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
         register = code.emit(
@@ -57,7 +57,7 @@ class ArrayWriter(ABC):
         return code.emit(f"trunc {code.memory_type(dtype)} {register} to {code.type(dtype)}")
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, index: str = "0") -> None:
-        """Emit a store to consecutive array elements, as many as `code` has vector lanes."""
+        """Emit an LLVM store to consecutive array elements, one for each vector lane of `code`."""
         memory_type = code.memory_type(dtype)
         if dtype == "bool":
             register = code.emit(f"zext {code.type(dtype)} {register} to {memory_type}")
@@ -66,7 +66,7 @@ class ArrayWriter(ABC):
         code.line(f"store {memory_type} {register}, ptr {address}, align {ITEM_BYTES[dtype]}")
 
     def stream(self, code: Code, dtype: str, register: str, pointer: str, align: int) -> None:
-        """Emit a nontemporal store, which bypasses the cache.
+        """Emit a nontemporal LLVM store of a vector, which bypasses the cache.
 
         The address is a multiple of `align` bytes.
 
@@ -78,7 +78,7 @@ class ArrayWriter(ABC):
         code.line(f"store {vector_type} {register}, ptr {pointer}, align {align}, !nontemporal !0")
 
     def copy(self, target: str, source: str, size: Extent) -> None:
-        """Emit a copy of `size` bytes, where source and target may overlap."""
+        """Emit a copy of `size` bytes between memory areas, which may overlap."""
         function_name = "llvm.memmove.p0.p0.i64"
         self.function_text.declarations[function_name] = (
             f"declare void @{function_name}(ptr, ptr, i64, i1)"

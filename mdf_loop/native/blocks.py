@@ -1,4 +1,4 @@
-"""Emission of LLVM functions that compute a loop over time for blocks of array elements."""
+"""Emission of LLVM functions that run a loop over time on blocks of array elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CACHE_LINE_BYTES, MIN_STREAMED_LANES = 64, 256
 
 
 class LaneBlock(Struct, frozen=True):
-    """Number of array elements (lanes) that are computed at once: several vectors."""
+    """Block of array elements (lanes) that are computed together, as several vectors."""
 
     vector_width: int = 1
     vector_count: int = 1
@@ -33,7 +33,7 @@ NO_LANES = LaneBlock(vector_count=0)
 
 
 def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
-    """Return the shape of each loop output, with run-time extents encoded as negative numbers.
+    """Return the shape of each loop output, with negative codes for run-time extents.
 
     `LoopText.output_shapes` has the encoding.
     """
@@ -50,7 +50,7 @@ def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
 
 
 class LaneBlocks(FunctionWriter):
-    """Emitter of LLVM functions that run a loop over time for a block of elements (lanes)."""
+    """Emitter of LLVM functions that run a loop over time on blocks of array elements (lanes)."""
 
     def __init__(
         self, signature: KernelSignature, block: LaneBlock, failures: list[Failure]
@@ -69,7 +69,7 @@ class LaneBlocks(FunctionWriter):
         self._aligned: dict[str, str] = {}
 
     def begin(self, *, counts: bool = False) -> None:
-        """Emit loads of all array pointers, and the computation of the number of lanes."""
+        """Emit loads of all array pointers, and a computation of the number of array elements."""
         super().begin(counts=counts)
         for extent in map(self.extent, self.signature.lane_shape):
             self._count = self.scalar_code.emit(f"mul i64 {self._count}, {extent}")
@@ -89,7 +89,7 @@ class LaneBlocks(FunctionWriter):
     # --- functions ----------------------------------------------------------------------------
 
     def write_loop(self, head: str) -> str:
-        """Return an LLVM function that runs a loop whose values are all scalars.
+        """Return an LLVM function that computes the scalar values of a loop.
 
         For a loop of arrays, the function computes only the scalars.
         """
@@ -110,7 +110,7 @@ class LaneBlocks(FunctionWriter):
         return self.function(head)
 
     def write_blocks(self, name: str) -> str:
-        """Return an LLVM function that computes one thread's share of the blocks of lanes.
+        """Return an LLVM function that computes one thread's share of the blocks of elements.
 
         The last block may overlap the block before, so that it ends with the last lane.
         """
@@ -139,12 +139,12 @@ class LaneBlocks(FunctionWriter):
         return self.function(f"define internal i64 @{name}{PARAMETERS}")
 
     def _write_share_begin(self, count: str, part: str) -> str:
-        """Emit the computation of the index of the first block in a thread's share."""
+        """Emit a computation of the index of the first block in a thread's share."""
         scaled_share = self.scalar_code.emit(f"mul i64 {count}, {part}")
         return self.scalar_code.emit(f"sdiv i64 {scaled_share}, %parts")
 
     def _write_iterations(self, start: str) -> None:
-        """Emit all iterations for the block that begins at lane `start`, and store its results."""
+        """Emit the loop over all iterations for the block of elements that begins at `start`."""
         self._start = start
         final_cells = self.loop(self.signature.loop, self._load_inputs(start))
         for value, is_stack in self.signature.outputs:
@@ -153,7 +153,7 @@ class LaneBlocks(FunctionWriter):
                 self._store_cell(value, final_cells[value], self.stacks[value], start_index)
 
     def _load_inputs(self, start: str) -> Cells:
-        """Emit loads of the loop's inputs for the block that begins at lane `start`."""
+        """Emit loads of the loop's inputs for the block of elements that begins at `start`."""
         return {
             value: self._load_value(value, self.memory[value], "0" if is_single(value) else start)
             for value in self.signature.arrays
@@ -185,7 +185,7 @@ class LaneBlocks(FunctionWriter):
             )
 
     def _vector_starts(self, start: str) -> list[str]:
-        """Emit the index of the first lane of each vector in a block."""
+        """Emit the index of the first element of each vector in a block."""
         vector_width = self._block.vector_width
         vector_indices = range(self._block.vector_count)
         return [
@@ -198,11 +198,11 @@ class LaneBlocks(FunctionWriter):
         return self.scalar_code.emit(f"add i64 {row_offset}, {self._start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Emit a load of the block's part of a row of a scanned array."""
+        """Emit a load of a block of elements from a row of a scanned array."""
         return self._load_value(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Emit a store of the block's part of a recorded row.
+        """Emit a store of a block of elements to a row of a recorded array.
 
         Large rows of aligned blocks are stored with nontemporal stores, since no iteration reads the rows again.
         """
@@ -240,7 +240,7 @@ class LaneBlocks(FunctionWriter):
         code.label(end_block)
 
     def _write_stream_test(self, stack_pointer: str, dtype: str) -> str:
-        """Emit a test that nontemporal stores are possible and worthwhile for recorded rows.
+        """Emit a test whether recorded rows are suitable for nontemporal stores.
 
         Rows must have at least `MIN_STREAMED_LANES` lanes, and all blocks must be aligned to cache lines.
         """
@@ -258,20 +258,20 @@ class LaneBlocks(FunctionWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def _vector_register(self, cell: Cell, vector_index: int, dtype: str) -> str:
-        """Return the register of one vector of a block, where a scalar is broadcast."""
+        """Return the register of one vector of a block, or a vector of a broadcast scalar."""
         if cell.is_scalar:
             return self._vector.broadcast(cell.registers[0], dtype)
         return cell.registers[vector_index]
 
     def _broadcast_cell(self, value: Value, cell: Cell) -> Cell:
-        """Return the registers of an operand, with a scalar broadcast if `value` is an array."""
+        """Return the vector registers of a value, broadcast from a scalar if necessary."""
         if is_single(value) or not cell.is_scalar:
             return cell
         vector_indices = range(self._block.vector_count)
         return Cell(tuple(self._vector_register(cell, k, value.dtype) for k in vector_indices))
 
     def op(self, op: Op, cells: Cells) -> None:
-        """Emit an operation: once for a scalar, or once for each vector of the block."""
+        """Emit an operation once for scalars, or for each vector of a block of elements."""
         row, output = row_of(op.op_type), op.outputs[0]
         if row.keeps_order:
             assert op.inputs[0] is not None
@@ -294,24 +294,24 @@ class LaneBlocks(FunctionWriter):
         cells[output] = Cell(tuple(self.vectors(self._vector, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
-        """Do nothing, since this emitter defers no operations."""
+        """Do nothing, because this emitter never defers operations."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Do nothing, since inner loops have no scanned or recorded rows."""
+        """Do nothing, because inner loops have no scanned or recorded rows here."""
 
     def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return an empty mapping, since inner loops record no rows."""
+        """Return an empty mapping, because inner loops record no rows here."""
         return {}
 
     def extents(self, value: Value) -> Extents:
-        """Return the extents of an array, after loads of named extents to registers."""
+        """Return the extents of an array, of which named ones are loaded to registers."""
         return tuple(map(self.extent, value.shape or ()))
 
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Do nothing, since all arrays of the loop have the same shape."""
+        """Do nothing, because all arrays of the loop have the same shape."""
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Emit a check that fails the run if the condition is false in any lane."""
+        """Emit a check that ends the run with an error if a condition is false in any lane."""
         for register in cell.registers if self.stacks else ():
             is_false = self._vector.binary(
                 "xor", "bool", register, self._vector.constant(True, "bool")
@@ -319,14 +319,14 @@ class LaneBlocks(FunctionWriter):
             self._vector.fail_if(is_false, failure)
 
     def allocate_array(self, value: Value) -> LocalVariable:
-        """Emit the allocation of local memory for each vector of a block."""
+        """Emit allocations of local memory (`alloca`) for all vectors of a block of elements."""
         vector_type = self._vector.type(value.dtype)
         return tuple(
             self._vector.allocate_local(vector_type) for _ in range(self._block.vector_count)
         )
 
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
-        """Emit stores of a block of an array to local memory."""
+        """Emit stores of a block of array elements to local memory (`alloca`)."""
         vector_type = self._vector.type(value.dtype)
         for register, pointer in zip(
             self._broadcast_cell(value, cell).registers, variable, strict=True
@@ -334,7 +334,7 @@ class LaneBlocks(FunctionWriter):
             self._vector.line(f"store {vector_type} {register}, ptr {pointer}")
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Emit loads of a block of an array from local memory."""
+        """Emit loads of a block of array elements from local memory (`alloca`)."""
         vector_type = self._vector.type(value.dtype)
         return Cell(
             tuple(self._vector.emit(f"load {vector_type}, ptr {pointer}") for pointer in variable)

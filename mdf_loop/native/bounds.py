@@ -32,12 +32,12 @@ CHECK_BEGIN, CHECK_END = "; check", "; checked"
 
 
 class Bounds:
-    """Interface of an emitter of bounds checks, which itself emits no checks."""
+    """Emitter of bounds checks that emits nothing, used when bounds checks are off."""
 
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Register an array by the pointer to its first byte, and return the pointer.
+        """Register the pointer to the first byte of an array, and return the pointer.
 
         Args:
             register: Register of the pointer.
@@ -48,11 +48,11 @@ class Bounds:
         return register
 
     def part(self, pointer: str, value: Value) -> str:
-        """Register a part of an array (such as a row) by its pointer, and return the pointer."""
+        """Register the pointer to a part of an array, such as a row, and return the pointer."""
         return pointer
 
     def derive_pointer(self, register: str, pointer: str) -> str:
-        """Register an address computed from `pointer` as one in the same array, and return it."""
+        """Register an address as one in the array of `pointer`, and return the address."""
         return register
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
@@ -60,7 +60,7 @@ class Bounds:
 
 
 def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bounds:
-    """Return the emitter of bounds checks for the machine code of a loop.
+    """Return the emitter of bounds checks for a loop, which is a no-op by default.
 
     Without the environment variable `CHECK_VARIABLE`, the emitter emits no checks.
 
@@ -75,7 +75,7 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
 
 
 class _Memory(Struct, frozen=True):
-    """Address and extents of an array, from which the bounds checks compute its end.
+    """Memory area of an array, for which bounds checks compute the end.
 
     Attributes:
         value: The array.
@@ -93,7 +93,7 @@ class _Memory(Struct, frozen=True):
 
 
 class _Pointer(str):
-    """Register of a pointer, with a description of the memory that the pointer points into."""
+    """Pointer register (a string) with a description of the memory area that it points into."""
 
     __slots__ = ("memory",)
     memory: _Memory
@@ -106,7 +106,7 @@ def _make_pointer(register: str, memory: _Memory) -> _Pointer:
 
 
 def _memories(pointer: str) -> Iterator[_Memory]:
-    """Yield the array that a pointer points into, and then the arrays that contain this array."""
+    """Yield the array that a pointer points into, then its enclosing arrays."""
     assert isinstance(pointer, _Pointer), f"nobody knows into which array {pointer} points"
     memory: _Memory | None = pointer.memory
     while memory is not None:
@@ -115,7 +115,7 @@ def _memories(pointer: str) -> Iterator[_Memory]:
 
 
 class _CheckedBounds(Bounds):
-    """Emitter of a bounds check before each memory access.
+    """Emitter of LLVM bounds checks before each memory access.
 
     Each check computes the size of the array again. An earlier computation may be in a branch that was not
     executed.
@@ -129,22 +129,22 @@ class _CheckedBounds(Bounds):
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Return the pointer to an array, with a description of the array's memory."""
+        """Return the pointer to an array, annotated with the memory area of the array."""
         return _make_pointer(register, _Memory(value, register, shape, room))
 
     def part(self, pointer: str, value: Value) -> str:
-        """Return the pointer to a part of an array, with a description of the part's memory."""
+        """Return the pointer to a part of an array, annotated with the memory area of the part."""
         memory = next(_memories(pointer))
         if memory.value == value:
             return pointer
         return _make_pointer(pointer, _Memory(value, pointer, enclosing_memory=memory))
 
     def derive_pointer(self, register: str, pointer: str) -> str:
-        """Return an address, with the memory description of the pointer that it derives from."""
+        """Return a derived address, annotated with the memory area of the original pointer."""
         return _make_pointer(register, next(_memories(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """Emit a check that fails the run if an access is outside of its array or misaligned."""
+        """Emit a check that fails for a memory access that is out of bounds or misaligned."""
         code = self._code
         code.line(f"{CHECK_BEGIN} {pointer}")
         address = code.emit(f"ptrtoint ptr {pointer} to i64")
@@ -162,7 +162,7 @@ class _CheckedBounds(Bounds):
     def _check_range(
         self, address: str, size: Extent, memory: _Memory, begin: str, room: Extent
     ) -> None:
-        """Emit a check that an access lies within the `room` bytes that begin at `begin`."""
+        """Emit a check that an access lies within `room` bytes from `begin` on."""
         code = self._code
         offset = code.emit(f"sub i64 {address}, {code.emit(f'ptrtoint ptr {begin} to i64')}")
         is_beyond = code.emit(f"icmp ugt i64 {offset}, {room}")
@@ -179,7 +179,7 @@ class _CheckedBounds(Bounds):
         return byte_count
 
     def _decode_extent(self, extent: Extent) -> Extent:
-        """Return the number or register of an extent that may be encoded as a negative number.
+        """Return an extent as a number or register, decoded from a negative code.
 
         `LoopText.output_shapes` has the encoding.
         """

@@ -22,7 +22,7 @@ Axes: TypeAlias = frozenset[tuple[Value, int]]
 
 
 class MoreExtentsChangeError(Exception):
-    """Error that carried arrays may change shape along axes that were assumed to be constant.
+    """Error raised if a carried array changes shape along an axis assumed to be constant.
 
     Attributes:
         axes: The axes of carried values that change.
@@ -34,7 +34,7 @@ class MoreExtentsChangeError(Exception):
 
 
 class ChangingArrays:
-    """Emitter of code for carried arrays whose shape changes between iterations.
+    """Emitter of LLVM code for carried arrays whose shape changes between iterations.
 
     Attributes:
         axes: The axes whose extent changes.
@@ -60,14 +60,14 @@ class ChangingArrays:
     # --- from one iteration to the next -----------------------------------------------------------
 
     def allocate(self, value: Value) -> None:
-        """Reserve a growable buffer for a carried array, and local memory for its extents."""
+        """Reserve a growable buffer for a carried array, and memory for its changing extents."""
         self._rooms[value] = self._writer.space.new_room()
         self._extent_pointers[value] = {
             axis: self._writer.scalar_code.allocate_local("i64") for axis in self._axes[value]
         }
 
     def assign(self, value: Value, other: Value, pointer: str) -> None:
-        """Emit the assignment of the array `other` to a carried value: its extents and elements.
+        """Emit a copy of the array `other`, with its extents, to a carried array.
 
         The array must not be in a buffer of a carried value.
         """
@@ -80,7 +80,7 @@ class ChangingArrays:
         writer.copy(buffer, pointer, writer.shapes.bytes(other))
 
     def load(self, value: Value) -> Cell:
-        """Emit loads of the current extents of a carried array, and return its pointer."""
+        """Emit loads of a carried array's current extents, and return the pointer to the array."""
         writer, code = self._writer, self._writer.scalar_code
         extents = list(writer.shapes.of(value))
         for axis, extent_pointer in self._extent_pointers[value].items():
@@ -96,7 +96,7 @@ class ChangingArrays:
     # --- final values of the outer loop -----------------------------------------------------------
 
     def assign_extent_indices(self, loop: Loop, index: int) -> int:
-        """Choose the index in `%extents` of each changing extent of the loop's final values.
+        """Assign positions in the array `%extents` to the changing extents of final values.
 
         Args:
             loop: The outer loop.
@@ -116,7 +116,7 @@ class ChangingArrays:
         return index - first_index
 
     def final_shape(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a final value, with run-time extents as negative numbers.
+        """Return the shape of a final carried value, with negative codes for run-time extents.
 
         `LoopText.output_shapes` has the encoding.
 
@@ -131,14 +131,14 @@ class ChangingArrays:
         )
 
     def store_extents(self, value: Value, extents: Extents) -> None:
-        """Emit stores of the changing extents of a final value to `%extents`."""
+        """Emit stores of the changing extents of a final carried value to `%extents`."""
         code = self._writer.scalar_code
         for axis, index in self.finals.get(value, {}).items():
             extent_pointer = code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
             code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
 
     def allocate_output(self, value: Value, known: str) -> str:
-        """Emit the allocation of the output for a final value, with its final extents.
+        """Emit the allocation of the loop output that receives a final carried value.
 
         Args:
             value: The final value.
@@ -158,7 +158,7 @@ class ChangingArrays:
 def find_changed_axes(
     carried: Carried, enter: Extents, leave: Extents
 ) -> Collection[tuple[Value, int]]:
-    """Return the axes along which a carried array may change its extent within an iteration.
+    """Return the axes along which an iteration may change the extent of a carried array.
 
     Raises:
         NotNative: The number of axes changes, or the value may be a scalar in some iterations only.

@@ -1,4 +1,4 @@
-"""Estimated time of a loop iteration, as machine code and with ONNX Runtime's own kernels.
+"""Cost model of loop iterations, as machine code and with ONNX Runtime's kernels.
 
     native = sum of all operations;  standard = iteration + sum of (call + all operations)
 
@@ -34,7 +34,7 @@ NATIVE_COST_MARGIN = 1.05
 
 
 def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> bool:
-    """Return True if machine code is estimated to be slower than ONNX Runtime for a loop.
+    """Return True if machine code for a loop is estimated to be slower than ONNX Runtime.
 
     A loop with extents that are known only at run time is assumed to be faster as machine code.
 
@@ -53,7 +53,7 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
 
 
 def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
-    """Return the estimated time of operations, as machine code and in ONNX Runtime.
+    """Estimate the execution time of operations, as machine code and in ONNX Runtime.
 
     The time in ONNX Runtime includes the overhead of kernel calls.
     """
@@ -91,7 +91,7 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> int:
 
 
 def speed_of(op: Op) -> LoopCostRule:
-    """Return the function that estimates the time of an operation."""
+    """Return the cost rule of an operation, which estimates the execution time."""
     row = row_of(op.op_type)
     if row.loop_cost is not None:
         return row.loop_cost

@@ -1,4 +1,4 @@
-"""Decomposition of operations that have no machine code into operations that may have it.
+"""Decomposition of operations that have no machine code of their own.
 
     y = LayerNormalization(x)   ->   mean = ReduceMean(x); ...; y = Div(difference, deviation)
 
@@ -23,7 +23,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 class DecomposedLoop(Struct, frozen=True, eq=False):
-    """Loop whose operations without machine code are replaced by their decompositions.
+    """Loop in which decompositions replace the operations without machine code.
 
     Attributes:
         loop: The loop with decomposed operations.
@@ -36,7 +36,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     original_ops: Mapping[Value, Op]
 
     def restate_reason(self, reason: NotNative) -> NotNative:
-        """Replace the name of a decomposed operation in a reason by the original one's name."""
+        """Reword why a loop has no machine code, with the name of the original operation."""
         original_op = None if reason.op is None else self.original_ops.get(reason.op.outputs[0])
         if reason.op is None or original_op is None:
             return reason
@@ -48,7 +48,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
 
 
 def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
-    """Decompose all operations of a loop that have no machine code.
+    """Decompose all operations of a loop that have no machine code of their own.
 
     Args:
         loop: The loop.

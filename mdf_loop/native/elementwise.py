@@ -1,4 +1,4 @@
-"""Scalarization: arrays of a batched loop are split into one scalar per element and member.
+"""Scalarization of batched loops: arrays become one scalar per element and batch member.
 
     split = ElementwiseValues("batch", known)
     split.split_op(op)              # %y: float64[batch, 2] = Mul(%x, %x): two operations on scalars
@@ -36,14 +36,14 @@ MAX_SPLIT_ELEMENTS, MAX_SPLIT_OPS = 32, 4000
 
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
-    """Return the operands whose elements an operation reads, without operands for the shape."""
+    """Return the operands whose elements an operation reads, rather than only their shape."""
     operands = tuple(reads(operation))
     only_states_shape = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
     return operands[:1] if only_states_shape else operands
 
 
 class Element(Struct, frozen=True):
-    """Position of an array element: its index, and the number of elements per batch member."""
+    """Position of a scalar in an array that has several elements per batch member."""
 
     array: Value
     index: int = 0
@@ -51,7 +51,7 @@ class Element(Struct, frozen=True):
 
 
 class ElementwiseValues:
-    """Values of a loop body, each split into scalars, one for each of its elements.
+    """Values of a batched loop body, each split into one scalar per array element.
 
     Attributes:
         constants: Constants, including the elements of constant arrays.
@@ -69,23 +69,23 @@ class ElementwiseValues:
     # --- values -----------------------------------------------------------------------------------
 
     def of(self, value: Value) -> list[Value]:
-        """Return the scalars that an array is split into, in row-major order."""
+        """Return the scalars into which an array is split, in row-major order."""
         return list(self._elements_of(value).flat)
 
     def set_elements(self, value: Value, elements: Sequence[Value]) -> None:
-        """Set the scalars that an array is split into, in row-major order."""
+        """Set the scalars into which an array is split, in row-major order."""
         elements_array = np.empty(len(elements), object)
         elements_array[:] = elements
         self._elements[value] = elements_array.reshape(self._member_shape(value))
 
     def create_input_elements(self, value: Value) -> list[Value]:
-        """Create the scalars that an input of the loop body is split into."""
+        """Create the scalars into which an input of the loop body is split."""
         element_values = self._new_elements(value, self._element_shape(value))
         self.set_elements(value, element_values)
         return element_values
 
     def create_outer_elements(self, value: Value) -> list[Value]:
-        """Create the scalars that an array from outside is split into, and note their positions."""
+        """Create the scalars into which an array outside of the loop is split."""
         element_values = self._new_elements(value, self._element_shape(value))
         for index, element in enumerate(element_values):
             if element is not value:
@@ -93,7 +93,7 @@ class ElementwiseValues:
         return element_values
 
     def matching_elements(self, value: Value, enter: Value) -> list[Value]:
-        """Return the scalars of a carried value, which must have the shape of the body input.
+        """Return the scalars of a carried value, or raise NotNative if its shape changes.
 
         Raises:
             NotNative: The shapes differ, or the value has no elements.
@@ -119,7 +119,7 @@ class ElementwiseValues:
         return self._elements[value]
 
     def _new_elements(self, value: Value, shape: Shape) -> list[Value]:
-        """Create one value of shape `shape` for each element of an array.
+        """Create a value of the given shape for each element of an array.
 
         A value that already has this shape is its own element.
         """
@@ -130,7 +130,7 @@ class ElementwiseValues:
         return [Value(name, value.dtype, shape) for name in names]
 
     def _element_shape(self, value: Value) -> Shape:
-        """Return the shape of one element: (batch,), or () for a value without batch axis."""
+        """Return the shape of one element of a value: (batch,), or () without a batch axis."""
         return (self._members,) if self._has_batch_axis(value) else ()
 
     def _has_batch_axis(self, value: Value) -> bool:
@@ -150,7 +150,7 @@ class ElementwiseValues:
     # --- operations -------------------------------------------------------------------------------
 
     def split_op(self, op: Op) -> None:
-        """Replace an operation on arrays by operations on their elements.
+        """Replace an operation on arrays by scalar operations on the elements of the arrays.
 
         Raises:
             NotNative: The operation cannot be split. The message states the reason.
@@ -201,7 +201,7 @@ class ElementwiseValues:
     def _append(
         self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
     ) -> Value:
-        """Append an operation on scalars, and return its output as element `number` of `like`."""
+        """Append a scalar operation that computes element `number` of the array `like`."""
         has_batch_axis = any(
             operand is not None and self._has_batch_axis(operand) for operand in operands
         )
@@ -213,14 +213,14 @@ class ElementwiseValues:
         return element
 
     def _align_elements(self, value: Value, output: Value) -> Elements:
-        """Return the elements of an operand, reshaped to broadcast against the output."""
+        """Return the elements of an operand, reshaped for broadcasting to the output's shape."""
         elements, rank = self._elements_of(value), len(self._member_shape(output))
         if self._has_batch_axis(value) and elements.ndim not in (0, rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
         return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
 
     def _reshape_elements(self, op: Op) -> None:
-        """Assign elements to the output of an operation that reshapes or broadcasts its operand."""
+        """Set the elements of an output that reshapes or broadcasts the operand."""
         operand, output = op.inputs[0], op.outputs[0]
         assert operand is not None
         elements, shape = self._elements_of(operand), self._member_shape(output)
@@ -229,7 +229,7 @@ class ElementwiseValues:
         self.set_elements(output, list(elements.flat))
 
     def _move_elements(self, op: Op) -> None:
-        """Assign elements to the outputs of an operation that only moves elements."""
+        """Set the elements of outputs that consist of moved operand elements."""
         operands, output_positions = positions_of(op, self._single_member_shape, self.constants.get)
         operand_elements = [
             element for operand in operands for element in self._elements_of(operand).flat
@@ -243,7 +243,7 @@ class ElementwiseValues:
             self.set_elements(output, [operand_elements[position] for position in positions.flat])
 
     def _single_member_shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape that a value has in a batch of one member."""
+        """Return the shape that a value would have in a batch of one member."""
         return (*(1,) * self._has_batch_axis(value), *self._member_shape(value))
 
     # --- reductions -------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class ElementwiseValues:
         self.set_elements(output, row_results)
 
     def _reduced_axes(self, op: Op, data: Value) -> list[int]:
-        """Return the axes along which an operation reduces, not counting the batch axis."""
+        """Return the axes that a reduction reduces, not counting the batch axis."""
         batch_axis_count = int(self._has_batch_axis(data))
         axes = [
             axis - batch_axis_count
@@ -283,7 +283,7 @@ class ElementwiseValues:
     def _reduce_row(
         self, op: Op, row: list[Value], output: Value, number: int, *, in_parts: bool
     ) -> Value:
-        """Append scalar operations that reduce some elements, in the order of `ops.ordered_sum`."""
+        """Append scalar operations that reduce elements, in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
             template = replace(output, name=f"{output.name} of {number}")

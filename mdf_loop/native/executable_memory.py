@@ -1,4 +1,4 @@
-"""Check that this process may execute memory that it has written, as compiled code requires.
+"""Check that the process may execute memory that it has written, which compiled code requires.
 
 Hardened systems do not allow this: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`,
 `prctl(PR_SET_MDWE)`, Windows' Arbitrary Code Guard. LLVM does not report the refusal. A call of the compiled

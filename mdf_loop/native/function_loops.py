@@ -1,4 +1,4 @@
-"""Conversion of transcendental functions to one-iteration loops, to compile them to machine code.
+"""Conversion of transcendental functions into one-iteration loops, to compile to machine code.
 
     y: float64[batch] = Exp(%x)    ->    loop 1 times: %row = Exp(%x); record %row giving %rows
                                          y = Squeeze(%rows)
@@ -24,7 +24,7 @@ from mdf_loop.ops.native.code import NotNative
 
 
 class LoopedFunctions(Struct, frozen=True, eq=False):
-    """Program in which transcendental functions are loops of one iteration.
+    """Program in which one-iteration loops replace transcendental functions.
 
     Attributes:
         program: The program.
@@ -36,12 +36,12 @@ class LoopedFunctions(Struct, frozen=True, eq=False):
 
 
 def replace_functions_by_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
-    """Replace transcendental functions that have machine code by loops of one iteration."""
+    """Replace transcendental functions by one-iteration loops, which have machine code."""
     return _FunctionReplacer(program, functions).replace_functions()
 
 
 class _FunctionReplacer:
-    """Replacer of transcendental functions in one program by loops of one iteration."""
+    """Builder of a program in which one-iteration loops replace transcendental functions."""
 
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
         self._program = program
@@ -52,7 +52,7 @@ class _FunctionReplacer:
         self._kernels: dict[Loop, Kernel] = {}
 
     def replace_functions(self) -> LoopedFunctions:
-        """Return the program with each operation of a mathematical function replaced by a loop of one iteration."""
+        """Return the program with one-iteration loops in place of transcendental functions."""
         ops = self._replace_in(self._program.ops)
         if not self._kernels:
             return LoopedFunctions(self._program, {})
@@ -75,7 +75,7 @@ class _FunctionReplacer:
         return tuple(new_operations)
 
     def _make_loop(self, op: Op) -> tuple[Operation, ...]:
-        """Return a one-iteration loop for an operation, and a Squeeze of the iteration axis."""
+        """Return a one-iteration loop that computes an operation, and a Squeeze of its rows."""
         b, (output,) = self._b, op.outputs
         row = b.new(output.dtype, output.shape, f"{output.name} row")
         rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")

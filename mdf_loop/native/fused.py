@@ -20,17 +20,17 @@ from mdf_loop.ops.native.extents import product, strip_leading_ones
 
 
 class FusedWriter(Arrays, Protocol):
-    """Interface of the code emitter that fused operations use."""
+    """Interface of the code emitter that writes fused elementwise operations."""
 
     def broadcast_shape(self, op: Op) -> Extents:
         """Return the common shape to which the operands of an operation are broadcast."""
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Emit an elementwise operation on several vectors."""
+        """Emit an elementwise operation on several vectors of elements."""
 
 
 class FusedOperations:
-    """Deferred elementwise operations, which become one loop over array elements.
+    """Deferred elementwise operations, which are emitted as one loop over array elements.
 
     The operations are written when another operation needs their results, or before an operation on arrays of
     another shape is deferred.
@@ -42,7 +42,7 @@ class FusedOperations:
         self._readers = reader_ids(loop)
 
     def defer(self, op: Op, cells: dict[Value, Cell]) -> None:
-        """Defer an elementwise operation.
+        """Defer the emission of an elementwise operation, for fusion with later ones.
 
         Earlier operations with another shape are emitted first.
         """
@@ -94,7 +94,7 @@ class FusedOperations:
         cells.update((value, Cell(pointer=pointer)) for value, pointer in output_buffers.items())
 
     def _broadcast_operand(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return an operand as a scalar, or as an array that is broadcast to the axes of `like`."""
+        """Return an operand as a scalar, or as an array broadcast to the shape of `like`."""
         writer = self._writer
         cell, extents, target_extents = (
             writer.cell(value, cells),

@@ -1,4 +1,4 @@
-"""Kernel of a loop: signature and machine code, with a cache keyed by the LLVM code."""
+"""Kernel (compiled machine code) of a loop, with a cache keyed by the LLVM code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOCK = ForkSafeLock()
 
 
 class Kernel(Struct, frozen=True, eq=False):
-    """Compiled loop: its signature, its LLVM code and its machine code.
+    """Compiled loop, with its signature, LLVM code and machine code.
 
     Attributes:
         signature: Inputs, outputs and constants of the loop.

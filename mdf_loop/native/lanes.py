@@ -1,4 +1,4 @@
-"""LLVM code of an elementwise loop over time, which runs separately for each block of elements.
+"""LLVM code of an elementwise loop over time, which processes blocks of array elements.
 
     for block of V lanes:                    # V = width x copies, which hide the arithmetic's latency
         x = initial of the block             # in registers
@@ -55,7 +55,7 @@ At the end of a share, lanes are idle while the last members finish.
 
 
 def write_lanes(signature: KernelSignature, width: int) -> LoopText:
-    """Return the LLVM code of a loop with elementwise operations or scalars only."""
+    """Return the LLVM code of a loop that has only scalars and elementwise operations."""
     failures: list[Failure] = []
     if not signature.lane_shape:
         block_writers = [LaneBlocks(signature, LaneBlock(), failures)]
@@ -106,13 +106,13 @@ def write_lanes(signature: KernelSignature, width: int) -> LoopText:
 
 
 def _known_count(signature: KernelSignature) -> int | None:
-    """Return the number of lanes (array elements), or None if only the run determines it."""
+    """Return the number of array elements (lanes) if it is a constant, else None."""
     extents = [extent for extent in signature.lane_shape if isinstance(extent, int)]
     return math.prod(extents) if len(extents) == len(signature.lane_shape) else None
 
 
 def _choose_block(signature: KernelSignature, width: int, count: int | None) -> LaneBlock:
-    """Choose the number of vectors per block, to hide latency without running out of registers."""
+    """Choose the size of the blocks of array elements that are computed together."""
     counts_by_length = VECTOR_COUNTS_OF_FOUR_LANES if width == 4 else VECTOR_COUNTS
     max_vector_count = next(
         (
@@ -131,7 +131,7 @@ def _choose_block(signature: KernelSignature, width: int, count: int | None) -> 
 def _write_dispatch(
     signature: KernelSignature, large: str, small: str, block_size: int, none: str
 ) -> str:
-    """Return an LLVM function that dispatches on the number of lanes: none, few or many.
+    """Return an LLVM function that selects a block function by the number of array elements.
 
     Args:
         signature: Signature of the loop.
@@ -157,7 +157,7 @@ def _write_dispatch(
 
 
 def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
-    """Return LLVM instructions that compute the number of lanes, and the result's register.
+    """Return LLVM instructions for the number of array elements, and their last register.
 
     Lanes are the elements of the arrays.
     """
@@ -175,7 +175,7 @@ def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
 
 
 def _write_share_count(signature: KernelSignature, lanes: int) -> str:
-    """Return an LLVM function that computes how many threads are worthwhile for a loop."""
+    """Return an LLVM function that computes the useful number of threads for a loop."""
     count_lines, lane_count = _write_lane_count(signature)
     operation_count = max(
         1, sum(isinstance(operation, Op) for operation in walk(signature.loop.ops))

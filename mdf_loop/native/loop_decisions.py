@@ -1,4 +1,4 @@
-"""Decision whether each loop of a program runs as machine code or in ONNX Runtime.
+"""Decision for each loop of a program whether machine code or ONNX Runtime executes the loop.
 
 The decision depends on the program and, for short runs, on the amount of work. The amount of work decides
 only if native and standard loops give the same bits, so a split or extended run gives the same results.
@@ -44,7 +44,7 @@ The compilation of machine code takes longer.
 
 
 class LoopDecisions(Struct, frozen=True, eq=False):
-    """Decisions which loops of a program run as machine code (native), and which in ONNX Runtime.
+    """Decision for each loop of a program: machine code (native) or ONNX Runtime (standard).
 
     Attributes:
         program: The program. Loops of one iteration replace the functions that native loops compute with own
@@ -72,7 +72,7 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         return lambda: keep_alive(options, domain, operators)
 
     def writer(self, otherwise: LoopWriter) -> LoopWriter:
-        """Return a writer of loops as ONNX nodes: custom operators for native loops.
+        """Return a writer of loops as ONNX nodes, which writes native loops as custom operators.
 
         `otherwise` writes all other loops.
         """
@@ -83,7 +83,7 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         return make_loop_writer(self.loops, otherwise)
 
     def share(self, program: Program) -> bool:
-        """Return True if several threads may divide the elements of native loops among them.
+        """Return True if several threads may share the array elements of native loops.
 
         The loops must have many elements, and the number of threads must not affect the bits of other operations.
         """
@@ -102,7 +102,7 @@ def decide_loops(
     iteration_of: Callable[[], Program] | None = None,
     whole: Program | None = None,
 ) -> LoopDecisions:
-    """Decide for each loop of a program whether it runs as machine code (native).
+    """Decide for each loop of a program whether to compile the loop to machine code.
 
     Args:
         program: The program, prepared for ONNX Runtime.
@@ -140,7 +140,7 @@ def decide_loops(
 
 
 def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
-    """Return True if the last loop of a program would be native in a long run, with arrays."""
+    """Return True if the last loop would be native in a long run, and computes arrays."""
     loops = [operation for operation in program.ops if isinstance(operation, Loop)]
     return any(loop is loops[-1] for loop in _decide_without_compiling(program, mode).arrays)
 
@@ -148,7 +148,7 @@ def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
 def _add_function_loops(
     program: Program, functions: Sequence[Op], decisions: _DecisionMaker
 ) -> LoopDecisions:
-    """Return decisions for a program in which machine code computes functions outside of loops."""
+    """Extend decisions by the one-iteration loops that compute functions natively."""
     from mdf_loop.native.function_loops import replace_functions_by_loops
     from mdf_loop.native.operator import make_operator
 
@@ -180,7 +180,7 @@ def refuse_standard_loops(program: Program) -> None:
 
 
 def predict_forms(program: Program) -> Mapping[str, str]:
-    """Predict for each loop, by name, whether a long run would use machine code.
+    """Predict for each loop name whether a long run would use machine code.
 
     No loop is compiled.
     """
@@ -190,7 +190,7 @@ def predict_forms(program: Program) -> Mapping[str, str]:
 def _decide_without_compiling(
     program: Program, mode: str, *, brief: bool = False
 ) -> _DecisionMaker:
-    """Decide which loops of a program would be native, without compiling any loop."""
+    """Decide which loops of a program would be native, without compiling them."""
     decision_maker = _DecisionMaker(
         constants_in(program), mode, brief, find_outside_functions(program), makes=False
     )
@@ -199,7 +199,7 @@ def _decide_without_compiling(
 
 
 class _DecisionMaker:
-    """Visitor that decides for each loop, from outer to inner loops, whether it is native.
+    """Visitor that decides which loops to compile to machine code, outer loops first.
 
     Attributes:
         loops: Operators of native loops.
@@ -261,7 +261,7 @@ class _DecisionMaker:
                 self.form_by_name[operation.name] = NATIVE
 
     def _decide_native(self, loop: Loop) -> None:
-        """Compile a loop to machine code, or raise NotNative.
+        """Compile a loop to machine code, or raise NotNative with the reason not to.
 
         Raises:
             NotNative: The loop cannot be native, or is better standard.
@@ -282,7 +282,7 @@ class _DecisionMaker:
     def _compile_if_faster(
         self, loop: Loop, signature: KernelSignature, composed_loop: Loop
     ) -> None:
-        """Compile a loop to machine code, or raise NotNative if ONNX Runtime is as fast."""
+        """Compile a loop to machine code, or raise NotNative if this does not pay off."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
         if (
@@ -306,7 +306,7 @@ class _DecisionMaker:
             self.arrays.append(loop)
 
     def _has_same_bits(self, loop: Loop, signature: KernelSignature) -> bool:
-        """Return True if a loop's results have the same bits natively and in ONNX Runtime.
+        """Return True if machine code and ONNX Runtime compute bit-identical results of a loop.
 
         Functions that were hoisted out of the loop count, too.
         """
@@ -352,7 +352,7 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
 
 
 def _has_large_arrays(loop: Loop) -> bool:
-    """Return True if a loop carries an array that may be worth dividing among threads."""
+    """Return True if a loop carries an array large enough to divide among threads."""
     shapes = (carried_value.body_input.shape or () for carried_value in loop.carried)
     return any(
         math.prod(_extent_or_minimum(extent) for extent in shape) >= MIN_SHARED_ELEMENTS
@@ -372,7 +372,7 @@ def _has_open_bits(op: Op) -> bool:
 
 
 def has_same_bits(loop: Loop, *, many: bool) -> bool:
-    """Return True if a loop's results have the same bits natively and in ONNX Runtime.
+    """Return True if machine code and ONNX Runtime compute bit-identical results of a loop.
 
     Integer arithmetic is exact, and both ways compute functions of one float64 with the system's library. In
     ONNX Runtime, the maximum of two zeros, or of a number and nan, depends on the position in the array.

@@ -40,12 +40,12 @@ ITERATION_COUNT_CODE = -1
 
 
 def extent_code(index: int) -> int:
-    """Return the negative number that stands for element `index` of `%extents` in a shape."""
+    """Return the negative code for element `index` of `%extents` in an encoded shape."""
     return -2 - index
 
 
 class LoopText(Struct, frozen=True):
-    """LLVM code of a loop, with the failures that it may report.
+    """LLVM code of a loop, with the errors that the code may report.
 
     Attributes:
         llvm_code: LLVM code of all functions.

@@ -23,7 +23,7 @@ _RETIRED_ENGINES: list[Any] = []
 
 @functools.cache
 def _llvm() -> Any:
-    """Import and initialize `llvmlite.binding`."""
+    """Import llvmlite's LLVM binding, and initialize LLVM."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -33,7 +33,7 @@ def _llvm() -> Any:
 
 @functools.cache
 def _processor() -> tuple[str, str]:
-    """Return LLVM's name of this processor, and its features."""
+    """Return LLVM's name of this processor, and a text of the processor's features."""
     with _LOCK:
         llvm = _llvm()
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -69,7 +69,7 @@ def vector_width() -> int:
 
 
 def divides_quickly(lanes: int) -> bool:
-    """Return True if vector divisions are faster than products with corrections.
+    """Return True if vector divisions are faster than products with a correction step.
 
     `lanes` is the number of float64 numbers in a vector.
 
@@ -101,7 +101,7 @@ define double @sample(double %x) {
 
 @functools.cache
 def compilation_problem() -> str | None:
-    """Return the reason why this machine cannot compile and run machine code, or None."""
+    """Return the reason why this machine cannot compile machine code, or None if it can."""
     import ctypes
 
     try:
@@ -122,7 +122,7 @@ def compilation_problem() -> str | None:
 
 
 class MachineCode(Struct, frozen=True, eq=False, weakref=True):
-    """Compiled functions, which can be called as long as this object lives.
+    """Compiled functions, which are callable as long as this object lives.
 
     Attributes:
         engine: Engine of llvmlite that owns the code.
@@ -134,7 +134,7 @@ class MachineCode(Struct, frozen=True, eq=False, weakref=True):
 
 
 def compile_llvm(llvm_code: str, names: Sequence[str]) -> MachineCode:
-    """Compile LLVM code to machine code, with the addresses of the functions `names`.
+    """Compile LLVM code, and return the machine code of the functions `names`.
 
     The function is thread-safe.
 

@@ -1,4 +1,4 @@
-"""LLVM code of a batched loop whose vector lanes take the next member when a member finishes.
+"""LLVM code of a batched loop in which a vector lane starts the next member when one finishes.
 
     all lanes are free
     while True:
@@ -25,7 +25,7 @@ from mdf_loop.ops.native.code import MEMORY_TYPES, Cell, Failure, is_single
 
 
 class MemberBlocks(LaneBlocks):
-    """Emitter of an LLVM function that runs one batch member per vector lane until it ends."""
+    """Emitter of an LLVM function that runs one batch member in each vector lane."""
 
     def __init__(
         self, signature: KernelSignature, block: LaneBlock, failures: list[Failure]
@@ -35,7 +35,7 @@ class MemberBlocks(LaneBlocks):
         """Pointers to memory for the values of all lanes, used while members are exchanged."""
 
     def write_loop(self, head: str) -> str:
-        """Return an LLVM function that does nothing, for a batch without members."""
+        """Return an empty LLVM function, which is called for a batch without members."""
         self.scalar_code.line("ret i64 0")
         return self.function(head)
 
@@ -119,7 +119,7 @@ class MemberBlocks(LaneBlocks):
     def _write_lane_iteration(
         self, cells: Cells, variables: dict[Value, LocalVariable], has_member: Cell
     ) -> tuple[Cell, Cell]:
-        """Emit one iteration of the members in all lanes.
+        """Emit one iteration of the batch members in all vector lanes.
 
         Returns:
             The condition of each lane, and a flag for each lane that continues. A lane without a member
@@ -170,7 +170,7 @@ class MemberBlocks(LaneBlocks):
         return conditions, Cell(tuple(running_flags))
 
     def _broadcast_value(self, value: Value, cells: Cells) -> Cell:
-        """Return the registers of a value, with one element per lane.
+        """Return the registers of a value, with a scalar broadcast to all lanes.
 
         A scalar is broadcast.
         """
@@ -182,7 +182,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _write_finish_test(self, is_running: Cell) -> str:
-        """Emit a test whether the member in any lane has finished, and return its register."""
+        """Emit a test whether the batch member in any vector lane has finished."""
         vector_code, (are_all_running, *other_registers) = self._vector, is_running.registers
         for register in other_registers:
             are_all_running = vector_code.binary("and", "bool", are_all_running, register)
@@ -193,7 +193,7 @@ class MemberBlocks(LaneBlocks):
     # --- exchange of members ---------------------------------------------------------------------
 
     def _exchange_member(self, lane: str) -> None:
-        """Emit code that stores a finished member's results and starts the next one in its lane."""
+        """Emit code that replaces a finished batch member in a vector lane by the next one."""
         code = self.scalar_code
         has_finished = code.binary("xor", "bool", self._load_lane(self._is_running, lane), "true")
 
@@ -205,7 +205,7 @@ class MemberBlocks(LaneBlocks):
         code.branch(has_finished, serve)
 
     def _retire_member(self, lane: str) -> None:
-        """Emit stores of the final values of the member in a lane, and mark the lane as free."""
+        """Emit stores of the final values of a finished batch member, and free its lane."""
         loop, member_index = self.signature.loop, self._load_lane(self._member, lane)
         for value, carried_value in self._carried.items():
             self._store_final(carried_value.final, self._load_lane(value, lane), member_index)
@@ -219,7 +219,7 @@ class MemberBlocks(LaneBlocks):
         self._add_to_active(-1)
 
     def _store_counts(self, member_index: str, count: str, last: str) -> None:
-        """Emit stores of the iteration count and the last condition of a member."""
+        """Emit stores of a batch member's iteration count and last condition."""
         loop = self.signature.loop
         for value, register in ((loop.iteration_count, count), (loop.last_condition, last)):
             if value is not None:
@@ -228,7 +228,7 @@ class MemberBlocks(LaneBlocks):
                 )
 
     def _start_next_member(self, lane: str) -> None:
-        """Emit code that assigns the next member with at least one iteration to a lane.
+        """Emit code that starts the next batch member with an iteration to run in a lane.
 
         The final values of members without iterations are their initial values.
         """
@@ -280,20 +280,20 @@ class MemberBlocks(LaneBlocks):
         return self.load(self.scalar_code, value.dtype, self.memory[element.array], index)
 
     def _store_final(self, final: Value, register: str, member: str) -> None:
-        """Emit a store of a final value of one batch member."""
+        """Emit a store of a final carried value of one batch member."""
         element = self.signature.element_position(final)
         stack_pointer, index = self.stacks[element.array], self._element_index(element, member)
         self.store(self.scalar_code, final.dtype, register, stack_pointer, index)
 
     def _element_index(self, element: Element, member: str) -> str:
-        """Emit the index of a member's element in the array over all members."""
+        """Emit the index of a batch member's element in the array over all members."""
         if element.element_count == 1:
             return member
         first_element = self.scalar_code.emit(f"mul i64 {member}, {element.element_count}")
         return self.scalar_code.emit(f"add i64 {first_element}, {element.index}")
 
     def _add_to_active(self, change: int) -> None:
-        """Emit an addition of `change` to the number of lanes that have a member."""
+        """Emit code that adds `change` to the number of lanes that run a batch member."""
         active_count = self.scalar_code.emit(f"load i64, ptr {self._active_count}")
         self.scalar_code.line(
             f"store i64 {self.scalar_code.emit(f'add i64 {active_count}, {change}')}, ptr {self._active_count}"
@@ -302,7 +302,7 @@ class MemberBlocks(LaneBlocks):
     # --- values of lanes in memory ----------------------------------------------------------------
 
     def _allocate_lanes(self, value: Value) -> str:
-        """Emit the allocation of zeroed memory for one value in each lane."""
+        """Emit the allocation of zeroed local memory for one value per vector lane."""
         code, array_type = self.scalar_code, f"[{self._block.lanes} x {MEMORY_TYPES[value.dtype]}]"
         lanes_pointer = code.allocate_local(array_type)
         code.line(f"store {array_type} zeroinitializer, ptr {lanes_pointer}")
@@ -331,7 +331,7 @@ class MemberBlocks(LaneBlocks):
         self.scalar_code.line(f"store {MEMORY_TYPES[value.dtype]} {register}, ptr {pointer}")
 
     def _load_vectors(self, value: Value) -> Cell:
-        """Emit loads of a value's vectors from memory."""
+        """Emit loads of a value of all vector lanes from memory to vector registers."""
         vector_code = self._vector
 
         def load(pointer: str) -> str:
@@ -348,7 +348,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _spill(self, value: Value, cell: Cell) -> None:
-        """Emit stores of a value's vectors to memory."""
+        """Emit stores of a value of all vector lanes from vector registers to memory."""
         vector_code, memory_type = self._vector, self._vector.memory_type(value.dtype)
         for pointer, register in zip(
             self._for_each_vector(value, str), cell.registers, strict=True

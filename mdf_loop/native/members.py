@@ -1,4 +1,4 @@
-"""Batched loops with early exit of members, rewritten to scalar operations for each member.
+"""Scalarization of batched loops in which members exit early.
 
     %i: int64[]                              ->   %i: int64[batch]
     carry %x: float64[batch, 2] from %x0          carry %x 0, %x 1: float64[batch] from %x0[:, 0], %x0[:, 1]
@@ -23,7 +23,7 @@ from mdf_loop.passes.failing import first_that_may_fail, operation_name
 
 
 class MemberLoop(Struct, frozen=True, eq=False):
-    """Batched loop with early exit of members, in which each value of a member is a scalar.
+    """Scalarized batched loop, in which each value of a batch member is a scalar.
 
     Attributes:
         loop: The loop.
@@ -37,7 +37,7 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
-    """Split the arrays of each batch member into scalars, in a batched loop whose members may end early.
+    """Split each batch member's arrays into scalars, in a loop with early exit of members.
 
     Raises:
         NotNative: The loop cannot be rewritten. The message states the reason.
@@ -97,19 +97,19 @@ def _refuse_rows_and_bodies(loop: Loop) -> None:
 
 
 def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
-    """Raise NotNative if an operation of a loop body may fail."""
+    """Raise NotNative if an operation of a loop body may fail at run time."""
     failing_op = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
     if failing_op is not None:
         raise NotNative(f"members stop each for itself, and {operation_name(failing_op)} may fail")
 
 
 def _computes(operation: Operation) -> bool:
-    """Return True if an operation computes elements, rather than only reshaping its operand."""
+    """Return True if an operation computes elements instead of only reshaping an operand."""
     return isinstance(operation, Op) and not row_of(operation.op_type).keeps_order
 
 
 def _select_used_ops(loop: Loop) -> dict[Op, None]:
-    """Return the operations whose output elements, not only shapes, the loop uses."""
+    """Return the operations of a loop body whose output elements are used."""
     used_values = {*body_outputs(loop)}
     used_ops = []
     for op in reversed(loop.ops):

@@ -16,7 +16,7 @@ from mdf_loop.ops.native.code import ITEM_BYTES, Cell, Code, Extent, Extents, Fa
 
 
 class MemoryWriter(FunctionWriter):
-    """Base class of code emitters for loops whose arrays are in memory.
+    """Base class of code emitters for loops that keep arrays in memory.
 
     Attributes:
         vector_code: Writer of vector instructions.
@@ -37,11 +37,11 @@ class MemoryWriter(FunctionWriter):
         return self.shapes.of(value)
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of an array, or raise NotNative if only the run determines it."""
+        """Return the shape of an array, or raise NotNative if the shape is not constant."""
         return self.shapes.fixed_extents(value)
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is the extent of some array, and so not negative."""
+        """Return True if a number is the extent of some array, and therefore not negative."""
         return self.shapes.contains_extent(number)
 
     def broadcast_shape(self, op: Op) -> Extents:
@@ -53,15 +53,15 @@ class MemoryWriter(FunctionWriter):
         self.shapes.record_extents(value, extents)
 
     def small_integers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-        """Return the elements of a small array of integers, or None for other arrays."""
+        """Return the elements of a small array of integers, or None for any other array."""
         return small_arrays.load_elements(self, value, cells)
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """Return a value made of integers in registers."""
+        """Return a cell that holds the elements of a small integer array in registers."""
         return small_arrays.cell_of(value, numbers)
 
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Set the extents of a value to those of another value."""
+        """Set the extents of an array to those of another array."""
         self.shapes.record_extents(value, self.extents(other))
 
     def constant_of(self, value: Value | None) -> Array | None:
@@ -71,7 +71,7 @@ class MemoryWriter(FunctionWriter):
     # --- memory -------------------------------------------------------------------------------
 
     def buffer(self, value: Value) -> str:
-        """Allocate memory for an array, and return the register of its address."""
+        """Allocate memory for an array, and return the register of the address."""
         factors = (*self.extents(value), ITEM_BYTES[value.dtype])
         known_factors = [factor for factor in factors if isinstance(factor, int)]
         if len(known_factors) == len(factors):
@@ -92,7 +92,7 @@ class MemoryWriter(FunctionWriter):
         return self.bounds.array(table_name, Value("a table of places", "int64", (len(numbers),)))
 
     def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
-        """Emit a store of a scalar or an array to position `index` of an array of such values."""
+        """Emit a store of a scalar or array at position `index` of an array of such values."""
         if is_single(value):
             self.store(self.scalar_code, value.dtype, cell.registers[0], pointer, index)
             return
@@ -147,7 +147,7 @@ class MemoryWriter(FunctionWriter):
         return self.scalar_code.emit(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the pointer to an array, or the register of a scalar loaded from memory."""
+        """Return a cell with the pointer to an array, or with a scalar loaded from memory."""
         if is_single(value):
             return Cell((self.load(self.scalar_code, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.part(pointer, value))

@@ -1,4 +1,4 @@
-"""Native loop in an ONNX model: one custom operator node.
+"""ONNX node of a native loop: one custom operator.
 
 finals, stacks, count, last condition, memory = mdf_loop::loop_1(trip, inputs)
 """
@@ -20,7 +20,7 @@ from mdf_loop.onnx_writer import oir
 
 
 def make_loop_writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
-    """Return a writer of ONNX nodes: custom operators for native loops, else `otherwise`."""
+    """Return a function that writes native loops as ONNX nodes with custom operators."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         native_loop = natives.get(loop)
@@ -61,7 +61,7 @@ No process has so much memory, but ONNX Runtime can still count the bytes of eig
 
 
 def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
-    """Limit a trip count so that the size of the recorded rows in bytes does not overflow int64.
+    """Limit a trip count so that the bytes of all recorded rows fit into int64.
 
     The operator first allocates the rows of all iterations. ONNX Runtime prints a message if their number of
     bytes overflows int64. With the limit, the allocation fails without the message, and the loop runs in

@@ -37,7 +37,7 @@ _RELEASED_DOMAINS: list[Any] = []
 
 
 class _Operator(ctypes.Structure):
-    """C structure `Operator` of trampoline.c, which describes a custom operator."""
+    """C structure `Operator` of trampoline.c, which describes an ONNX Runtime custom operator."""
 
     _fields_ = (
         ("version", ctypes.c_uint32),
@@ -62,7 +62,7 @@ class _Operator(ctypes.Structure):
 
 
 class NativeLoop(Struct, frozen=True, eq=False):
-    """Custom operator of a loop, with all objects that must live as long as the session.
+    """ONNX Runtime custom operator that runs a loop, with the objects that it needs alive.
 
     Attributes:
         name: Name of the operator.
@@ -78,12 +78,12 @@ class NativeLoop(Struct, frozen=True, eq=False):
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """Failures that the loop may report, in the order of the return codes 1, 2, ..."""
+        """Errors that the loop may report, in the order of the return codes 1, 2, ..."""
         return self.kernel.loop_text.failures
 
 
 def make_operator(kernel: Kernel, name: str) -> NativeLoop:
-    """Return the custom operator of a compiled loop."""
+    """Return the ONNX Runtime custom operator of a compiled loop."""
     signature, loop_text, extent_names = kernel.signature, kernel.loop_text, kernel.runtime_extents
     inputs = signature.inputs
     outputs = signature.outputs
@@ -139,7 +139,7 @@ def _c_array(kind: Any, numbers: Sequence[int]) -> Any:
 
 
 def _find_extent(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
-    """Return the positions of the first input and axis with the named extent.
+    """Return the input number and the axis where a named extent first occurs.
 
     Input 0 is the trip count.
     """
@@ -150,7 +150,7 @@ def _find_extent(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
 
 
 def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
-    """Return a shape as integers for trampoline.c: the rank, then the extents.
+    """Return a shape as integers for trampoline.c: the rank, then the encoded extents.
 
     `LoopText.output_shapes` has the encoding of extents.
     """
@@ -165,7 +165,7 @@ def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
 
 
 def trampoline_path() -> Path | None:
-    """Return the path of the shared library with custom operators for this system, or None."""
+    """Return the path of the shared library of custom operators, or None if there is none."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)

@@ -1,4 +1,4 @@
-"""Transcendental functions outside of native loops, whose bits must equal those inside.
+"""Transcendental functions outside of native loops, which must return the same bits as inside.
 
 Passes hoist invariant functions out of a loop, and the first evaluation of a model over time precedes the
 loop over the other evaluations. ONNX Runtime's functions of arrays depend on the position in an array and on
@@ -19,7 +19,7 @@ from mdf_loop.ops.registry import Reproducibility
 
 
 class OutsideFunctions(Struct, frozen=True, eq=False):
-    """Transcendental functions outside of all loops of a program.
+    """Transcendental functions that a program computes outside of all loops.
 
     Attributes:
         functions: The operations, in all scopes of a program outside of loops.
@@ -30,19 +30,19 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
     is_swept: bool
 
     def of_loop(self, loop: Loop) -> list[Op]:
-        """Return the functions that were hoisted out of a loop, or all functions in a sweep."""
+        """Return functions hoisted out of a loop, or all functions in a parameter sweep."""
         if self.is_swept:
             return list(self.functions)
         return [op for op in self.functions if op.where.startswith(loop.where)]
 
     def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
-        """Return the functions that were hoisted out of any of some loops, in program order."""
+        """Return the functions that were hoisted out of given loops, in program order."""
         chosen_ids = {id(op) for loop in loops for op in self.of_loop(loop)}
         return [op for op in self.functions if id(op) in chosen_ids]
 
 
 def find_outside_functions(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
-    """Find the transcendental functions of floats outside of all loops of a program.
+    """Find the transcendental functions that a program computes outside of all loops.
 
     Args:
         program: The program.

@@ -1,4 +1,4 @@
-"""Extents of the arrays in a loop, each a known number or a register.
+"""Extents of all arrays in a loop, as known numbers or as LLVM registers.
 
 An extent is a number, or the register of a number that is known only at run time. Equal names of extents in a
 program imply equal extents only for the inputs of the loop, for which the operator checks it.
@@ -16,7 +16,7 @@ from mdf_loop.ops.registry import qualified_name
 
 
 class ValueExtents:
-    """Extents of the arrays in a loop, each a known number or a register."""
+    """Extents of all arrays in a loop, as known numbers or as LLVM registers."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -44,7 +44,7 @@ class ValueExtents:
         return len(self._index_by_extent)
 
     def of(self, value: Value) -> Extents:
-        """Return the extents of a value, each as a number or a register.
+        """Return the extents of an array, each as a number or an LLVM register.
 
         Raises:
             NotNative: An extent is neither recorded nor known before the loop.
@@ -62,13 +62,13 @@ class ValueExtents:
         return self._known.setdefault(value, known_extents)
 
     def contains_extent(self, number: Extent) -> bool:
-        """Return True if a number is known to be an extent of some value."""
+        """Return True if a number is known to be an extent of some array."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._known.values())
 
     def fixed_extents(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of a value, or raise NotNative unless all are known numbers.
+        """Return the extents of an array, or raise NotNative if an extent is not constant.
 
         Raises:
             NotNative: An extent is known only at run time.
@@ -79,7 +79,7 @@ class ValueExtents:
         return extents
 
     def record_extents(self, value: Value, extents: Extents) -> None:
-        """Record the extents of a value, which must agree with its shape in the program.
+        """Record the extents of an array, which must agree with its declared shape.
 
         Raises:
             NotNative: The agreement is known only at run time.
@@ -98,11 +98,11 @@ class ValueExtents:
             raise unknown_shape(value)
 
     def replace_extents(self, value: Value, extents: Extents) -> None:
-        """Replace the recorded extents of a value, for code that is emitted from now on."""
+        """Replace the recorded extents of an array for all code emitted afterwards."""
         self._known[value] = extents
 
     def resolve_extent(self, extent: int | str) -> Extent | None:
-        """Return the number or register of a (possibly named) extent, or None if unknown."""
+        """Return the number or register of an extent, or None for an unknown name."""
         return extent if isinstance(extent, int) else self._names.get(extent)
 
     def broadcast_shape(self, op: Op) -> Extents:
@@ -122,7 +122,7 @@ class ValueExtents:
         return tuple(joined_extents)
 
     def encoded_shape(self, value: Value) -> tuple[int, ...] | None:
-        """Return the shape of a value, with run-time extents encoded as negative numbers.
+        """Return the shape of an array, with negative codes for run-time extents.
 
         Return None if the shape is unknown before the loop. `LoopText.output_shapes` has the encoding.
         """
@@ -137,14 +137,14 @@ class ValueExtents:
         )
 
     def size(self, value: Value) -> Extent:
-        """Return the number of elements of a value, as a number or a register."""
+        """Return the number of elements of an array, as a number or an LLVM register."""
         return product(self._code, self.of(value))
 
     def bytes(self, value: Value) -> Extent:
-        """Return the number of bytes of a value, as a number or a register."""
+        """Return the number of bytes of an array, as a number or an LLVM register."""
         return product(self._code, (*self.of(value), ITEM_BYTES[value.dtype]))
 
 
 def unknown_shape(value: Value) -> NotNative:
-    """Return the exception that a loop has no machine code, as the shape of `value` is unknown."""
+    """Return the NotNative exception for a value whose shape is unknown before the run."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

@@ -20,12 +20,12 @@ MAX_SMALL_ARRAY_ELEMENTS = 16
 
 
 def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
-    """Return a small integer array whose elements are numbers or registers."""
+    """Return a cell that holds the elements of a small integer array as numbers or registers."""
     return Cell(tuple(map(str, numbers)), is_scalar=len(numbers) == 1)
 
 
 def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
-    """Emit an operation on small integer arrays in registers, or return None for others."""
+    """Emit an operation on small integer arrays in registers; return None for other arrays."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     is_elementwise = row.is_elementwise and row.native_code is not None
@@ -62,7 +62,7 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
 
 
 def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-    """Return the elements of a small integer array, or None for other arrays.
+    """Return the elements of a small integer array, or None for any other array.
 
     The elements are loaded from memory if necessary.
     """
@@ -84,7 +84,7 @@ def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> 
 
 
 def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
-    """Return the elements of a small integer array that is constant or in registers, or None."""
+    """Return the registers of a small integer array, or None if it is only in memory."""
     array = writer.constant_of(value)
     if (
         array is not None

@@ -1,4 +1,4 @@
-"""Memory for the arrays in the machine code of a loop.
+"""Memory management for arrays in the machine code of a loop.
 
 An array of known size has a fixed place in memory that is allocated before the loop. Any other array has a
 growable buffer ("room"). The structure `Call` of trampoline.c owns the buffers and frees them after the loop.
@@ -69,7 +69,7 @@ class StackSpace:
         self._pointer = ""
 
     def begin(self, pointer: str) -> None:
-        """Emit the alignment of the pointer to the buffers of fixed size.
+        """Emit the alignment of the pointer to all buffers of fixed size.
 
         `end` inserts the addresses of the buffers after this code.
         """
@@ -81,7 +81,7 @@ class StackSpace:
         self._begin = len(code.function_text.lines)
 
     def end(self) -> None:
-        """Insert the address computations of all fixed-size buffers after the code of `begin`."""
+        """Insert the address computations of all fixed-size buffers at the place set by `begin`."""
         self._code.function_text.lines[self._begin : self._begin] = self._places
 
     def allocate(self, size: int) -> str:
@@ -94,12 +94,12 @@ class StackSpace:
         return address_register
 
     def new_room(self) -> int:
-        """Add a growable buffer, and return its number."""
+        """Add a growable buffer to the function, and return the number of the buffer."""
         self.room_count += 1
         return self.room_count - 1
 
     def grow(self, room: int, factors: Sequence[Extent]) -> str:
-        """Emit the growth of a buffer to a product of factors in bytes, and return its address."""
+        """Emit code that grows a buffer to a number of bytes, and return the buffer's address."""
         code, function_text = self._code, self._code.function_text
         function_text.declarations["@room"] = _ROOM_FUNCTION
         buffer_pointer = code.emit(
@@ -110,7 +110,7 @@ class StackSpace:
         return buffer_pointer
 
     def load_address(self, room: int) -> str:
-        """Emit a load of the current address of a growable buffer, and return the register."""
+        """Emit a load of the current address of a growable buffer."""
         return self._code.emit(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
 
     def fail_if_null(self, pointer: str) -> None:
@@ -125,7 +125,7 @@ class StackSpace:
         code.label(valid_block)
 
     def _multiply(self, factors: Sequence[Extent]) -> Extent:
-        """Emit a product of extents and sizes in bytes that saturates instead of overflowing."""
+        """Emit a product of extents and sizes in bytes, which saturates on overflow."""
         self._code.function_text.declarations["@product"] = _PRODUCT_FUNCTION
         factor_product: Extent = 1
         for factor in factors:

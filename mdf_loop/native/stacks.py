@@ -34,7 +34,7 @@ from mdf_loop.ops.native.code import (
 
 
 class RowsWriter(Protocol):
-    """Interface of the code emitter that stores recorded rows."""
+    """Interface of the code emitter that writes recorded rows to memory."""
 
     signature: KernelSignature
     function_text: Text
@@ -47,7 +47,7 @@ class RowsWriter(Protocol):
         """Emit a load of the pointer at index `position` of an array of pointers."""
 
     def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
-        """Emit a store of a scalar or an array to position `index` of an array of such values."""
+        """Emit a store of a scalar or array at position `index` of an array of such values."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Emit a copy of `size` bytes."""
@@ -63,21 +63,21 @@ def allocate_output(writer: RowsWriter, value: Value) -> str:
 
 
 class RowStack(Protocol):
-    """Interface of the memory for the rows of a recorded value."""
+    """Interface of the memory for the recorded rows of one value."""
 
     def record(self, cell: Cell, number: str) -> None:
-        """Emit a store of a row at index `number`."""
+        """Emit a store of a recorded row at index `number`."""
 
 
 class InnerStack(RowStack, Protocol):
-    """Interface of the memory for the rows that an inner loop records."""
+    """Interface of the memory for the recorded rows of one value in an inner loop."""
 
     def rows_pointer(self, count: str) -> str:
-        """Return the register of the address of the recorded rows."""
+        """Return the register of the address of all recorded rows."""
 
 
 class KnownRows:
-    """Memory for recorded rows whose shape is known before the loop."""
+    """Memory for recorded rows whose shape is known before the loop runs."""
 
     def __init__(
         self, writer: RowsWriter, recorded: Recorded, pointer: str, shape: Extents
@@ -88,18 +88,18 @@ class KnownRows:
         self._shape = shape
 
     def record(self, cell: Cell, number: str) -> None:
-        """Emit a store of a row at index `number`."""
+        """Emit a store of a recorded row at index `number`."""
         if not is_single(self._row) and self._writer.shapes.of(self._row) != self._shape:
             raise unknown_shape(self._row)
         self._writer.store_value(self._row, cell, self._pointer, number)
 
     def rows_pointer(self, count: str) -> str:
-        """Return the register of the address of the recorded rows."""
+        """Return the register of the address of all recorded rows."""
         return self._pointer
 
 
 class _FirstRowShape:
-    """Base class of memory for recorded rows whose shape the first row determines."""
+    """Base class of memory for recorded rows whose shape is that of the first row."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         self._writer = writer
@@ -109,7 +109,7 @@ class _FirstRowShape:
     def _check_shape(
         self, number: str, recorded_extents: list[str], first: Callable[[], None]
     ) -> None:
-        """Emit code that stores the first row's extents and checks later rows against them.
+        """Emit code that stores the first row's extents, and checks the extents of later rows.
 
         Args:
             number: Register of the index of the row.
@@ -140,7 +140,7 @@ class _FirstRowShape:
         code.label(end_block)
 
     def _extents(self) -> Iterator[tuple[Extent, bool]]:
-        """Yield each extent of a row, with True if the program states the extent as a number."""
+        """Yield each extent of a row, with True if the program declares it as a number."""
         row = self._recorded.row
         for extent, stated_extent in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
             if isinstance(stated_extent, int) and extent != stated_extent:
@@ -161,7 +161,7 @@ class _FirstRowShape:
 
 
 class GrowingRows(_FirstRowShape):
-    """Growable memory for the rows that an inner loop records."""
+    """Growable memory for the recorded rows of one value in an inner loop."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         super().__init__(writer, loop, recorded)
@@ -173,7 +173,7 @@ class GrowingRows(_FirstRowShape):
                 writer.scalar_code.line(f"store i64 0, ptr {self._extent_pointers[axis]}")
 
     def record(self, cell: Cell, number: str) -> None:
-        """Emit the growth of the buffer, and a store of a row at index `number`."""
+        """Emit code that grows the buffer and stores a recorded row at index `number`."""
         writer, row = self._writer, self._recorded.row
         if self._extent_pointers:
             self._check_shape(number, [*self._extent_pointers.values()], lambda: None)
@@ -184,7 +184,7 @@ class GrowingRows(_FirstRowShape):
         writer.store_value(row, cell, pointer, number)
 
     def rows_pointer(self, count: str) -> str:
-        """Return the register of the address of the recorded rows."""
+        """Return the register of the address of all recorded rows."""
         writer, extent_pointers, stack = self._writer, self._extent_pointers, self._recorded.stack
         row_extents = (
             self._first_row_extent(extent, extent_pointers[axis], count)
@@ -196,7 +196,7 @@ class GrowingRows(_FirstRowShape):
         return writer.bounds.array(writer.space.grow(self._room, (0,)), stack, room=self._room)
 
     def _first_row_extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
-        """Emit a load of an extent of the first row.
+        """Emit a load of one extent of the first recorded row.
 
         Without rows, the extent is that of the program, or 0.
         """
@@ -210,7 +210,7 @@ class GrowingRows(_FirstRowShape):
 
 
 class LateRows(_FirstRowShape):
-    """Memory for the rows of the outer loop, which is allocated when the first row exists.
+    """Memory for recorded rows of the outer loop, which is allocated with the first row.
 
     Args:
         writer: Writer of the code.
@@ -227,7 +227,7 @@ class LateRows(_FirstRowShape):
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Shape of a row, with run-time extents encoded as negative numbers."""
+        """Shape of a recorded row, with negative codes for run-time extents."""
         extent_indices = iter(self._extent_indices)
         row_extents = self._recorded.row.shape or ()
         return tuple(
@@ -237,11 +237,11 @@ class LateRows(_FirstRowShape):
 
     @property
     def count(self) -> int:
-        """Number of extents that only the first row determines."""
+        """Number of row extents that are known only after the first row."""
         return len(self._extent_indices)
 
     def record(self, cell: Cell, number: str) -> None:
-        """Emit a store of a row at index `number`, after the first row allocates the output."""
+        """Emit a store of a recorded row at index `number`; the first row allocates the output."""
         writer, code = self._writer, self._writer.scalar_code
         extent_pointers = [
             code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
@@ -255,6 +255,6 @@ class LateRows(_FirstRowShape):
         writer.store_value(self._recorded.row, cell, pointer, number)
 
     def _allocate_output(self) -> None:
-        """Emit the allocation of the output with the extents of the first row."""
+        """Emit the allocation of a loop output with the extents of the first row."""
         pointer = allocate_output(self._writer, self._recorded.stack)
         self._writer.scalar_code.line(f"store ptr {pointer}, ptr {self._pointer}")

@@ -1,4 +1,4 @@
-"""LLVM code of a loop over time that computes whole arrays in memory, one operation at a time.
+"""LLVM code of a loop over time that computes whole arrays in memory, operation by operation.
 
     for t in range(trip):
         for k in range(n): a[k] = f(x[k], ...)      # operations element by element, fused
@@ -52,7 +52,7 @@ MAX_SCRATCH_BYTES = 1 << 26
 
 
 def write_steps(signature: KernelSignature, width: int) -> LoopText:
-    """Return the LLVM code of a loop that computes whole arrays, one operation at a time.
+    """Return the LLVM code of a loop that computes whole arrays, operation by operation.
 
     Raises:
         NotNative: An operation of the loop has no machine code.
@@ -66,7 +66,7 @@ def write_steps(signature: KernelSignature, width: int) -> LoopText:
 
 
 def _write_functions(signature: KernelSignature, width: int, changing_axes: Axes) -> LoopText:
-    """Return the LLVM code of a loop whose carried arrays change only along `changing_axes`.
+    """Return the LLVM code of a loop whose carried arrays change shape along `changing_axes`.
 
     Raises:
         MoreExtentsChangeError: The extents along other axes change, too.
@@ -121,7 +121,7 @@ class KernelWriter(MemoryWriter):
         self._fused = FusedOperations(self, signature.loop)
 
     def write_loop(self, head: str) -> str:
-        """Return an LLVM function that runs the loop."""
+        """Return an LLVM function that runs all iterations of the loop."""
         self._begin_function()
         final_cells = self._write_iterations()
         for value, is_stack in self.signature.outputs:
@@ -136,7 +136,7 @@ class KernelWriter(MemoryWriter):
         return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
 
     def write_count(self, head: str) -> str:
-        """Return an LLVM function that counts the iterations, but writes no outputs."""
+        """Return an LLVM function that counts the iterations without writing outputs."""
         self._begin_function(counts=True)
         self._write_iterations()
         return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
@@ -158,7 +158,7 @@ class KernelWriter(MemoryWriter):
         self.space.begin(self.pointer("%out", len(self.signature.outputs)))
 
     def _write_iterations(self) -> Cells:
-        """Emit all iterations of the loop, and return its final values."""
+        """Emit all iterations of the loop, and return the cells of the final carried values."""
         signature = self.signature
         final_cells = self.loop(
             signature.loop,
@@ -174,14 +174,14 @@ class KernelWriter(MemoryWriter):
         return self.function(head)
 
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shape of each output, with run-time extents as negative numbers.
+        """Return the shape of each loop output, with negative codes for run-time extents.
 
         Call the method after all code is emitted.
         """
         return tuple(self._outputs[value] for value, _ in self.signature.outputs)
 
     def _final_shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a final value, with run-time extents as negative numbers."""
+        """Return the shape of a final carried value, with negative codes for run-time extents."""
         for carried_value in self.signature.loop.carried:
             if carried_value.final is value and value in self.changing.finals:
                 initial_shape = self.shapes.encoded_shape(carried_value.initial)
@@ -194,7 +194,7 @@ class KernelWriter(MemoryWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def op(self, op: Op, cells: Cells) -> None:
-        """Emit an operation, or defer an elementwise operation on arrays for later fusion."""
+        """Emit an operation, or defer an elementwise operation on arrays for fusion."""
         row, output = row_of(op.op_type), op.outputs[0]
         operands = [operand for operand in op.inputs if operand is not None]
         if row.is_elementwise and row.native_code is not None and is_single(output):
@@ -219,11 +219,11 @@ class KernelWriter(MemoryWriter):
         return moves.write_move(self, op, cells)
 
     def flush(self, cells: Cells) -> None:
-        """Emit the deferred elementwise operations."""
+        """Emit all deferred elementwise operations."""
         self._fused.flush(cells)
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Emit a check that fails the run if an element of a boolean array is False."""
+        """Emit a check that ends the run with an error if an element of an array is false."""
 
         def each(code: Code, k: str) -> None:
             element = self.load(code, "bool", pointer, k)
@@ -243,7 +243,7 @@ class KernelWriter(MemoryWriter):
         return ("",)
 
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
-        """Emit an assignment of the array `other` to `value`, by a copy in memory."""
+        """Emit an assignment of the array `other` to the array `value`, by a copy in memory."""
         if value in self.changing:
             self.changing.assign(value, other, self.pointer_of(other, cell))
         else:
@@ -251,13 +251,13 @@ class KernelWriter(MemoryWriter):
             self.store_value(value, cell, variable[0])
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Return the register with the pointer to an array."""
+        """Return a cell with the pointer to an array in memory."""
         return self.changing.load(value) if value in self.changing else Cell(pointer=variable[0])
 
     def assign_carried(
         self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
     ) -> None:
-        """Emit the simultaneous assignment of all carried values for the next iteration.
+        """Emit the assignment of all carried values for the next iteration.
 
         An array that may be in the memory of another carried value is copied before this memory is
         overwritten.
@@ -274,7 +274,7 @@ class KernelWriter(MemoryWriter):
         super().assign_carried(loop, assigned_cells, variables)
 
     def _check_extents(self, loop: Loop) -> None:
-        """Raise an error if a carried array may change shape along an axis assumed constant.
+        """Raise an error if a carried array changes shape along an axis assumed constant.
 
         Raises:
             MoreExtentsChangeError: More extents change.
@@ -296,7 +296,7 @@ class KernelWriter(MemoryWriter):
     # --- rows ---------------------------------------------------------------------------------
 
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Set the extents of `value` to those of `other`."""
+        """Set the extents of the array `value` to those of the array `other`."""
         if other not in self.changing:
             super().assign_extents(value, other)
         elif is_single(value):
@@ -305,13 +305,13 @@ class KernelWriter(MemoryWriter):
             self.shapes.replace_extents(value, self.extents(other))
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
-        """Emit all iterations of a loop, and return its final values."""
+        """Emit all iterations of a loop, and return the cells of the results."""
         for scanned_input in loop.scanned:
             self.shapes.record_extents(scanned_input.row, self.extents(scanned_input.rows)[1:])
         return super().loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return the pointer to a row of a scanned array."""
+        """Return a cell with the pointer to a row of a scanned array."""
         pointer, offset = (
             self.memory[scanned.rows],
             self.multiply(number, self.shapes.bytes(scanned.row)),
@@ -350,13 +350,13 @@ class KernelWriter(MemoryWriter):
         return True
 
     def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return the recorded rows of an inner loop, by the recorded value."""
+        """Return the cells of the arrays that an inner loop has recorded."""
         stacks = [recorded_value.stack for recorded_value in loop.recorded]
         pointers = {stack: self._stacks[stack].rows_pointer(count) for stack in stacks}
         return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Emit a store of one row of a recorded value."""
+        """Emit a store of one row of a recorded array."""
         is_inner_loop = loop is not self.signature.loop
         row_stack = self._stacks[recorded.stack] if is_inner_loop else self._output_rows(recorded)
         row_stack.record(cell, number)

@@ -66,17 +66,17 @@ class KernelSignature(Struct, frozen=True, eq=False):
     element_positions: Mapping[Value, Element] = field(default_factory=dict)
 
     def element_position(self, value: Value) -> Element:
-        """Return the array outside of the loop that contains a value, and the value's position."""
+        """Return the position of a scalar in an array outside of the loop."""
         return self.element_positions.get(value) or Element(value)
 
     @property
     def counts(self) -> bool:
-        """True if the iterations must be counted in advance, to know the number of rows."""
+        """True if a separate function must count the iterations before the rows are allocated."""
         return self.loop.condition is not None and bool(self.loop.recorded)
 
     @property
     def unscanned_inputs(self) -> tuple[Value, ...]:
-        """Inputs that are not read row by row: captured values and initial carried values."""
+        """Inputs that the loop does not scan: captured values and initial carried values."""
         loop = self.loop
         control_values = (
             value for value in (loop.condition, loop.first_iteration) if value is not None
@@ -87,20 +87,20 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """Arrays outside of the loop that contain the inputs which are not read row by row."""
+        """Arrays outside of the loop that contain the unscanned inputs."""
         return tuple(
             dict.fromkeys(self.element_position(value).array for value in self.unscanned_inputs)
         )
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """Inputs of the machine code without the trip count, of which the last is the stop flag."""
+        """Inputs of the machine code without the trip count, ending with the stop flag."""
         scanned_arrays = (scanned_input.rows for scanned_input in self.loop.scanned)
         return (*dict.fromkeys((*self.arrays, *scanned_arrays)), STOP_FLAG)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
-        """Outputs of the machine code, each with True if it is an array of recorded rows."""
+        """Outputs of the machine code, each with True if it consists of recorded rows."""
         loop = self.loop
         final_arrays = dict.fromkeys(
             self.element_position(carried_value.final).array for carried_value in loop.carried
@@ -121,7 +121,7 @@ def constants_in(program: Program) -> Mapping[Value, Array]:
 
 
 def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignature:
-    """Return the signature of the machine code of a loop.
+    """Return the signature of the machine code of a loop, or raise NotNative.
 
     Args:
         loop: The loop.
@@ -197,7 +197,7 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
 
 
 def _keeps_shapes(loop: Loop) -> bool:
-    """Return True if all carried values of a loop and its inner loops keep their shapes."""
+    """Return True if no carried value of a loop or its inner loops changes shape."""
     dynamic_loops = (
         inner_loop
         for inner_loop in walk((loop,))
@@ -216,7 +216,7 @@ def _has_rows(operation: Operation) -> bool:
 
 
 def _is_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation that has machine code, or a reshaping."""
+    """Return True for a reshaping, or an elementwise operation that has machine code."""
     row = row_of(op.op_type)
     return row.keeps_order or (row.is_elementwise and row.native_code is not None)
 
@@ -225,7 +225,7 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _check_loop(loop: Loop) -> None:
-    """Raise NotNative for a loop that machine code does not support.
+    """Raise NotNative for a loop that has no machine code.
 
     These are endless loops, loops with an array as condition, and scans along an axis other than 0.
     """
@@ -246,7 +246,7 @@ def _check_loop(loop: Loop) -> None:
 
 
 def _inner_values(loop: Loop) -> Iterator[Value]:
-    """Yield all values inside a loop, except constants."""
+    """Yield all values that are defined inside a loop, except constants."""
     for operation in (loop, *walk(loop.ops)):
         if isinstance(operation, Constant):
             continue
@@ -257,7 +257,7 @@ def _inner_values(loop: Loop) -> Iterator[Value]:
 
 
 def _outer_values(loop: Loop) -> Iterator[Value]:
-    """Yield the initial and final carried values of a loop, and one row of each row array."""
+    """Yield the initial and final carried values of a loop, and a row of each array of rows."""
     for carried_value in loop.carried:
         yield from (carried_value.initial, carried_value.final)
     stacks = (recorded_value.stack for recorded_value in loop.recorded)
@@ -283,7 +283,7 @@ def _collect_reads(loop: Loop, operands: Callable[[Operation], Iterable[Value]])
 
 
 def strip_leading_ones(value: Value) -> Extents:
-    """Return the shape of a value without leading extents of 1, which is () for a scalar.
+    """Return the shape of an array without leading extents of 1.
 
     Raises:
         NotNative: Machine code does not support the dtype or the shape.
@@ -300,7 +300,7 @@ def strip_leading_ones(value: Value) -> Extents:
 
 
 def extent_names(signature: KernelSignature) -> list[str]:
-    """Return the names of the extents that are known only at run time, in order of use."""
+    """Return the names of all extents that are known only at run time, in order of use."""
     shapes = (value.shape or () for value in signature.inputs)
     return list(
         dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str))

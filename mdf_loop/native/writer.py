@@ -51,7 +51,7 @@ class FunctionWriter(ArrayWriter):
         self._stop_pointer = ""
 
     def begin(self, *, counts: bool = False) -> None:
-        """Emit loads of the pointers to inputs and outputs.
+        """Emit loads of the pointers to all inputs and outputs.
 
         If `counts` is True, there are no outputs.
         """
@@ -84,7 +84,7 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def op(self, op: Op, cells: Cells) -> None:
-        """Emit an operation, and add the registers or pointer of its output to `cells`."""
+        """Emit an operation, and add the cell of the output to `cells`."""
 
     @abstractmethod
     def allocate_array(self, value: Value) -> LocalVariable:
@@ -96,19 +96,19 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Emit a load of an array from its local memory."""
+        """Emit a load of an array from the local memory of the array."""
 
     @abstractmethod
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return the registers or pointer of one row of a scanned array."""
+        """Return a cell with the registers or pointer of one row of a scanned array."""
 
     @abstractmethod
     def assign_extents(self, value: Value, other: Value) -> None:
-        """Set the extents of `value` to those of `other`."""
+        """Set the extents of the array `value` to those of the array `other`."""
 
     @abstractmethod
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Emit a store of one row of a recorded value."""
+        """Emit a store of one row of a recorded array."""
 
     @abstractmethod
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
@@ -116,20 +116,20 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return the recorded rows of an inner loop, by the recorded value."""
+        """Return the cells of the arrays that an inner loop has recorded."""
 
     @abstractmethod
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Emit a check that fails the run if an element of a boolean array is False."""
+        """Emit a check that ends the run with an error if an element of an array is false."""
 
     @abstractmethod
     def flush(self, cells: Cells) -> None:
-        """Emit the deferred elementwise operations."""
+        """Emit all deferred elementwise operations."""
 
     # --- values -----------------------------------------------------------------------------------
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the registers or pointer of a value or constant."""
+        """Return the cell (registers or pointer) of a value or constant."""
         if value in cells:
             return cells[value]
         number = self.signature.scalar_constants[value].reshape(-1)[0]
@@ -149,7 +149,7 @@ class FunctionWriter(ArrayWriter):
     # --- operations -------------------------------------------------------------------------------
 
     def ops(self, ops: Iterable[Operation], cells: Cells) -> None:
-        """Emit operations in order."""
+        """Emit LLVM code of operations, in order."""
         for operation in ops:
             if isinstance(operation, Op):
                 self._write_op(operation, cells)
@@ -171,7 +171,7 @@ class FunctionWriter(ArrayWriter):
             raise
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Emit an elementwise operation on several vectors."""
+        """Emit an elementwise operation on several vectors of elements."""
         row = row_of(op.op_type)
         assert row.native_code is not None
         if row.native_vector_code is not None:
@@ -179,7 +179,7 @@ class FunctionWriter(ArrayWriter):
         return [row.native_code(code, op, *registers) for registers in operands]
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:
-        """Emit a check that fails the run if the condition of a run-time assertion is False."""
+        """Emit a run-time assertion, which ends the run with an error if its condition is false."""
         failure, condition = Failure(guard.message, guard.where), self.cell(guard.condition, cells)
         if condition.is_scalar:
             is_false = self.scalar_code.binary("xor", "bool", condition.registers[0], "true")
@@ -256,7 +256,7 @@ class FunctionWriter(ArrayWriter):
         code.label(end_block)
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
-        """Emit all iterations of a loop, and return its final values."""
+        """Emit all iterations of a loop, and return the cells of the results."""
         code, function_text = self.scalar_code, self.function_text
         iteration_pointer, condition_pointer, last_condition_pointer = (
             code.allocate_local("i64"),
@@ -325,7 +325,7 @@ class FunctionWriter(ArrayWriter):
         return final_cells
 
     def _check_stop_flag(self) -> None:
-        """Emit an early return if the stop flag is set."""
+        """Emit an early return that is taken if the stop flag is set."""
         code, function_text = self.scalar_code, self.function_text
         stop_flag = code.emit(f"load volatile i64, ptr {self._stop_pointer}")
         is_stop_requested = code.emit(f"icmp ne i64 {stop_flag}, 0")
@@ -384,7 +384,7 @@ class FunctionWriter(ArrayWriter):
     def assign_carried(
         self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
     ) -> None:
-        """Emit the simultaneous assignment of all carried values for the next iteration."""
+        """Emit the assignment of all carried values for the next iteration."""
         for carried_value in loop.carried:
             self._store_variable(
                 carried_value.body_input, carried_value.body_output, cells, variables[carried_value]
@@ -408,7 +408,7 @@ class FunctionWriter(ArrayWriter):
         return self.extents(scanned.rows)[0]
 
     def extent(self, extent: int | str) -> str:
-        """Return an extent as a literal, or emit a load of a named extent."""
+        """Return an extent as an LLVM literal, or emit a load of a named extent."""
         if isinstance(extent, int):
             return str(extent)
         extent_index = extent_names(self.signature).index(extent)
@@ -418,7 +418,7 @@ class FunctionWriter(ArrayWriter):
         return self.scalar_code.emit(f"load i64, ptr {extent_pointer}")
 
     def _check_rows(self, loop: Loop, row_count: str) -> None:
-        """Emit a check that fails the run if a scanned array has fewer than `row_count` rows."""
+        """Emit a check that ends the run if a scanned array has fewer than `row_count` rows."""
         for scanned_input in loop.scanned:
             has_too_few_rows = self.scalar_code.emit(
                 f"icmp slt i64 {self._row_count(scanned_input)}, {row_count}"

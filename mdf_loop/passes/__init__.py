@@ -1,4 +1,4 @@
-"""Compiler passes: program transformations, one per file, applied in the order of `pipeline.py`.
+"""Compiler passes: program transformations, one per file, which `pipeline.py` applies in order.
 
 The docstring of each file shows an example before and after the pass. `Preserves:` states which properties of
 a program the pass leaves unchanged.

@@ -1,4 +1,4 @@
-"""Insert run-time checks that inputs with one row per step have as many rows as the run has steps.
+"""Run-time checks that arrays with one row per time step have as many rows as the run has steps.
 
                                         ok = Shape(x)[0] == steps
     y = f(x, steps)             ->      x' = x if ok else fail "'x' must have a row for each step"
@@ -21,7 +21,7 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> Program:
-    """Add run-time assertions that inputs over time have one row for each step of the run.
+    """Add run-time assertions that arrays over time have one row for each step of a run.
 
     Args:
         program: A program that computes all steps.

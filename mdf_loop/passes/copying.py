@@ -24,7 +24,7 @@ def copy_operations(
     substitutions: Mapping[Value, Value],
     extents: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
-    """Return copies of operations, and a mapping from each original value to its copy.
+    """Return copies of operations, and a mapping from each copied value to its copy.
 
     Args:
         b: The builder that generates the names. Copied constants become constants of this builder.
@@ -68,7 +68,7 @@ class _Copies(Struct, frozen=True):
 def without_guards(
     ops: Iterable[Operation],
 ) -> tuple[tuple[Operation, ...], dict[Value, Value]]:
-    """Remove run-time assertions (guards) from operations.
+    """Return operations without run-time assertions (guards).
 
     Return the other operations, and a mapping from each guarded value to the unguarded value.
 

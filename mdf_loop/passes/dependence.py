@@ -22,7 +22,7 @@ _VALUE_INDEPENDENT_OPERATIONS = frozenset({STOP_GRADIENT, "Shape", "Size"})
 
 
 def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]:
-    """Return the outputs that are piecewise constant, but not constant, in the named inputs.
+    """Return program outputs that are piecewise constant, but not constant, in named inputs.
 
     Args:
         program: The program.
@@ -43,7 +43,7 @@ def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> froze
 
 
 def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]:
-    """Return the outputs that depend on the named inputs.
+    """Return the program outputs that depend on any of the named inputs.
 
     Args:
         program: The program.
@@ -59,7 +59,7 @@ def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]
 
 
 class _Dependence:
-    """Analysis of which values of a program depend on some of its inputs.
+    """Analysis of the values of a program that depend on some of the program's inputs.
 
     Attributes:
         smooth: Values that depend on the inputs through differentiable operations alone.
@@ -72,7 +72,7 @@ class _Dependence:
 
     @classmethod
     def of(cls, program: Program, inputs: Iterable[str]) -> _Dependence:
-        """Analyze which values of a program depend on the named inputs."""
+        """Create the analysis of the values of a program that depend on the named inputs."""
         input_names = frozenset(inputs)
         dependence = cls(
             program_input.value
@@ -83,7 +83,7 @@ class _Dependence:
         return dependence
 
     def visit_operations(self, ops: Iterable[Operation]) -> None:
-        """Classify the results of operations by how they depend on the inputs."""
+        """Classify the results of operations as smooth, piecewise constant, or independent."""
         for operation in ops:
             match operation:
                 case Op():

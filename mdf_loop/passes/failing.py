@@ -1,4 +1,4 @@
-"""Detection of operations that may fail for some operands, or may not terminate.
+"""Detection of operations that may raise an error at run time, or may not terminate.
 
 An operation that cannot fail may be executed speculatively: before a loop of no iterations, or in the branch
 that is not chosen. `ops.failure_conditions` has the rule of each operation.
@@ -24,7 +24,7 @@ def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array 
 
 
 def first_that_may_fail(ops: Iterable[Operation], known: KnownArrays) -> Operation | None:
-    """Return the first operation that may fail or may not terminate, or None if there is none."""
+    """Return the first operation that may fail or never terminate, or None if all are safe."""
     for operation in ops:
         if isinstance(operation, Op) and row_of(operation.op_type).may_fail(operation, known):
             return operation
@@ -45,7 +45,7 @@ def can_execute_speculatively(operation: Operation, known: KnownArrays) -> bool:
 
 
 def operation_name(operation: Operation) -> str:
-    """Return the name of an operation for error messages."""
+    """Return the name of an operation, as used in error messages."""
     if isinstance(operation, Op):
         return qualified_name(operation.op_type)
     if isinstance(operation, Guard):

@@ -43,7 +43,7 @@ def report_loops(program: Program) -> Program:
 
 
 def report_needed_loops(program: Program) -> Program:
-    """Report iteration counts and conditions of the loops that other outputs depend on."""
+    """Report iteration counts and last conditions of loops that other outputs depend on."""
     needed_loop_names = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting_program = report_loops(program)
     outputs = (

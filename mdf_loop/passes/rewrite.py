@@ -1,4 +1,4 @@
-"""Rewriting of single operations or loops, at any nesting depth of a program.
+"""Application of a rewrite rule to all operations or loops of a program, at any nesting depth.
 
     rule: y = Tan(x)  ->  s = Sin(x); c = Cos(x); y = Div(s, c)
 
@@ -58,7 +58,7 @@ LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
 
 
 def rewrite_loops(program: Program, rule: LoopRule) -> Program:
-    """Replace every loop of a program by the result of `rule`, outermost loops first."""
+    """Apply a rewrite rule to all loops of a program, outermost loops first."""
     b = Builder.resume(program)
     _rewrite_loops(b, program.ops, rule)
     return replace(program, ops=tuple(b.ops))

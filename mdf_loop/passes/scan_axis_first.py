@@ -1,4 +1,4 @@
-"""Transpose scanned arrays, so that loops scan them along axis 0.
+"""Transposition of scanned arrays, so that loops scan them along axis 0.
 
     loop i < M                                    turned = Transpose(xs, perm=[1, 0])
       scan x: [n] of xs: [n, M] axis 1      ->    loop i < M
@@ -30,7 +30,7 @@ from mdf_loop.ir import (
 
 
 def scan_axis_first(program: Program) -> Program:
-    """Transpose scanned arrays of a program, so that loops scan them along axis 0."""
+    """Transpose the scanned arrays of a program, so that loops scan along axis 0."""
     if not any(
         _scans_later_axis(scanned)
         for op in walk(program.ops)
@@ -64,7 +64,7 @@ def _transpose_scans(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation
 
 
 def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None, Scanned]:
-    """Return a Transpose that moves the scanned axis to the front, and the new scan input.
+    """Return a Transpose that moves a scanned axis to the front, and a scan of its result.
 
     Return None instead of the Transpose if the axis is already first.
     """

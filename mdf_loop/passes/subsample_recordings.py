@@ -1,4 +1,4 @@
-"""Record only every k-th iteration of a loop over time.
+"""Recording of only every k-th iteration of a loop over time.
 
     loop i < steps: scan u of us; x' = f(x, i, u); record x'
     ->
@@ -73,7 +73,7 @@ def subsample_recordings(program: Program) -> Program:
 def _slice_of_block(
     block: Builder, scanned: Scanned, first_iteration: Value, row_stride: Value
 ) -> Scanned:
-    """Return a scan of the rows that the inner loop reads before the next recorded row."""
+    """Return a scan of the rows that the inner loop reads between two recorded rows."""
     axis = scanned.axis
     start_row = block.op("Reshape", first_iteration, ints(block, 1))
     end_row = block.op("Add", start_row, row_stride)
@@ -91,7 +91,7 @@ def _slice_of_block(
 def _inner_carried(
     b: Builder, block: Builder, loop: Loop
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
-    """Return the carried values of the inner loop: old ones, and each recording's last row."""
+    """Return the carried values of the inner loop: states, and the last row per recording."""
     inner_states = []
     for carried in loop.carried:
         initial_value = block.new(

@@ -91,7 +91,7 @@ def whole_run(
 
 
 def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[str, Array]:
-    """Return the program inputs `steps` and `dt` as arrays, or {} if there are no steps."""
+    """Return the arrays of the program inputs `steps` and `dt`, or {} without steps."""
     if steps is None:
         return {}
     control_arrays = {"steps": np.array(steps)}
@@ -106,7 +106,7 @@ def _join_input(
     substitutions: dict[Value, Value],
     steps: str,
 ) -> Input:
-    """Return the input of the joined program for an input of the first evaluation.
+    """Convert an input of the first evaluation to an input of the joined program.
 
     If the input has a row per step, the first evaluation reads the first row.
     """
@@ -130,12 +130,12 @@ def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
 
 
 def _name_extent(b: Builder, rows: Value, extent: str) -> Value:
-    """Set the name of the first extent of the last operation's result, and return the result."""
+    """Set the extent name of the first axis of an array, and return the array."""
     return with_type_of(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:])))
 
 
 def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
-    """Convert a state after the first evaluation to the dtype and shape in later evaluations."""
+    """Convert the state after the first evaluation to the type that later evaluations read."""
     state = cast(b, state, entry.dtype)
     if entry.shape is None or state.shape == entry.shape:
         return state
@@ -143,7 +143,7 @@ def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
 
 
 def first_evaluation_rows(first: Program, later: Program, recorded: Collection[str]) -> Program:
-    """Return the first-evaluation program with each recorded output as an array of one row."""
+    """Return the first evaluation's program, with each recorded output as one row."""
     b = Builder.continued(first)
     rows = {output.name: output.value for output in later.outputs if output.name in recorded}
     outputs = []
@@ -157,7 +157,7 @@ def first_evaluation_rows(first: Program, later: Program, recorded: Collection[s
 
 
 def _convert_to_row(b: Builder, value: Value, rows: Value) -> Value:
-    """Convert a first-evaluation output to one row with the dtype and shape of later rows."""
+    """Convert a first-evaluation output to one row with the type of later rows."""
     shape = (rows.shape or ("time",))[1:]
     value = cast(b, value, rows.dtype)
     if value.shape != shape and is_fixed(shape):

@@ -1,1 +1,1 @@
-"""Machine code of single operations, to which the registry field `native` refers."""
+"""Machine code of single operations, which the operation registry (`ops`) refers to."""

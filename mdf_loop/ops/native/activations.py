@@ -1,4 +1,4 @@
-"""Machine code of simple activation functions, computed in the dtype of the operand as in ONNX Runtime."""
+"""Machine code of simple activation functions, in the dtype of the operand as in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _attribute_constant(code: Code, op: Op, name: str) -> str:
 
 
 def _attribute(op: Op, name: str) -> Any:
-    """Return the value of an operation's attribute, or the attribute's default."""
+    """Return the value of an operation's attribute, or the default value that ONNX defines."""
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
 def _clamp(code: Code, dtype: str, x: str, low: str, high: str) -> str:
-    """Write LLVM code of `min(max(x, low), high)`, with a result of nan if x is nan.
+    """Write LLVM code of `min(max(x, low), high)`, which is nan if x is nan.
 
     A bound of nan has no effect.
     """

@@ -1,4 +1,4 @@
-"""Machine code of exact operations, with the same bits as ONNX Runtime's kernels.
+"""Machine code of arithmetic operations with the same bits as ONNX Runtime's kernels.
 
 The module contains arithmetic, comparisons, selections, maxima and minima, and quotients.
 """
@@ -27,7 +27,7 @@ def first_dtype(op: Op) -> str:
 
 
 def binary(float_instruction: str, integer_instruction: str) -> OpWriter:
-    """Return a function that writes LLVM code of a binary operation.
+    """Return a function that writes LLVM code of a binary arithmetic operation.
 
     One instruction is for floats and one for integers.
     """
@@ -42,7 +42,7 @@ def binary(float_instruction: str, integer_instruction: str) -> OpWriter:
 
 
 def comparison(word: str) -> OpWriter:
-    """Return a function that writes LLVM code of a comparison.
+    """Return a function that writes LLVM code of a comparison of two numbers.
 
     A comparison with nan is False. Booleans are compared as unsigned integers.
     """
@@ -89,7 +89,7 @@ def sign(code: Code, op: Op, x: str) -> str:
 
 
 def add_all(code: Code, op: Op, *registers: str) -> str:
-    """Write LLVM code of the sum of several operands, added from the first to the last."""
+    """Write LLVM code of the sum of all operands, added from the first to the last."""
     partial_sum, *other_registers = registers
     for register in other_registers:
         partial_sum = code.binary("fadd", first_dtype(op), partial_sum, register)
@@ -97,7 +97,7 @@ def add_all(code: Code, op: Op, *registers: str) -> str:
 
 
 def average(code: Code, op: Op, *registers: str) -> str:
-    """Write LLVM code of the mean of several operands."""
+    """Write LLVM code of the mean of all operands."""
     dtype = first_dtype(op)
     operand_count = code.constant(len(registers), dtype)
     return code.binary("fdiv", dtype, add_all(code, op, *registers), operand_count)
@@ -132,7 +132,10 @@ def bitwise(word: str) -> OpWriter:
 
 
 def shift(code: Code, op: Op, x: str, places: str) -> str:
-    """Write LLVM code of `x << places` or `x >> places`, or 0 if `places` is at least the number of bits."""
+    """Write LLVM code of the bit shift `x << places` or `x >> places`.
+
+    The result is 0 if `places` is at least the number of bits.
+    """
     dtype = first_dtype(op)
     bit_count = 8 * ITEM_BYTES[dtype]
     max_shift = code.constant(bit_count - 1, dtype)
@@ -160,7 +163,7 @@ def is_nan(code: Code, op: Op, x: str) -> str:
 
 
 def is_infinite(code: Code, op: Op, x: str) -> str:
-    """Write LLVM code that tests whether x is infinite, with a sign that the attributes select."""
+    """Write LLVM code that tests whether x is infinite (positive, negative, or either)."""
     is_detected = code.constant(False, "bool")
     for attribute_name, infinity in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
         if onnx_schema.attribute(op.op_type, op.attributes, attribute_name):
@@ -175,7 +178,7 @@ def is_infinite(code: Code, op: Op, x: str) -> str:
 
 
 def extreme(word: str) -> OpWriter:
-    """Return a function that writes LLVM code of the largest or smallest of several operands.
+    """Return a function that writes LLVM code of the largest (or smallest) operand.
 
     The comparison is `gt` for the largest and `lt` for the smallest. The result is nan if one operand is nan.
     """
@@ -192,7 +195,7 @@ def extreme(word: str) -> OpWriter:
 
 
 def extreme_of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
-    """Write LLVM code of the larger (`gt`) or smaller (`lt`) of two numbers, nan if one number is nan."""
+    """Write LLVM code of the larger (or smaller) of two numbers, which is nan if one of them is."""
     extreme_number = code.select(
         code.less(dtype, *((b, a) if word == "gt" else (a, b))), dtype, a, b
     )
@@ -217,7 +220,7 @@ def divide(code: Code, op: Op, a: str, b: str) -> str:
 
 
 def _divide_integers(code: Code, word: str, dtype: str, a: str, b: str) -> str:
-    """Write LLVM code of an integer quotient (`div`) or remainder (`rem`).
+    """Write LLVM code of the quotient (`div`) or remainder (`rem`) of two integers.
 
     Small signed dtypes are computed in int32, in which nothing overflows.
     """
@@ -230,7 +233,7 @@ def _divide_integers(code: Code, word: str, dtype: str, a: str, b: str) -> str:
 
 
 def divide_vectors(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
-    """Write LLVM code of `a / b` for several pairs of vector registers.
+    """Write LLVM code of `a / b` for several pairs of vector registers at once.
 
     A constant float divisor may be replaced by products with corrections.
     """
@@ -242,7 +245,7 @@ def divide_vectors(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
 
 
 def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
-    """Write LLVM code of the remainder of `a / b`, with the sign of the divisor.
+    """Write LLVM code of the remainder of `a / b`, which has the sign of the divisor.
 
     With `fmod`, the remainder has the sign of the dividend.
     """
@@ -264,7 +267,7 @@ def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
 
 
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
-    """Write LLVM code that ends the run with an error if the divisor is zero."""
+    """Write LLVM code that ends the run with an error if an integer divisor is zero."""
     dtype = first_dtype(op)
     is_zero = code.compare("eq", dtype, divisor, code.constant(0, dtype))
     code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, DIVISION_HINT))

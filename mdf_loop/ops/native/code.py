@@ -1,7 +1,7 @@
-"""Writer of LLVM code that computes several elements at once, one per SIMD lane.
+"""Writer of LLVM code in which each instruction computes several numbers, one per SIMD lane.
 
     code = Code(lane_count=8)
-    y = code.put(f"fadd {code.type('float64')} {a}, {b}")      # %v1 = fadd <8 x double> %a, %b
+    y = code.emit(f"fadd {code.type('float64')} {a}, {b}")      # %v1 = fadd <8 x double> %a, %b
 
 A register holds one number for each lane. LLVM does not reassociate operations or fuse products with sums, so
 each lane has the same bits at every width.
@@ -45,7 +45,7 @@ ITEM_BYTES = {dtype: np.dtype(dtype).itemsize for dtype in REGISTER_TYPES}
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """Exception for a loop that cannot become machine code.
+    """Exception raised for a loop that cannot be compiled to machine code.
 
     The text completes "the loop is standard, since ...".
 
@@ -57,7 +57,7 @@ class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
 
 
 class Cell(Struct, frozen=True):
-    """Place of a value in machine code: registers, or the pointer to an array in memory.
+    """Storage of a value in machine code: registers, or a pointer to an array in memory.
 
     Attributes:
         registers: One register for a scalar. For a loop with lanes, one register for each vector of a block.
@@ -94,7 +94,7 @@ class Failure(Struct, frozen=True):
     error_class: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
-        """Return the exception, with numbers in place of the placeholders in its message."""
+        """Return the exception to raise, with numbers in place of placeholders in its message."""
         message = self.message
         for number in numbers:
             message = message.replace(NUMBER_PLACEHOLDER, str(number), 1)
@@ -115,61 +115,61 @@ class Arrays(Protocol):
     vector_code: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of an array as integers, which must be known before the loop runs."""
+        """Return the shape of an array as integers, or raise NotNative for run-time extents."""
 
     def extents(self, value: Value) -> Extents:
-        """Return the extents of an array, as integers or registers."""
+        """Return the extents of an array, each as an integer or a register."""
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if an integer is known to be an extent of an array, and so not negative."""
+        """Return True if an integer is known to be an extent, and therefore not negative."""
 
     def set_extents(self, value: Value, extents: Extents) -> None:
-        """Set the shape of a computed value, as integers or registers."""
+        """Set the extents of a computed array, each as an integer or a register."""
 
     def small_integers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
         """Return the elements of a small array of integers, or None for any other array."""
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """Store the elements of a small array of integers as registers, and return their cell."""
+        """Return a cell that holds the elements of a small integer array in registers."""
 
     def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for a value that is computed at run time."""
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the cell (registers or pointer) of a value or constant."""
+        """Return the cell (registers or pointer) of a value or a constant."""
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell of a value in memory, with a scalar loaded into a register."""
+        """Return a cell with the pointer to an array, or with a scalar loaded from memory."""
 
     def buffer(self, value: Value) -> str:
-        """Allocate memory for an array, and return its address."""
+        """Allocate memory for an array, and return the register of the address."""
 
     def table(self, numbers: Sequence[int]) -> str:
         """Return the address of a table of constant integers."""
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Return the address of an array, after storing an array in registers to memory."""
+        """Return the address of an array, which is first stored to memory if it is in registers."""
 
     def offset_pointer(self, pointer: str, number: Extent) -> str:
-        """Write LLVM code of the address `pointer + number`, in bytes."""
+        """Write LLVM code that adds an offset in bytes to a pointer."""
 
     def element_address(self, dtype: str, pointer: str, index: str) -> str:
-        """Write LLVM code of the address of the array element at an index."""
+        """Write LLVM code that computes the address of an array element."""
 
     def multiply(self, number: str, factor: Extent) -> str:
-        """Write LLVM code of the product of two numbers of elements or bytes."""
+        """Write LLVM code of the product of two integers, such as a count and a size."""
 
     def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
         """Write LLVM code that loads consecutive array elements, one for each lane of `code`."""
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, index: str = "0") -> None:
-        """Write LLVM code that stores one element of each lane of `code` consecutively in an array."""
+        """Write LLVM code that stores consecutive array elements, one from each lane of `code`."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Write LLVM code that copies bytes between memory areas, which may overlap."""
 
     def for_each_element(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Write an LLVM loop over array elements, in vectors and then one by one.
+        """Write an LLVM loop over array elements, first in vectors and then one by one.
 
         Args:
             count: Number of elements.
@@ -177,11 +177,11 @@ class Arrays(Protocol):
         """
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
-        """Write an LLVM loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
+        """Write an LLVM loop from `begin` to `end` (exclusive) in steps of `step`."""
 
 
 class Text(Struct):
-    """Text of an LLVM function: instructions, local memory, declarations and possible failures.
+    """Text of an LLVM function, as lists of instructions, declarations and possible errors.
 
     The function returns -(k + 1) for failure k.
 
@@ -206,7 +206,7 @@ class Text(Struct):
 
 
 class Code(Struct, frozen=True):
-    """Writer of LLVM instructions, each of which computes `lane_count` numbers (lanes) at once.
+    """Writer of LLVM instructions, each of which computes one number in each of its lanes.
 
     Attributes:
         function_text: Text of the function.
@@ -223,40 +223,40 @@ class Code(Struct, frozen=True):
     has_quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
-        """Return the LLVM type of a register that contains one number for each lane."""
+        """Return the LLVM type of a register that holds one number for each lane."""
         return self._vector_type(REGISTER_TYPES[dtype])
 
     def memory_type(self, dtype: str) -> str:
-        """Return the LLVM type in memory of one number for each lane."""
+        """Return the LLVM type in memory of a vector with one number for each lane."""
         return self._vector_type(MEMORY_TYPES[dtype])
 
     def _vector_type(self, scalar: str) -> str:
         return scalar if self.lane_count == 1 else f"<{self.lane_count} x {scalar}>"
 
     def emit(self, instruction: str) -> str:
-        """Append an LLVM instruction to the function, and return the register of its output."""
+        """Append an LLVM instruction, and return the register of its output."""
         register = self.function_text.name("%v")
         self.function_text.lines.append(f"  {register} = {instruction}")
         return register
 
     def line(self, instruction: str) -> None:
-        """Append an LLVM instruction without an output to the function."""
+        """Append an LLVM instruction that has no output."""
         self.function_text.lines.append(f"  {instruction}")
 
     def allocate_local(self, llvm_type: str) -> str:
-        """Allocate local memory (`alloca`), which LLVM turns into a register, and return its address."""
+        """Allocate local memory (LLVM `alloca`), and return its address."""
         pointer = self.function_text.name("%place")
         self.function_text.frame_lines.append(f"  {pointer} = alloca {llvm_type}, align 64")
         return pointer
 
     def label(self, name: str) -> None:
-        """Append a label, which begins a basic block, to the LLVM function."""
+        """Append a label, which begins a new basic block of the LLVM function."""
         self.function_text.lines.append(f"{name}:")
 
     def branch(
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
     ) -> None:
-        """Write an LLVM branch that runs one of two blocks of code, depending on a condition."""
+        """Write an LLVM branch between two blocks of code, selected by a condition."""
         labels = [self.function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
         self.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
         for label, write_branch in zip(labels, (then, otherwise), strict=False):
@@ -308,11 +308,11 @@ class Code(Struct, frozen=True):
     # --- constants ----------------------------------------------------------------------------
 
     def constant(self, value: Any, dtype: str = "float64") -> str:
-        """Return the LLVM literal of a constant that is equal in all lanes."""
+        """Return the LLVM literal of a constant that has the same value in all lanes."""
         return self.splat(literal(value, dtype), REGISTER_TYPES[dtype])
 
     def constant_value(self, register: str) -> float | None:
-        """Return the value of a float constant that is equal in all lanes, or None for other registers."""
+        """Return the value of a float literal that is equal in all lanes, else None."""
         scalar_literal = register.rstrip(">").split()[-1]
         if not scalar_literal.startswith("0x"):
             return None
@@ -320,7 +320,7 @@ class Code(Struct, frozen=True):
         return constant
 
     def splat(self, scalar: str, kind: str) -> str:
-        """Return the LLVM literal of a vector in which all lanes have the same scalar."""
+        """Return the LLVM literal of a vector with the same scalar in all lanes."""
         if self.lane_count == 1:
             return scalar
         return f"<{', '.join([f'{kind} {scalar}'] * self.lane_count)}>"
@@ -347,7 +347,7 @@ class Code(Struct, frozen=True):
         return self.emit(f"{word} {self.type(dtype)} {a}, {b}")
 
     def compare(self, word: str, dtype: str, a: str, b: str) -> str:
-        """Write an LLVM comparison in each lane with a predicate such as `olt` (floats) or `slt`."""
+        """Write an LLVM comparison in each lane, for a predicate such as `olt` or `slt`."""
         instruction = "fcmp" if is_float(dtype) else "icmp"
         return self.emit(f"{instruction} {word} {self.type(dtype)} {a}, {b}")
 
@@ -361,7 +361,7 @@ class Code(Struct, frozen=True):
         return self.compare("oeq" if is_float(dtype) else "eq", dtype, a, b)
 
     def select(self, truth: str, dtype: str, a: str, b: str) -> str:
-        """Write an LLVM `select`: `a` in lanes with a true condition, else `b`."""
+        """Write an LLVM `select`, which returns `a` in lanes with a true condition, else `b`."""
         llvm_type = self.type(dtype)
         return self.emit(f"select {self.type('bool')} {truth}, {llvm_type} {a}, {llvm_type} {b}")
 
@@ -370,7 +370,7 @@ class Code(Struct, frozen=True):
         return self.emit(f"{word} {self.type(source)} {register} to {self.type(target)}")
 
     def intrinsic(self, name: str, dtype: str, *registers: str) -> str:
-        """Write a call of an LLVM intrinsic for all lanes, such as `fabs`, `sqrt`, `floor` or `fma`."""
+        """Write a call of an LLVM intrinsic for all lanes, such as `sqrt` or `fma`."""
         type_suffix = {"float64": "f64", "float32": "f32"}.get(dtype, REGISTER_TYPES[dtype])
         intrinsic_name = (
             f"llvm.{name}.{'' if self.lane_count == 1 else f'v{self.lane_count}'}{type_suffix}"
@@ -378,7 +378,7 @@ class Code(Struct, frozen=True):
         return self._call(intrinsic_name, self.type(dtype), registers)
 
     def library(self, name: str, dtype: str, *registers: str) -> str:
-        """Write calls of a function of the system's mathematical library, one for each lane."""
+        """Write calls of a function of the system's math library, one for each lane."""
         function_name = name if dtype == "float64" else f"{name}f"
         scalar_type = REGISTER_TYPES[dtype]
         if self.lane_count == 1:

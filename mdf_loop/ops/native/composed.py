@@ -1,4 +1,4 @@
-"""Machine code of mathematical functions that are decomposed into other operations.
+"""Machine code of mathematical functions that are computed by their decompositions.
 
     Tan(x: float32)   ->   float32(tan(float64(x))), by the operations that `decompositions.elementary.tan` appends
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def write_decomposition(code: Code, op: Op, *registers: str) -> str:
-    """Write LLVM code of an operation on floats as the operations of its decomposition.
+    """Write LLVM code that computes an operation on floats by its decomposition.
 
     Raises:
         NotNative: There is no decomposition for the attributes of the operation.
@@ -68,7 +68,7 @@ class _OperationWriter(Struct, frozen=True):
     registers: dict[Value, str] = field(default_factory=dict)
 
     def value(self, register: str, dtype: str) -> Value:
-        """Return a scalar program value that stands for a register."""
+        """Return a scalar program value that represents a register."""
         scalar = Value(register, dtype, ())
         self.registers[scalar] = register
         return scalar
@@ -90,4 +90,4 @@ class _OperationWriter(Struct, frozen=True):
         return self.value(write(self.code, op, *registers), dtype)
 
     def constant_of(self, value: Value) -> None:
-        """Return None, because decompositions must not fold any value as a constant."""
+        """Return None, so that decompositions fold no value as a constant."""

@@ -1,4 +1,4 @@
-"""Machine code of conversions between dtypes, with the same results as ONNX Runtime's Cast."""
+"""Machine code of conversions between dtypes, which return the same results as ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ class ReducedExponent(Struct, frozen=True):
     r_low: Register
 
     def power_of_two(self) -> Register:
-        """Return `2**k` for the k of the argument reduction, which must be a normal number."""
+        """Return the power of two `2**k` of the argument reduction, if it is a normal number."""
         return (self.biased_exponent << 52).float()
 
     def multiply_by_power(self, value: Register) -> Register:
-        """Return `2**k * value`, rounded once, for a value near 1.
+        """Return `2**k * value`, rounded once, for a `value` near 1.
 
         k is from -1076 to 1024.
 
@@ -101,7 +101,7 @@ def reduce_exponent(x: Register) -> ReducedExponent:
 
 
 def exp(x: Register) -> Register:
-    """Return `e**x`.
+    """Return the exponential function of x.
 
     The error is at most 0.88 ulp.
     """
@@ -120,7 +120,7 @@ def _exp_of_remainder(r: Register) -> Register:
 
 
 def exp_of_any(x: Register, reduction: ReducedExponent, exp_r: Register) -> Register:
-    """Return `exp(x)` for any x, including infinite, subnormal and zero results.
+    """Return `exp(x)` for any x, also for infinite, subnormal and zero results.
 
     Args:
         x: The operand.
@@ -150,7 +150,7 @@ def expm1(x: Register) -> Register:
 
 
 def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
-    """Return `exp(x) - 1` as a sum of a large and a small number, for x that is not large.
+    """Return `exp(x) - 1` as a large and a small summand, for x that is not large.
 
     With s = 2**k and exp(r) - 1 = r + m, the sum is (s - 1 + s r) + s m.
     """
@@ -183,7 +183,7 @@ def tanh(x: Register) -> Register:
 def _quotient(
     numerator: Register, numerator_low: Register, denominator: Register, denominator_low: Register
 ) -> Register:
-    """Return `(numerator + numerator_low) / (denominator + denominator_low)`, corrected by the remainder."""
+    """Return the quotient of two double-word numbers, corrected by the remainder."""
     inverse = 1.0 / denominator
     quotient = numerator * inverse
     remainder = fma(-quotient, denominator, numerator) + numerator_low

@@ -1,4 +1,4 @@
-"""Arithmetic of array extents, at compile time for known numbers and at run time for registers."""
+"""Arithmetic of array extents: at compile time for numbers, at run time for registers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def strip_leading_ones(extents: Extents) -> Extents:
 
 
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
-    """Write LLVM code of the product of array extents, with known factors multiplied at compile time."""
+    """Write LLVM code of the product of array extents, of which numbers are multiplied at once."""
     extents = tuple(factors)
     known_factor, registers = canonical_product(extents)
     partial_product: Extent = known_factor
@@ -32,7 +32,7 @@ def product(code: Code, factors: Iterable[Extent]) -> Extent:
 
 
 def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
-    """Return a product of extents in canonical form: known factor, and registers in sorted order."""
+    """Return a product of extents as a number and a sorted tuple of registers."""
     extents = tuple(factors)
     known_factor = math.prod(extent for extent in extents if isinstance(extent, int))
     registers = sorted(extent for extent in extents if isinstance(extent, str))
@@ -40,7 +40,7 @@ def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
 
 
 def add_extents(code: Code, *terms: Extent) -> Extent:
-    """Write LLVM code of the sum of array extents, with known terms added at compile time."""
+    """Write LLVM code of the sum of array extents, of which numbers are added at once."""
     partial_sum: Extent = sum(extent for extent in terms if isinstance(extent, int))
     for register in (extent for extent in terms if isinstance(extent, str)):
         if partial_sum == 0:
@@ -58,7 +58,10 @@ def subtract_extents(code: Code, a: Extent, b: Extent) -> Extent:
 
 
 def quotient(code: Code, a: Extent, b: Extent) -> Extent:
-    """Write LLVM code of the quotient `a / b` of extents, rounded towards zero, for a positive `b`."""
+    """Write LLVM code of the quotient of two extents, rounded towards zero.
+
+    The divisor `b` is positive.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // b * (-1 if a < 0 else 1)
     return a if b == 1 else code.emit(f"sdiv i64 {a}, {b}")

@@ -1,4 +1,4 @@
-"""Machine code of `ConstantOfShape` and `Range`, which create arrays from numbers."""
+"""Machine code of `ConstantOfShape` and `Range`, which create arrays from a few numbers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _load_elements(writer: Arrays, op: Op, position: int, cells: Cells) -> Extents:
-    """Return the elements of a small operand of an operation, as known numbers or registers."""
+    """Return the elements of a small integer operand, as numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None
     elements = writer.small_integers(operand, cells)

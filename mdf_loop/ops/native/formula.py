@@ -1,4 +1,4 @@
-"""Registers with Python operators, so that machine code is written as formulas.
+"""LLVM registers with Python operators, so that machine code is written as formulas.
 
     x = Register(code, register)
     y = fma(x, x, 1.0) / choose(x < 0.0, 2.0, x)
@@ -17,7 +17,7 @@ from mdf_loop.ops.native.code import Code, Text, is_float
 
 
 class Register(Struct, frozen=True, eq=False):
-    """LLVM register that supports Python operators, which append LLVM instructions.
+    """LLVM register with Python operators, each of which appends LLVM instructions.
 
     The elements are floats, wrapping integers or booleans.
     """
@@ -27,7 +27,7 @@ class Register(Struct, frozen=True, eq=False):
     dtype: str = "float64"
 
     def to_register(self, value: Register | float) -> Register:
-        """Convert a number to a constant register of this register's dtype.
+        """Convert a number to a constant register of the same dtype as this register.
 
         A register is returned unchanged.
         """
@@ -82,7 +82,7 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def floor(self) -> Register:
-        """Return the register's number, rounded down to an integer."""
+        """Return the number in the register, rounded down to an integer."""
         return Register(
             self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
         )
@@ -100,7 +100,7 @@ class Register(Struct, frozen=True, eq=False):
         return self._binary("", "shl", self, self.to_register(places))
 
     def __rshift__(self, places: int) -> Register:
-        """Return the register's bits shifted to the right, with zeros from the left."""
+        """Return the bits of the register, shifted right with zeros from the left."""
         return self._binary("", "lshr", self, self.to_register(places))
 
     def __lt__(self, other: Register | float) -> Register:
@@ -110,11 +110,11 @@ class Register(Struct, frozen=True, eq=False):
         return self._compare("ogt", "sgt", other)
 
     def equals(self, other: Register | float) -> Register:
-        """Return a bool register that is true if two numbers are equal and not nan."""
+        """Return a bool register that is true if two numbers are equal, and false for nan."""
         return self._compare("oeq", "eq", other)
 
     def is_nan(self) -> Register:
-        """Return a bool register that is true if the register's number is nan."""
+        """Return a bool register that is true if the number in the register is nan."""
         return self._compare("uno", "", self)
 
     def is_outside(self, low: int, end: int) -> Register:
@@ -130,18 +130,18 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def float(self) -> Register:
-        """Return the bits of an int64 register as a float64 register."""
+        """Return an int64 register, whose bits are reinterpreted as a float64."""
         return Register(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
 def fma(a: Register, b: Register | float, c: Register | float) -> Register:
-    """Return a register with the fused multiply-add `a * b + c`, rounded once."""
+    """Return the fused multiply-add `a * b + c`, rounded once."""
     registers = (operand.register for operand in (a, a.to_register(b), a.to_register(c)))
     return Register(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
 
 def select(truth: Register, a: Register, b: Register | float) -> Register:
-    """Return `a` if the condition is true, else `b`, in each lane."""
+    """Return `a` in lanes in which a condition is true, else `b`."""
     register = truth.code.select(truth.register, a.dtype, a.register, a.to_register(b).register)
     return Register(a.code, register, a.dtype)
 
@@ -153,13 +153,13 @@ def exceeds(x: Register, size: float) -> Register:
 
 
 def with_sign(size: Register, sign: Register) -> Register:
-    """Return the nonnegative number `size` with the sign of the number `sign`."""
+    """Return the nonnegative number `size` with the sign of another number."""
     register = size.code.intrinsic("copysign", size.dtype, size.register, sign.register)
     return Register(size.code, register, size.dtype)
 
 
 def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> Register:
-    """Return `c[0] + c[1] x + c[2] x**2 + ...`, where `square` is `x * x`.
+    """Return the polynomial `c[0] + c[1] x + c[2] x**2 + ...`, for `square = x * x`.
 
     Even and odd powers are summed independently, which halves the latency at the same number of instructions.
     """
@@ -168,7 +168,7 @@ def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> 
 
 
 def horner(x: Register, coefficients: Sequence[float]) -> Register:
-    """Return `c[0] + x (c[1] + x (c[2] + ...))`."""
+    """Return the polynomial `c[0] + x (c[1] + x (c[2] + ...))` by Horner's method."""
     polynomial = x.to_register(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         polynomial = fma(polynomial, x, coefficient)
@@ -178,7 +178,7 @@ def horner(x: Register, coefficients: Sequence[float]) -> Register:
 def select_rare(
     condition: Register, common: Register, compute_rare: Callable[[], Register]
 ) -> Register:
-    """Return `compute_rare()` if a condition is true in any SIMD lane, else `common`.
+    """Return `compute_rare()` if a condition is true in any lane, else the register `common`.
 
     The rare value is computed only if the condition is true in a lane. In each lane, the rare value must depend on
     this lane only, and must equal `common` if the condition is false there. The result of a lane is then
@@ -191,7 +191,7 @@ def select_rare(
 def select_all_rare(
     condition: Register, common: Sequence[Register], compute_rare: Callable[[], Sequence[Register]]
 ) -> list[Register]:
-    """Return registers of `compute_rare()` if a condition is true in any SIMD lane, else `common`.
+    """Return `compute_rare()` if a condition is true in any lane, else the registers `common`.
 
     `select_rare` does the same for a single register.
     """
@@ -221,7 +221,7 @@ def select_all_rare(
 
 
 def call_function(name: str, formula: Callable[..., Register], *numbers: Register) -> Register:
-    """Write a call of an LLVM function that computes `formula(*numbers)`, defined once for all calls."""
+    """Write a call of an LLVM function that computes a formula, defined on the first call."""
     code = numbers[0].code
     function_name = f"{name}_{code.lane_count}"
     if function_name not in code.function_text.declarations:
@@ -236,7 +236,7 @@ def call_function(name: str, formula: Callable[..., Register], *numbers: Registe
 def _define_function(
     name: str, formula: Callable[..., Register], *operands: Register
 ) -> dict[str, str]:
-    """Return the texts of an LLVM function and of all functions that it calls, by name.
+    """Return the LLVM texts of a function and of all functions that it calls, by name.
 
     Args:
         name: Name of the LLVM function.

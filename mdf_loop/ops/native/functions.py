@@ -1,4 +1,4 @@
-"""Machine code of transcendental functions.
+"""Machine code of transcendental functions, vectorized or by the system's math library.
 
 Scalars are computed by the system's mathematical library, as in ONNX Runtime. Vectors are computed by formulas
 of this library, with the same bits in every lane, at every width and on every processor. The formulas compute
@@ -22,7 +22,7 @@ Formula = Callable[..., Register]
 
 
 def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) -> str:
-    """Write LLVM code of a mathematical function of floats by its formula, in float64."""
+    """Write LLVM code of a mathematical function of floats by a formula in float64."""
     float64_registers = (
         Register(code, convert(code, dtype, register, "float64")) for register in registers
     )
@@ -30,7 +30,7 @@ def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) 
 
 
 def function_writer(name: str, formula: Formula) -> OpWriter:
-    """Return a function that writes LLVM code of a mathematical function.
+    """Return a function that writes LLVM code of a transcendental function.
 
     Args:
         name: Name of the function in the system's library, for scalars.

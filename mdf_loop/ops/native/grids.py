@@ -1,4 +1,4 @@
-"""LLVM loops over all positions of a multidimensional grid, with memory offsets in several arrays."""
+"""LLVM loops over all positions of a multidimensional grid, with offsets in several arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_POSITION_HINT = "a subscript is outside of its array"
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a contiguous array of this shape, in elements."""
+    """Return the strides of a contiguous array of a given shape, in elements."""
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
@@ -23,7 +23,7 @@ def loop_over_grid(
     steps: Sequence[Sequence[Extent]],
     write: Callable[[list[str]], None],
 ) -> None:
-    """Write LLVM loops over all positions of a multidimensional grid, in order.
+    """Write nested LLVM loops over all positions of a multidimensional grid.
 
         for k0 in range(shape[0]): for k1 in range(shape[1]): ...
             write([k0 * steps[0][0] + k1 * steps[0][1] + ..., k0 * steps[1][0] + ..., ...])
@@ -65,7 +65,7 @@ def advance(writer: Arrays, offset: str, number: str, step: Extent) -> str:
 def write_position(
     writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure
 ) -> str:
-    """Write LLVM code that checks an index and converts it, if negative, to one counted from 0.
+    """Write LLVM code that checks an index and makes a negative index nonnegative.
 
     Args:
         writer: Writer of the code.

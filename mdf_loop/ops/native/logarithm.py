@@ -100,7 +100,10 @@ def _log_of_special(x: Register, log_if_normal: Register) -> Register:
 
 
 def _log(x: Register, extra_exponent: Register, rest: Register) -> Register:
-    """Return `log(x) + extra_exponent * log(2) + rest` for a normal x and a small rest."""
+    """Return the logarithm of a normal number, plus a multiple of log(2) and a small number.
+
+    This is `log(x) + extra_exponent * log(2) + rest`, for a small rest.
+    """
     k, f = split_exponent(x)
     s = f / (2.0 + f)
     z = s * s
@@ -116,7 +119,7 @@ def _log(x: Register, extra_exponent: Register, rest: Register) -> Register:
 
 
 def split_exponent(x: Register) -> tuple[Register, Register]:
-    """Return the exponent k and the fraction f of a normal number `x = 2**k (1 + f)`."""
+    """Return the exponent k and the fraction f of a number `x = 2**k (1 + f)`."""
     shifted_bits = x.bits() + (ONE_BITS - SQRT_HALF_BITS)
     k = ((shifted_bits >> 52) | TWO_52_BITS).float() - (2.0**52 + 1023)
     return k, ((shifted_bits & FRACTION_MASK) + SQRT_HALF_BITS).float() - 1.0

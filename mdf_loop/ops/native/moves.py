@@ -1,4 +1,4 @@
-"""Machine code of operations that only move elements, if their positions are known before the loop runs.
+"""Machine code of operations that only move elements, to positions known at compile time.
 
 The operation is evaluated once on element numbers, which begin at 1: `Slice([1, 2, 3, 4], 1, 3)` gives 2, 3.
 A number 0 in the result stands for a zero. Adjacent elements are copied together. A contiguous part of
@@ -31,7 +31,7 @@ MAX_ELEMENT_RUNS = 64
 
 
 def write_move(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Write LLVM code of an operation that only moves elements, and return its output.
+    """Write LLVM code of an operation that only moves elements, such as a Transpose.
 
     Raises:
         NotNative: The positions depend on computed values.
@@ -45,7 +45,7 @@ def write_move(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
-    """Return an operation's moved operands, and the source index of each output element.
+    """Return the moved operands of an operation, and the source index of each output element.
 
     The index is the position in the concatenation of the moved operands, or `ZERO_POSITION`.
 
@@ -64,7 +64,7 @@ def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
 
 
 def has_known_positions(op: Op, known: ArrayLookup) -> bool:
-    """Return True if an operation moves elements to positions that are known at compile time."""
+    """Return True if an operation moves elements to positions known at compile time."""
     position_operands = _other_operands(op)
     return len(op.outputs) == 1 and all(known(operand) is not None for operand in position_operands)
 
@@ -89,7 +89,7 @@ def _infer_shape(writer: Arrays, op: Op) -> Shape:
 def positions_of(
     op: Op, shape: Callable[[Value], tuple[int, ...]], known: ArrayLookup
 ) -> tuple[list[Value], list[Array]]:
-    """Return an operation's moved operands, and for each output the source index of each element.
+    """Return the moved operands of an operation, and the source indices for each output.
 
     The index is the position in the concatenation of the moved operands, or `ZERO_POSITION`.
 
@@ -121,13 +121,13 @@ def positions_of(
 
 
 def _moved_operand_indices(op: Op) -> Sequence[int]:
-    """Return the positions of an operation's operands whose elements the operation moves."""
+    """Return the positions of the operands whose elements an operation moves."""
     find_moved_operands = row_of(op.op_type).moved_operands
     return (0,) if find_moved_operands is None else find_moved_operands(op)
 
 
 def _other_operands(op: Op) -> list[Value]:
-    """Return the operands that an operation uses as indices or shapes, but does not move."""
+    """Return the operands of an operation that are not moved, such as indices and shapes."""
     moved_indices = _moved_operand_indices(op)
     return [
         operand
@@ -143,7 +143,7 @@ def _move_to_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
 def gather_known(
     writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], positions: Array
 ) -> Cell:
-    """Write LLVM code of an array that consists of elements of other arrays and of zeros.
+    """Write LLVM code of an array that consists of elements of other arrays, and of zeros.
 
     Args:
         writer: Writer of the code.
@@ -190,7 +190,7 @@ def gather_known(
 def _concatenate_sources(
     writer: Arrays, dtype: str, sources: Sequence[tuple[Value, Cell]]
 ) -> tuple[Value, Cell]:
-    """Write LLVM code that copies all source arrays, in order, into one array."""
+    """Write LLVM code that copies arrays one after the other into one array."""
     element_counts = [math.prod(writer.shape(value)) for value, _ in sources]
     concatenation = Value("all of them", dtype, (sum(element_counts),))
     target, written_count = writer.buffer(concatenation), 0
@@ -204,7 +204,7 @@ def _concatenate_sources(
 
 
 def _find_runs(shapes: Sequence[tuple[int, ...]], positions: Array) -> list[tuple[int, int, int]]:
-    """Return the runs of elements that are adjacent in one source: source, first index and count.
+    """Return the runs of adjacent source elements, as source index, first element and count.
 
     The source of zeros is `ZERO_POSITION`.
     """
@@ -230,7 +230,7 @@ def _find_runs(shapes: Sequence[tuple[int, ...]], positions: Array) -> list[tupl
 def _make_fill(
     writer: Arrays, dtype: str, register: str, target: str
 ) -> Callable[[Code, str], None]:
-    """Return a function that writes LLVM code which stores a scalar in all elements of an array."""
+    """Return a function that writes LLVM code which stores a scalar in all array elements."""
 
     def write(code: Code, k: str) -> None:
         writer.store(code, dtype, code.broadcast(register, dtype), target, k)
@@ -239,7 +239,7 @@ def _make_fill(
 
 
 def _view(writer: Arrays, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
-    """Return a view (cell without a copy) of a contiguous part of an array."""
+    """Return a view of a contiguous part of an array, without a copy."""
     if cell.is_scalar:
         return cell
     return writer.as_cell(
@@ -254,7 +254,7 @@ def _offset_pointer(writer: Arrays, pointer: str, size: int) -> str:
 def _gather_by_table(
     writer: Arrays, output: Value, source: tuple[Value, Cell], positions: Array, target: str
 ) -> None:
-    """Write an LLVM loop that copies elements, with their source indices read from a table."""
+    """Write an LLVM loop that copies elements whose source indices are in a constant table."""
     (value, cell), code = source, writer.scalar_code
     position_table = writer.table(positions.tolist())
 

@@ -1,4 +1,4 @@
-"""Machine code of `GatherElements`, `GatherND`, `ScatterElements` and `ScatterND` with computed positions.
+"""Machine code of ONNX gather and scatter operations with computed indices.
 
     GatherElements(x, p)[i, j] = x[p[i, j], j]          GatherND(x, p)[i] = x[p[i, 0], p[i, 1], ...]
 
@@ -38,12 +38,12 @@ WriteChange = Callable[[str, str], None]
 
 
 def _operands(op: Op) -> tuple[Value, ...]:
-    """Return the operands of an operation, without omitted optional operands."""
+    """Return the operands of an operation, except omitted optional operands."""
     return tuple(value for value in op.inputs if value is not None)
 
 
 def _shape_mismatch(op: Op) -> str:
-    """Return the reason why operands whose shapes do not fit prevent machine code."""
+    """Return the reason not to compile an operation whose operand shapes do not match."""
     return f"it has {qualified_name(op.op_type)} of operands whose shapes do not fit"
 
 
@@ -203,7 +203,7 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _slice_size(writer: Arrays, op: Op) -> int:
-    """Return the number of elements that each index tuple of GatherND or ScatterND selects."""
+    """Return the number of elements that one index tuple of GatherND or ScatterND selects."""
     array, indices = _operands(op)[:2]
     indexed_axis_count = op.attributes.get("batch_dims", 0) + writer.shape(indices)[-1]
     return math.prod(writer.shape(array)[indexed_axis_count:])
@@ -246,7 +246,7 @@ def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange
 
 
 def _select_reduction(op: Op) -> Combiner | None:
-    """Return the function that combines old and new elements of a scatter, or None to replace them."""
+    """Return the function that combines old and new elements of a scatter, or None."""
     reduction_name = op.attributes.get("reduction", "none")
     if reduction_name == "none":
         return None
@@ -263,7 +263,7 @@ def _update_element(
     source: tuple[str, str],
     combine: Combiner | None,
 ) -> None:
-    """Write LLVM code that updates an array element by the element at `source`.
+    """Write LLVM code that updates an array element, as in a scatter operation.
 
     Source and target are a pointer with an index each.
     """
@@ -277,12 +277,12 @@ def _update_element(
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
-    """Write LLVM code of `old if old > new else new`, which is `new` if either number is nan."""
+    """Write LLVM code of the larger of two numbers, which is `new` if either number is nan."""
     return code.select(code.less(dtype, new, old), dtype, old, new)
 
 
 def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
-    """Write LLVM code of `old if old < new else new`, which is `new` if either number is nan."""
+    """Write LLVM code of the smaller of two numbers, which is `new` if either number is nan."""
     return code.select(code.less(dtype, old, new), dtype, old, new)
 
 

@@ -1,4 +1,4 @@
-"""Vectorized machine code of `x ** y`.
+"""Vectorized machine code of the power `x ** y`.
 
     |x| = 2**k (1 + f);  s = f / (2 + f);  log|x| = k log(2) + s (2 + s**2 (2 / 3 + s**2 (POWER_COEFFICIENTS[0] + ...)))
     |x| ** y = exp(y log|x|)
@@ -48,7 +48,7 @@ TWO_THIRDS_PARTS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.55
 
 
 class DoubleWord(Struct, frozen=True):
-    """Unevaluated sum of a large and a small number (double-word arithmetic), with twice the digits."""
+    """Number stored as a sum of a large and a small number (double-word arithmetic)."""
 
     high_part: Register
     low_part: Register
@@ -63,14 +63,14 @@ class DoubleWord(Struct, frozen=True):
 
 
 def add_words(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
-    """Return `a + b + rest` as a double word, for |b| <= |a| (or a of 0) and a small rest."""
+    """Return the sum `a + b + rest` as a double word, for |b| <= |a| and a small rest."""
     high_part = a + b
     low_part = (a - high_part) + b
     return DoubleWord(high_part, low_part if rest is None else low_part + rest)
 
 
 def power(x: Register, y: Register) -> Register:
-    """Return `x ** y` by the rules of C.
+    """Return the power `x ** y`, by the rules of C for special values.
 
     The error is at most 1.01 ulp.
 
@@ -88,7 +88,7 @@ def power(x: Register, y: Register) -> Register:
 
 
 def _power(x: Register, y: Register) -> Register:
-    """Return `x ** y` for any y."""
+    """Return the power `x ** y` for any exponent y."""
     exponent = _times(y, _log(abs(x)))
     reduction = reduce_exponent(exponent.high_part)
     exp_r = _exp_of_small(add_words(reduction.r, reduction.r_low + exponent.low_part))
@@ -133,13 +133,13 @@ def _reduced_fraction(f: Register) -> DoubleWord:
 
 
 def _times(y: Register, log: DoubleWord) -> DoubleWord:
-    """Return the product `y * log` as a double word (sum of two numbers)."""
+    """Return the product of y and a double-word logarithm, as a double word."""
     high_part = y * log.high_part
     return DoubleWord(high_part, fma(y, log.low_part, fma(y, log.high_part, -high_part)))
 
 
 def _exp_of_small(x: DoubleWord) -> Register:
-    """Return `exp(x)` for a small x, with little more than one rounding error."""
+    """Return `exp(x)` for a small double-word x, with little more than one rounding error."""
     r, r_square = x.high_part, x.high_part * x.high_part
     low_part = fma(
         r_square, polynomial(r, r_square, EXP_COEFFICIENTS), fma(x.low_part, r, x.low_part)
@@ -152,19 +152,19 @@ def _exp_of_small(x: DoubleWord) -> Register:
 
 
 def _square(x: Register) -> Register:
-    """Return `x ** 2`."""
+    """Return the square of x."""
     return x * x
 
 
 def _cube(x: Register) -> Register:
-    """Return `x ** 3`, with little more than one rounding error."""
+    """Return the cube of x, with little more than one rounding error."""
     square = x * x
     cube = square * x
     return _add_correction(cube, fma(fma(x, x, -square), x, fma(square, x, -cube)))
 
 
 def _fourth(x: Register) -> Register:
-    """Return `x ** 4`, with little more than one rounding error."""
+    """Return the fourth power of x, with little more than one rounding error."""
     square = x * x
     fourth = square * square
     return _add_correction(
@@ -173,7 +173,7 @@ def _fourth(x: Register) -> Register:
 
 
 def _add_correction(rounded: Register, correction: Register) -> Register:
-    """Return `rounded + correction`, or `rounded` if `rounded` is 0, infinite or nan."""
+    """Add a correction to a rounded number, unless the number is 0, infinite or nan."""
     corrected_power = rounded + correction
     return select(rounded.equals(0.0) | corrected_power.is_nan(), rounded, corrected_power)
 
@@ -183,7 +183,7 @@ POWER_FORMULAS = {2.0: _square, 3.0: _cube, 4.0: _fourth}
 
 
 def _power_of_special(x: Register, y: Register, magnitude_power: Register) -> Register:
-    """Return `x ** y` for any x and y, including 0, infinity and nan.
+    """Return the power `x ** y` for any x and y, including 0, infinity and nan.
 
     `magnitude_power` is |x| ** y if x and y are finite and x is not 0.
     """

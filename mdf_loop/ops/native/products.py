@@ -117,7 +117,7 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _stack_axes(left: Extents, right: Extents) -> Extents:
-    """Return the leading axes of a product of stacks of matrices.
+    """Return the common leading axes of two stacks of matrices that are multiplied.
 
     The leading axes of both stacks must be equal, or one operand has none.
     """
@@ -161,7 +161,7 @@ def _write_product(
 def _for_row_groups(
     writer: Arrays, row_count: Extent, make_writer: Callable[[int], Callable[[str], None]]
 ) -> None:
-    """Write LLVM loops over groups of matrix rows, and over the remaining rows one by one.
+    """Write LLVM loops over groups of matrix rows, and over the remaining single rows.
 
     Args:
         writer: Writer of the code.
@@ -188,7 +188,7 @@ def _multiply_add(code: Code, dtype: str, a: str, b: str, total: str) -> str:
 def _multiply_rows_by_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
-    """Write LLVM code of the product of some rows and a matrix, for groups of columns."""
+    """Write LLVM code of the product of a few matrix rows and a matrix."""
     (row_count, _, column_count), first_column = shape, 0
     max_vector_count = ROWS_PER_LOOP if row_count == 1 else VECTORS_PER_LOOP
     for code, vectors_per_group in (
@@ -220,7 +220,7 @@ def _multiply_columns(
     shape: tuple[int, int, int],
     part: tuple[int, int],
 ) -> None:
-    """Write LLVM code of the product of some rows of one matrix and some columns of another.
+    """Write LLVM code of the product of a few rows of a matrix and a few columns of another.
 
     Args:
         writer: Writer of the code.
@@ -298,7 +298,7 @@ def _sum_in_parts(
     term_count: int,
     term: Callable[[str], None],
 ) -> None:
-    """Write LLVM code of sums of products, in the same order as `_compute_dot_products`.
+    """Write LLVM code of sums of products, added in a fixed order of partial sums.
 
     Args:
         writer: Writer of the loop.
@@ -359,7 +359,7 @@ def _multiply_rows_by_vector(
 def _compute_dot_products(
     writer: Arrays, dtype: str, pointers: tuple[str, str], inner: int, row_count: int
 ) -> list[str]:
-    """Write LLVM code of the dot products of several rows with a vector, and return the registers.
+    """Write LLVM code of the dot products of several matrix rows with a vector.
 
     Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
     are then added in order.
@@ -398,17 +398,17 @@ def _compute_dot_products(
 
 
 def write_sum(code: Code, dtype: str, a: str, b: str) -> str:
-    """Write LLVM code of `a + b`."""
+    """Write LLVM code of the sum `a + b`."""
     return code.binary("fadd" if is_float(dtype) else "add", dtype, a, b)
 
 
 def write_multiplication(code: Code, dtype: str, a: str, b: str) -> str:
-    """Write LLVM code of `a * b`."""
+    """Write LLVM code of the product `a * b`."""
     return code.binary("fmul" if is_float(dtype) else "mul", dtype, a, b)
 
 
 def reduce_lanes(scalar_code: Code, dtype: str, register: str, combine: Combiner) -> str:
-    """Write LLVM code that reduces the eight lanes of a register to one number in pairs.
+    """Write LLVM code that reduces the eight lanes of a vector to one number, in pairs.
 
     The lanes are combined at distance four, then two, then one.
     """
@@ -423,7 +423,7 @@ def reduce_lanes(scalar_code: Code, dtype: str, register: str, combine: Combiner
 def reduce_in_pairs(
     numbers: Sequence[Number], combine: Callable[[Number, Number], Number]
 ) -> Number:
-    """Reduce 2**n numbers to one by combining pairs, n times.
+    """Reduce 2**n numbers to one number, by combining pairs in n rounds.
 
     The numbers of a pair are at a distance of half the list, then a quarter, and so on.
     """

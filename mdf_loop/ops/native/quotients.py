@@ -1,4 +1,4 @@
-"""Machine code of correctly rounded quotients by a constant, for processors with slow division instructions.
+"""Machine code of correctly rounded quotients by a constant, for processors with slow division.
 
     q = x * r                            # r is 1 / c, rounded
     q' = q - (q * c - x) * r             # x / c, rounded
@@ -24,7 +24,7 @@ from mdf_loop.ops.native.code import Code
 
 
 class _NumberType(Struct, frozen=True):
-    """Properties of a floating-point dtype that limit a division by multiplication.
+    """Limits of a floating-point dtype within which division by multiplication is exact.
 
     Attributes:
         precision: Bits of the significand.
@@ -49,7 +49,7 @@ _NUMBER_TYPES = {
 def divide_by_constant(
     code: Code, dtype: str, numbers: Sequence[str], c: str
 ) -> Sequence[str] | None:
-    """Write LLVM code of `x / c` by products for each x and a constant float c.
+    """Write LLVM code of quotients by a constant, computed by multiplication.
 
     Return None if division instructions are faster.
     """
@@ -77,7 +77,7 @@ def divide_by_constant(
 
 
 def one_correction_suffices(c: float, r: float, precision: int) -> bool:
-    """Return True if one correction step gives the correctly rounded quotient for a divisor.
+    """Return True if one correction step yields correctly rounded quotients by c.
 
     The divisor is c, and r is its rounded inverse.
 
@@ -113,7 +113,7 @@ _Quotients = tuple[Sequence[str], Sequence[str]]
 
 
 def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float) -> str:
-    """Write LLVM code that tests whether a dividend is tiny or a quotient nan, in any lane."""
+    """Write LLVM code that tests whether any dividend is tiny, or any quotient nan."""
     dividends, quotient_registers = quotients
     number_type = _NUMBER_TYPES[dtype]
     min_dividend = np.asarray(2.0 ** (number_type.min_exponent + max(0, math.frexp(c)[1])), dtype)
@@ -152,7 +152,7 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
 def _select_quotients(
     code: Code, dtype: str, is_extreme: str, quotients: _Quotients, c: str
 ) -> Sequence[str]:
-    """Write LLVM code that recomputes all quotients by division instructions if a condition is true."""
+    """Write LLVM code that recomputes all quotients by division in extreme cases."""
     function_text = code.function_text
     quick_block, slow_block, end_block = (
         function_text.name(stem) for stem in ("quick", "slow", "divided")

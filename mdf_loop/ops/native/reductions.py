@@ -1,4 +1,4 @@
-"""Machine code of sums, products, maxima and minima along axes.
+"""Machine code of sums, means, products, maxima and minima along axes.
 
 Terms are reduced in the order of `ops.ordered_sum` on every processor. Along the last axes, few terms are
 reduced one after the other. More terms are reduced in eight parts, which are then reduced in pairs. Along the
@@ -109,7 +109,7 @@ def reduction_writer(
 
 
 def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
-    """Return the shape of the output of a reduction, and the range of reduced axes.
+    """Return the output shape of a reduction, and the range of reduced axes.
 
     Raises:
         NotNative: The axes are not adjacent or are computed.
@@ -136,7 +136,7 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
 
 
 def stated_axes(op: Op, rank: int, array_of: ArrayLookup) -> list[int]:
-    """Return the sorted axes that a reduction states as an attribute or constant operand.
+    """Return the sorted axes of a reduction, from an attribute or a constant operand.
 
     Raises:
         NotNative: The axes are computed.
@@ -175,7 +175,7 @@ def _reduce_last_axes(
 def _reduce_contiguous(
     writer: Arrays, dtype: str, pointer: str, count: Extent, reducer: tuple[Combiner, str]
 ) -> str:
-    """Write LLVM code that reduces contiguous numbers to one, and return its register."""
+    """Write LLVM code that reduces contiguous numbers to one number."""
     (combine, neutral), scalar_code = reducer, writer.scalar_code
     if isinstance(count, str):
         return _reduce_unknown_count(writer, dtype, pointer, count, reducer)
@@ -194,7 +194,7 @@ def _reduce_contiguous(
 def _reduce_in_parts(
     writer: Arrays, dtype: str, pointer: str, count: Extent, combine: Combiner
 ) -> str:
-    """Write LLVM code that reduces at least eight numbers in eight parts, each of every eighth number."""
+    """Write LLVM code that reduces eight interleaved parts of an array, and joins the results."""
     part_code, scalar_code = Code(writer.function_text, N_PARTS, True), writer.scalar_code
     vector_type, scalar_type = part_code.type(dtype), scalar_code.type(dtype)
     local_pointer = part_code.allocate_local(vector_type)
@@ -235,7 +235,7 @@ def _reduce_in_parts(
 def _reduce_unknown_count(
     writer: Arrays, dtype: str, pointer: str, count: str, reducer: tuple[Combiner, str]
 ) -> str:
-    """Write LLVM code that reduces numbers to one if their count is known only at run time."""
+    """Write LLVM code of a reduction of numbers whose count is known only at run time."""
     (combine, neutral), scalar_code = reducer, writer.scalar_code
     llvm_type = scalar_code.type(dtype)
     total_pointer = scalar_code.allocate_local(llvm_type)
@@ -295,7 +295,7 @@ def _reduce_first_axes(
     counts: tuple[Extent, Extent],
     reducer: tuple[Combiner, str],
 ) -> None:
-    """Write LLVM code of a reduction along the first axes, by combining each row with the result so far."""
+    """Write LLVM code of a reduction along the first axes, which combines row after row."""
     (source, target), (row_length, row_count), (combine, neutral) = pointers, counts, reducer
 
     def copy_row(code: Code, k: str) -> None:
@@ -329,7 +329,7 @@ def _reduce_first_axes(
 
 
 def _divide_by_count(writer: Arrays, output: Value, target: str, reduced_size: Extent) -> None:
-    """Write LLVM code that divides sums by the number of terms, which gives means.
+    """Write LLVM code that divides sums by the number of terms, to compute means.
 
     An empty sum is divided by 1.
     """
@@ -351,12 +351,12 @@ def _divide_by_count(writer: Arrays, output: Value, target: str, reduced_size: E
 
 
 def _lowest(dtype: str) -> float:
-    """Return the smallest number of a dtype."""
+    """Return the smallest number of a dtype, which is the neutral element of a maximum."""
     return -np.inf if is_float(dtype) else int(np.iinfo(dtype).min)
 
 
 def _highest(dtype: str) -> float:
-    """Return the largest number of a dtype."""
+    """Return the largest number of a dtype, which is the neutral element of a minimum."""
     return np.inf if is_float(dtype) else int(np.iinfo(dtype).max)
 
 

@@ -1,4 +1,4 @@
-"""Machine code of `CumSum`, and of the positions of maxima and minima along an axis."""
+"""Machine code of cumulative sums, and of the positions of maxima and minima along an axis."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     write_first, write_next = _sum_writers(writer, dtype, tail_size, is_exclusive)
 
     def step_pointers(block: str, step_number: str) -> tuple[str, str]:
-        """Return the pointers to the input elements and to the cumulative sums of one step."""
+        """Return pointers to the inputs and to the cumulative sums at one step along the axis."""
         last_position = subtract_extents(writer.scalar_code, axis_extent, 1)
         position = (
             writer.scalar_code.emit(f"sub i64 {last_position}, {step_number}")
@@ -73,7 +73,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 def _sum_writers(
     writer: Arrays, dtype: str, tail_size: Extent, is_exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
-    """Return functions that write the first cumulative sums, and all others from the previous sums."""
+    """Return functions that write the first cumulative sum, and each following one."""
 
     def begin(input_pointer: str, sum_pointer: str) -> None:
         def first(code: Code, k: str) -> None:
@@ -98,7 +98,7 @@ def _sum_writers(
 
 
 def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeArrayCode:
-    """Return a function that writes LLVM code of ArgMax or ArgMin, the position of an extreme.
+    """Return a function that writes LLVM code of an ArgMax or ArgMin.
 
     In `ArgMax` and `ArgMin`, nan is never the extreme. In `ArgMaximum` and `ArgMinimum`, nan is the extreme.
 
@@ -174,7 +174,7 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
 def _prefer_nan(
     code: Code, dtype: str, elements: tuple[str, str], is_improvement: str, *, last: bool
 ) -> str:
-    """Write LLVM code that extends the comparison of an ArgMax or ArgMin to prefer nan.
+    """Write LLVM code that makes nan win the comparison of an ArgMax or ArgMin.
 
     The comparison `is_improvement` ignores nan.
 
@@ -195,7 +195,7 @@ def _strides(code: Code, extents: Extents) -> list[Extent]:
 
 
 def _require_elements(code: Code, op: Op, count: Extent) -> None:
-    """Write LLVM code that ends the run with an error if there are no elements.
+    """Write LLVM code that ends the run with an error if an axis has no elements.
 
     Raises:
         NotNative: The number of elements is known to be 0.

@@ -1,4 +1,4 @@
-"""Machine code of `Gather`, which selects elements by their positions along one axis."""
+"""Machine code of `Gather`, which selects elements by their indices along one axis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdf_loop.ops.native.views import contiguous_axes, strided_view
 
 
 def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Write LLVM code of ONNX's `Gather` for constant or computed positions."""
+    """Write LLVM code of ONNX's `Gather`, for constant or computed indices."""
     source, indices = op.inputs[0], op.inputs[1]
     assert source is not None
     assert indices is not None
@@ -44,7 +44,7 @@ def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _checked_position(writer: Arrays, op: Op, number: str, extent: Extent) -> str:
-    """Write LLVM code that checks an index of `Gather` and converts it to one counted from 0."""
+    """Write LLVM code that checks an index of `Gather` and makes a negative index nonnegative."""
     assert op.inputs[1] is not None
     sentence = f"position {NUMBER_PLACEHOLDER} does not exist: the axis has positions {NUMBER_PLACEHOLDER} to {NUMBER_PLACEHOLDER}"
     failure = Failure(sentence, op.where, NO_POSITION_HINT)
@@ -54,7 +54,7 @@ def _checked_position(writer: Arrays, op: Op, number: str, extent: Extent) -> st
 def _view_slice(
     writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int, offset: str
 ) -> Cell:
-    """Return a view of an array's elements at one position of an axis."""
+    """Return the elements of an array at one index along an axis, without a copy if possible."""
     source = op.inputs[0]
     assert source is not None
     axes = contiguous_axes(writer.extents(source))
@@ -66,7 +66,7 @@ def _view_slice(
 
 
 def _gather_slices(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
-    """Write LLVM code that copies the slices of an array at several computed positions of an axis."""
+    """Write LLVM code that copies the slices of an array at several computed indices."""
     (source, indices), output, code = op.inputs[:2], op.outputs[0], writer.scalar_code
     assert source is not None
     assert indices is not None

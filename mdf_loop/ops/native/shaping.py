@@ -1,4 +1,4 @@
-"""Machine code of operations that reshape arrays or move elements, for shapes known at run time.
+"""Machine code of operations that reshape arrays or move elements, for any run-time shape.
 
 An operation that keeps the order of the elements returns a view. Other operations copy the elements (see
 `views`). `moves` writes the code for known shapes.
@@ -39,7 +39,7 @@ Cells = Mapping[Value, Cell]
 
 
 def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
-    """Return a function that writes LLVM code by `write_move`, or by `rule` for run-time shapes."""
+    """Return a code writer that uses `rule` only for shapes unknown at compile time."""
 
     def write(writer: Arrays, op: Op, cells: Cells) -> Cell:
         operands = [operand for operand in op.inputs if operand is not None]
@@ -63,7 +63,7 @@ def _first_operand(op: Op) -> Value:
 def _stated_integers(
     writer: Arrays, op: Op, cells: Cells, operand_index: int, name: str
 ) -> Extents | None:
-    """Return the integers of an operand or attribute such as a shape, or None if neither exists.
+    """Return the integers of an operand or an attribute, such as a shape, or None.
 
     Args:
         writer: Writer of the code.
@@ -85,7 +85,7 @@ def _stated_integers(
 def _stated_axes(
     writer: Arrays, op: Op, cells: Cells, operand_index: int, rank: int
 ) -> list[int] | None:
-    """Return the axes of an operation from an operand or the attribute `axes`, or None."""
+    """Return the axes that an operand or the attribute `axes` states, or None."""
     axes = _stated_integers(writer, op, cells, operand_index, "axes")
     if axes is None:
         return None
@@ -95,7 +95,7 @@ def _stated_axes(
 
 
 def _with_extents(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
-    """Return the first operand with a new shape and its elements in the same order."""
+    """Return the first operand with a new shape and the same order of elements."""
     operand, output = _first_operand(op), op.outputs[0]
     cell = writer.cell(operand, cells)
     writer.set_extents(output, extents)
@@ -109,7 +109,7 @@ def _with_extents(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cel
 
 
 def _register_extent(register: str) -> Extent:
-    """Convert an LLVM register or literal to an extent."""
+    """Convert an LLVM register or literal (a string) to an extent."""
     return register if register.startswith("%") else int(register)
 
 
@@ -222,14 +222,14 @@ def reshape(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _extent_unless_zero(code: Code, stated: Extent, input_extent: Extent) -> Extent:
-    """Write LLVM code of an axis's extent after a Reshape, in which 0 stands for the old extent."""
+    """Write LLVM code of a Reshape's output extent, for which 0 keeps the input extent."""
     if isinstance(stated, int):
         return stated if stated else input_extent
     return stated if stated == input_extent else _replace_if_equal(code, (stated, 0), input_extent)
 
 
 def _known_factor(code: Code, stated: Extent) -> Extent:
-    """Write LLVM code that replaces an extent of -1 in a target shape by the factor 1.
+    """Write LLVM code that replaces an extent of -1 in a Reshape's shape by 1.
 
     An extent of -1, which stands for the remaining extent, has the factor 1.
     """
@@ -244,7 +244,7 @@ def _replace_if_equal(code: Code, comparison: tuple[Extent, int], replacement: E
 
 
 def _remaining_extent(code: Code, input_extents: Extents, divisors: Sequence[Extent]) -> Extent:
-    """Write LLVM code of the extent that Reshape infers: input size divided by all other extents."""
+    """Write LLVM code of the extent that a Reshape infers from the number of elements."""
     dividend_factors, divisor_factors = list(input_extents), []
     for extent in divisors:
         if extent in dividend_factors and extent != 0:
@@ -261,7 +261,7 @@ def _check_size(
     shapes: tuple[Extents, Sequence[Extent], Sequence[Extent]],
     is_invalid: str,
 ) -> None:
-    """Write LLVM code that fails the run if a Reshape is invalid or changes the number of elements.
+    """Write LLVM code that ends the run with an error for an invalid Reshape.
 
     Args:
         writer: Writer of the code.
@@ -332,7 +332,7 @@ def expand(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _broadcast_extent(
     writer: Arrays, op: Op, input_extent: Extent, target_extent: Extent
 ) -> Extent:
-    """Write LLVM code of the extent of an axis that Expand broadcasts to `target_extent`."""
+    """Write LLVM code of the extent of an axis after an Expand."""
     if input_extent in (1, target_extent):
         return target_extent
     if target_extent != 1:
@@ -377,7 +377,7 @@ def slice_axes(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _slice_range(
     writer: Arrays, extent: Extent, start: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
-    """Write LLVM code of the first index and the length of a Slice along an axis.
+    """Write LLVM code of the first index and the length of a slice along one axis.
 
     Positions out of range are clipped.
     """
@@ -403,7 +403,7 @@ def _slice_range(
 
 
 def _normalize_position(code: Code, position: Extent, extent: Extent) -> Extent:
-    """Write LLVM code that converts a negative index, which counts from the end, to one from 0."""
+    """Write LLVM code that makes a negative index, which counts from the end, nonnegative."""
     if isinstance(position, int):
         return add_extents(code, position, extent) if position < 0 else position
     wrapped_position = add_extents(code, position, extent)
@@ -455,7 +455,7 @@ def _copy_with_stride(
     parts: tuple[Extent, Extent],
     positions: tuple[Extent, Extent],
 ) -> None:
-    """Write LLVM code that copies contiguous parts of an array to equidistant positions.
+    """Write LLVM code that copies parts of an array to positions at equal distances.
 
     Args:
         writer: Writer of the code.
@@ -480,7 +480,7 @@ def _copy_with_stride(
 
 
 def _check_equal_axes(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
-    """Write LLVM code that fails the run if two arrays of a Concat differ along another axis."""
+    """Write LLVM code that ends the run if two arrays cannot be joined by a Concat."""
     code = writer.scalar_code
     first_extents, other_extents = (writer.extents(array) for array in values)
     for k, (first_extent, other_extent) in enumerate(

@@ -1,4 +1,4 @@
-"""Vectorized machine code of sin and cos.
+"""Vectorized machine code of sine and cosine.
 
     |x| = n pi / 2 + r + r_low with |r| <= pi / 4; n, r and the rest determine sin and cos
 
@@ -98,7 +98,7 @@ def cos(x: Register) -> Register:
 
 
 def _negate_if(value: Register, sign_bits: Register) -> Register:
-    """Return `value`, or `-value` if the first bit of `sign_bits` is set."""
+    """Return `value`, negated if the first bit of `sign_bits` is set."""
     return (value.bits() ^ (sign_bits & -(2**63))).float()
 
 
@@ -124,7 +124,7 @@ def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
 
 
 def _reduce_angle(x: Register) -> ReducedAngle:
-    """Return the argument reduction of a nonnegative angle: multiple of pi/2, and remainder."""
+    """Return a nonnegative angle as a multiple of pi/2 and a remainder."""
     shifted_n = fma(x, INVERSE_HALF_PI, ROUNDING_CONSTANT)
     n = shifted_n - ROUNDING_CONSTANT
     x_minus_n_half_pi = fma(n, -HALF_PI_PARTS[0], x)
@@ -160,7 +160,7 @@ REDUCTION_DTYPES = ("int64", "float64", "float64")
 
 
 def _reduce_large(x: Register) -> list[Register]:
-    """Return the argument reduction of large angles, computed by a separate LLVM function."""
+    """Return a large angle as a multiple of pi/2 and a remainder."""
     code, function_name = x.code, f"far_angles_{x.code.lane_count}"
     code.function_text.declarations.update(_large_angle_functions(code.lane_count))
     call_register = code.emit(
@@ -183,7 +183,7 @@ def _reduction_type(code: Code) -> str:
 
 @functools.cache
 def _large_angle_functions(width: int) -> Mapping[str, str]:
-    """Return the LLVM function for large angles, and the functions that it calls, by name."""
+    """Return the LLVM functions that reduce large angles, by name."""
     code = Code(Text(), width)
     x = Register(code, "%x")
     fields = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
@@ -203,7 +203,7 @@ def _large_angle_functions(width: int) -> Mapping[str, str]:
 
 
 def _reduce_large_lanes(x: Register) -> list[Register]:
-    """Return the argument reduction of large angles, computed lane by lane."""
+    """Return a vector of large angles as multiples of pi/2 and remainders."""
     code, lane_code = x.code, Code(x.code.function_text)
     field_vectors = ["poison"] * len(REDUCTION_DTYPES)
     for lane in range(code.lane_count):
@@ -218,7 +218,7 @@ def _reduce_large_lanes(x: Register) -> list[Register]:
 
 
 def _reduce_large_scalar(x: Register) -> tuple[Register, Register, Register]:
-    """Return the argument reduction of one large angle.
+    """Return one large angle as a multiple of pi/2 and a remainder.
 
     x = m 2**e with an integer m of 53 bits. The function multiplies m by 192 bits of 2 / pi, which begin
     where the product with m 2**e is less than 4. The first two bits of the product are n, the next 137 bits

@@ -1,4 +1,4 @@
-"""Machine code of strided views: arrays of elements of another array, with a stride along each axis.
+"""Machine code of strided views, which are arrays of regularly spaced elements of an array.
 
     Transpose     [n, m] -> [m, n]        axes (m, 1), (n, m)
     broadcast     [m] -> [n, m]           axes (n, 0), (m, 1)
@@ -22,7 +22,7 @@ UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
 
 
 class Stride(Struct, frozen=True):
-    """Extent and memory stride of an array axis, each as factors of a product.
+    """Extent and memory stride of an array axis, as unevaluated products.
 
     The stride is the distance of neighbours in elements.
     """
@@ -37,7 +37,7 @@ def contiguous_axes(extents: Extents) -> list[Stride]:
 
 
 def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
-    """Merge neighbouring axes of an array that one memory stride can describe."""
+    """Merge neighbouring axes of an array that have a common memory stride."""
     merged_axes: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
         if merged_axes and canonical_product(merged_axes[-1].step) == canonical_product(
@@ -52,7 +52,7 @@ def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
 def copy_strided(
     writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
 ) -> None:
-    """Write LLVM code that copies the elements along strided axes to contiguous memory."""
+    """Write LLVM code that copies a strided view to contiguous memory."""
     axes = merge_axes(axes)
     if not axes:
         writer.copy(target, source, ITEM_BYTES[dtype])
@@ -63,7 +63,7 @@ def copy_strided(
 def _copy_merged(
     writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
 ) -> None:
-    """Write LLVM code that copies elements along merged strided axes of extent 1 or more."""
+    """Write LLVM code that copies a nonempty strided view to contiguous memory."""
     code, first_axis = writer.scalar_code, axes[0]
     first_extent, first_stride = product(code, first_axis.extent), product(code, first_axis.step)
     if len(axes) == 1 and first_stride in (0, 1):
@@ -89,7 +89,7 @@ def _copy_merged(
 def _make_line_copy(
     writer: Arrays, dtype: str, target: str, source: str, is_contiguous: bool
 ) -> Callable[[Code, str], None]:
-    """Return a function that writes a copy of contiguous elements, or repetitions of one element."""
+    """Return a function that writes copies of contiguous elements, or of one element."""
     element = "" if is_contiguous else writer.load(writer.scalar_code, dtype, source)
 
     def write(code: Code, k: str) -> None:
@@ -108,7 +108,7 @@ def strided_view(
     axes: Sequence[Stride],
     begin: Extent = 0,
 ) -> Cell:
-    """Return an array of the elements along strided axes, without a copy if they are contiguous."""
+    """Return a strided view of an array, which is copied unless it is contiguous."""
     value, cell = source
     pointer = writer.pointer_of(value, cell)
     if begin != 0:
@@ -121,7 +121,7 @@ def strided_view(
 
 
 def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
-    """Return an array that is broadcast to a larger shape."""
+    """Return an array that is broadcast to a given shape."""
     broadcast_value = Value(
         value.name,
         value.dtype,
@@ -134,7 +134,7 @@ def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cel
 
 
 def _broadcast_axes(input_extents: Extents, target: Extents) -> list[Stride]:
-    """Return the strided axes of an array that is broadcast to a larger shape."""
+    """Return the extents and strides of an array that is broadcast to a given shape."""
     source_axes = [Stride((1,), ())] * (len(target) - len(input_extents)) + contiguous_axes(
         input_extents
     )

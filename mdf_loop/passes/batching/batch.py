@@ -89,7 +89,7 @@ def batch(program: Program, names: Collection[str], size: str = "batch") -> Prog
 
 
 class _Batcher:
-    """Builder of the program that `batch` returns, one scope (program or body) at a time."""
+    """Builder of a batched program, which processes one scope (program or body) at a time."""
 
     def __init__(self, old: Program, names: frozenset[str], size: str) -> None:
         self.original = old
@@ -113,7 +113,7 @@ class _Batcher:
         propagate_varying(old.ops, self.varying)
 
     def program(self) -> Program:
-        """Return the batched program."""
+        """Return the program with a leading batch axis on all values that depend on the batch."""
         inputs = tuple(map(self._batch_input, self.original.inputs))
         self._record_builder_of(
             self.lane, (program_input.value for program_input in self.original.inputs)
@@ -124,7 +124,7 @@ class _Batcher:
         return replace(self.original, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
 
     def _length_outputs(self) -> Iterator[Output]:
-        """Yield an output with the row count of each batch member, where row counts may differ."""
+        """Yield outputs with the row counts of all members, for arrays of varying row counts."""
         for output in self.original.outputs:
             loop = self.ragged_values.get(output.value)
             if loop is not None and loop.iteration_count is not None:
@@ -152,7 +152,7 @@ class _Batcher:
             return replace(entry, value=self._add_batched_value(entry.value), default=None)
 
     def _run_count(self) -> Value:
-        """Return the batch size, read from the shape of an input, as an array of one element."""
+        """Return the batch size as an array of one element, computed from an input's shape."""
         if self._known_count is None:
             first_batched_input = next(
                 program_input.value
@@ -167,7 +167,7 @@ class _Batcher:
     # --- values --------------------------------------------------------------------------------
 
     def _add_batched_value(self, value: Value) -> Value:
-        """Create the replacement of a value: a value of the same type with a leading batch axis."""
+        """Create the batched version of a value: same dtype, with a leading batch axis."""
         refuse_sequence(value)
         batched_value = Value(
             value.name, value.dtype, (self.run_axis, *(value.shape or ())), value.where
@@ -193,7 +193,7 @@ class _Batcher:
         )
 
     def _readable_replacement(self, value: Value) -> Value:
-        """Return the replacement of a value in the batch, or raise if its row counts differ."""
+        """Return the batched version of a value, or raise if members have different row counts."""
         if value in self.ragged_values:
             raise ragged_rows_error(value, self.ragged_values[value])
         return self._replacement(value)
@@ -384,7 +384,7 @@ class _Batcher:
     def _batch_recorded(
         self, outer_lane: BatchScope, body_lane: BatchScope, recorded: Recorded
     ) -> Recorded:
-        """Add a batch axis to the stacked rows of a loop, directly after the iteration axis."""
+        """Add a batch axis to the array of rows that a loop records, after the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
         iteration_extent, *row_extents = recorded.stack.shape or ("iterations",)
@@ -395,13 +395,13 @@ class _Batcher:
         )
 
     def _batch_scanned(self, scanned: Scanned) -> Scanned:
-        """Add 1 to the scanned axis of a loop input that gets a leading batch axis."""
+        """Add 1 to the index of a scanned axis if the scanned array gets a leading batch axis."""
         rows, row = self._readable_replacement(scanned.rows), self._replacement(scanned.row)
         axis_shift = int(scanned.row in self.varying)
         return replace(scanned, rows=rows, row=row, axis=scanned.axis + axis_shift)
 
     def _move_run_axis_first(self, lane: BatchScope, old: Value, rows: Value) -> None:
-        """Transpose stacked rows from [iterations, batch, ...] to [batch, iterations, ...].
+        """Transpose recorded rows from [iterations, batch, ...] to [batch, iterations, ...].
 
         The batch axis keeps its length if there are no iterations.
         """
@@ -441,7 +441,7 @@ class _Batcher:
         return Branch(tuple(branch_lane.b.ops), leaves)
 
     def _batch_both_branches(self, lane: BatchScope, choice: If) -> None:
-        """Batch an `If` with a condition per member: compute both branches, select by `Where`."""
+        """Replace an `If` with a condition per batch member by both branches and a `Where`."""
         negation = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
         outputs_and_leaves = zip(
             choice.outputs,
@@ -459,7 +459,7 @@ class _Batcher:
     def _branch_leaves(
         self, lane: BatchScope, choice: If, branch: Branch, negation: tuple[Op, ...]
     ) -> tuple[Value, ...]:
-        """Return a branch's outputs, computed at least for the members that select the branch."""
+        """Append the operations of an `If` branch for all members, and return the outputs."""
         failing_operation = first_that_may_fail(branch.ops, lane.b.constant_of)
         if failing_operation is None:
             self._batch_scope(lane, branch.ops)

@@ -26,7 +26,7 @@ from mdf_loop.passes.failing import operation_name
 def branch_as_loop(
     b: Builder, choice: If, branch: Branch, condition: Value, failing: Operation
 ) -> Loop:
-    """Return a loop that computes the outputs of a branch once if `condition` is true, or never.
+    """Return a loop that runs a branch of an `If` once if `condition` is true, else not at all.
 
     The outputs of the branch are the final carried values of the loop.
 
@@ -64,7 +64,7 @@ def _carry_leaf(b: Builder, body_builder: Builder, leaf: Value) -> Carried:
 
 
 def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:
-    """Raise an error for an `If` whose branches return different shapes.
+    """Raise an error if the two branches of an `If` return arrays of different shapes.
 
     Raises:
         UnsupportedError: The branches always return different shapes, so each run would have its own shape.

@@ -26,7 +26,7 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation], Loop]:
-    """Convert the trip count of a loop to a loop condition.
+    """Replace the trip count of a loop by an equivalent loop condition.
 
     Return the operations to insert before the loop, and the new loop.
     """
@@ -52,7 +52,7 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
 
 
 def carry_last_condition(b: Builder, loop: Loop) -> Loop:
-    """Return the loop with its condition as a carried value, if the last condition is used."""
+    """Turn the last condition of a loop into a carried value, if the program reads it."""
     if loop.last_condition is None:
         return loop
     initial_condition = loop.condition or scalar(b, True, "bool")
@@ -69,7 +69,7 @@ def carry_last_condition(b: Builder, loop: Loop) -> Loop:
 
 
 def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> None:
-    """Raise an error if the number of the first iteration differs between batch members.
+    """Raise an error if a loop's first iteration number differs between batch members.
 
     Raises:
         UnsupportedError: One iteration of the loop would have a different number in each run.
@@ -80,7 +80,7 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
-    """Raise an error unless all carried values of a loop are arrays of constant shape.
+    """Raise an error if a carried value of a loop changes its shape or is no array.
 
     Raises:
         UnsupportedError: The error names the first such value.

@@ -9,7 +9,7 @@ from mdf_loop.ops import row_of
 
 
 def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
-    """Add to the set `varying` the results of all operations that depend on its values."""
+    """Add the results of all operations that depend on values in the set `varying` to this set."""
     for operation in ops:
         if isinstance(operation, Loop):
             _propagate_in_loop(operation, varying)
@@ -30,7 +30,7 @@ def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
 
 
 def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
-    """Add to the set `varying` the values in a loop that depend on its values (fixed point)."""
+    """Add all values of a loop that depend on values in the set `varying` to this set."""
     varying.update(carried.body_input for carried in loop.carried if carried.initial in varying)
     varying.update(scanned.row for scanned in loop.scanned if scanned.rows in varying)
     while True:
@@ -71,7 +71,7 @@ def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
 
 
 def values_read(operation: Operation) -> Iterator[Value]:
-    """Yield the operands of an operation, and the outputs of its branches or loop body."""
+    """Yield all values that an operation, its branches and its loop body read."""
     yield from operands(operation)
     for body in bodies(operation):
         yield from body.outputs

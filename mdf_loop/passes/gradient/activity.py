@@ -1,4 +1,4 @@
-"""Analysis of which values a selection (ONNX `Where`) may discard."""
+"""Analysis of the values that a selection (ONNX `Where`) may discard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def selected_values(ops: Iterable[Operation]) -> set[Value]:
 
 
 def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) -> None:
-    """Add all values that a discardable value depends on to `discardable_values`."""
+    """Add the operands that each discardable result depends on to `discardable_values`."""
     for operation in reversed(ops):
         if isinstance(operation, Op) and operation.op_type == "Where":
             discardable_values.update(value for value in operation.inputs[1:] if value is not None)

@@ -1,4 +1,4 @@
-"""Choice of the fastest reverse-mode derivative of a loop for the engine that runs the loop.
+"""Choice of the fastest reverse-mode derivative of a loop, for ONNX Runtime or native code.
 
     ONNX Runtime's own kernels     each operation of an iteration costs a call
         few carried numbers        a Jacobian matrix for each iteration
@@ -27,7 +27,7 @@ MIN_LARGE_ELEMENTS = 2048
 
 
 def backward_for_onnxruntime(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append the reverse-mode derivative of a loop that is fastest with ONNX Runtime's kernels."""
+    """Append the form of a loop's reverse-mode derivative that ONNX Runtime runs fastest."""
     if any(
         count_elements((carried.body_input,)) >= MIN_LARGE_ELEMENTS
         for carried in loop.carried
@@ -44,7 +44,7 @@ def backward_for_onnxruntime(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -
 
 
 def backward_for_native(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append the reverse-mode derivative of a loop that is fastest as native code."""
+    """Append the form of a loop's reverse-mode derivative that native code runs fastest."""
     carried_count = count_elements(
         [
             carried.body_input
@@ -64,7 +64,7 @@ def backward_for_native(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> Non
 def apply_or_fall_back(
     append_backward: LoopBackward, reverse: Reverse, outer_sweep: Sweep, loop: Loop
 ) -> None:
-    """Apply a reverse-mode rule to a loop, or `loop_backward` if the rule is unsupported."""
+    """Apply a reverse-mode rule to a loop, or `loop_backward` if the rule does not support it."""
     b, old_op_count = outer_sweep.b, len(outer_sweep.b.ops)
     earlier_cotangents = dict(outer_sweep.cotangents)
     try:

@@ -1,4 +1,4 @@
-"""Decompose operations whose derivatives are defined by a decomposition.
+"""Decomposition of operations whose derivatives are the derivatives of their decompositions.
 
     y = Gelu(x)   ->   part = Mul(x, ...); curve = Erf(part); ...; y = Mul(x, ...)
 
@@ -18,7 +18,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Program:
-    """Decompose operations of a program whose derivative is that of their decomposition.
+    """Decompose operations whose derivatives are the derivatives of their decompositions.
 
     Only operations that depend on the inputs `names` are decomposed.
     """

@@ -1,4 +1,4 @@
-"""Errors about missing derivatives, each of which lists all operations without a derivative."""
+"""Error messages that list all operations of a program without a derivative."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.ops.derivatives.sweep import rule_of
 
 @contextmanager
 def report_all_underivable(program: Program, active: Collection[Value]) -> Iterator[None]:
-    """Add all other operations without a derivative to an error about one such operation.
+    """Extend an error about an operation without a derivative by all other such operations.
 
     `active` holds the values that depend on the inputs to differentiate by.
     """

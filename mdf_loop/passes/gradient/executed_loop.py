@@ -1,4 +1,4 @@
-"""Loop in reverse mode, with arrays cut to the iterations that were actually executed.
+"""Loop in reverse mode, with scanned and recorded arrays cut to the executed iterations.
 
 If derivatives are truncated, only the last iterations are differentiated, and their initial values are
 constants.
@@ -24,7 +24,7 @@ _MAX_INT64 = int(np.iinfo(np.int64).max)
 
 
 class ExecutedLoop(Struct, frozen=True):
-    """Loop whose scanned and recorded arrays have one row for each executed iteration.
+    """Loop whose scanned and recorded arrays have exactly one row per executed iteration.
 
     Attributes:
         loop: The loop.
@@ -44,7 +44,7 @@ class ExecutedLoop(Struct, frozen=True):
     slice_ops: Sequence[Op]
 
     def propagate_through_slices(self, reverse: Reverse, outer_sweep: Sweep) -> None:
-        """Add the cotangents of slices of scanned arrays to the cotangents of the whole arrays."""
+        """Add the cotangents of sliced scanned arrays to the cotangents of the whole arrays."""
         reverse.propagate_backward(outer_sweep, self.slice_ops)
 
     def append_backward(
@@ -80,7 +80,7 @@ class ExecutedLoop(Struct, frozen=True):
         )
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
-        """Add the cotangent of an initial carried value, or 0 if earlier iterations are skipped."""
+        """Add a cotangent to that of an initial carried value, unless iterations are skipped."""
         b = outer_sweep.b
         if self.skipped_count is not None:
             is_first_iteration = b.op("Equal", self.skipped_count, scalar(b, 0, "int64"))

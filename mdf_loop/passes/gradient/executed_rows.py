@@ -1,4 +1,4 @@
-"""Arrays that a loop reads row by row, cut to one row for each executed iteration."""
+"""Scanned arrays of a loop in reverse mode, cut to one row for each executed iteration."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
-    """Return a scan that replaces indexing of an array by the iteration number, or None."""
+    """Return a scan that replaces indexing by the iteration number, or None for other indices."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
     rows = op.inputs[0]
@@ -47,7 +47,7 @@ def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned 
 def _cut_indexed(
     b: Builder, loop: Loop, s: Scanned, begin: Value, end: Value, active: set[Value]
 ) -> Scanned:
-    """Return a scan over the rows of an indexed array that the executed iterations read."""
+    """Return a scan over the rows of an indexed array that executed iterations read."""
     if loop.first_iteration is None:
         return _cut_scan(b, s, begin, end, active)
     first_iteration = b.op("Reshape", loop.first_iteration, ints(b, 1))
@@ -57,7 +57,7 @@ def _cut_indexed(
 
 
 def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
-    """Return a scan over the rows `begin` to `end` only.
+    """Return a scan over the rows from `begin` to `end` of a scanned array.
 
     A backward scan counts rows from the end.
     """
@@ -75,7 +75,7 @@ def _slice_rows(b: Builder, s: Scanned, first: Value, end: Value, active: set[Va
 
 
 def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
-    """Transpose a scanned array so that row k along axis 0 belongs to iteration k."""
+    """Transpose and reverse a scanned array so that row k along axis 0 belongs to iteration k."""
     rows, axis = scanned.rows, scanned.axis
     if axis:
         other_axes = [k for k in range(rank(rows)) if k != axis]
@@ -84,7 +84,7 @@ def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
 
 
 def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Value:
-    """Transpose stacked cotangents of scanned rows to the axes and order of the scanned array."""
+    """Transpose the stacked cotangents of scanned rows back to the layout of the scanned array."""
     cotangent_rows = reverse_rows(b, cotangent_rows) if scanned.is_backward else cotangent_rows
     if scanned.axis == 0:
         return cotangent_rows
@@ -97,7 +97,7 @@ def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Va
 
 
 def repeat_rows(b: Builder, value: Value, count: Value) -> Value:
-    """Broadcast a loop-invariant value to one row for each iteration."""
+    """Repeat a loop-invariant value along a new first axis, once for each iteration."""
     row_count = b.op("Reshape", count, ints(b, 1))
     return b.op("Expand", value, b.op("Concat", row_count, shape_of(b, value), axis=0))
 

@@ -124,7 +124,7 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
 
 def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return one tangent per element of several arrays: 1 for this element, and 0 elsewhere.
+    """Return one tangent per element of the arrays: 1 for the element itself, 0 for all others.
 
     The leading axis of each array counts the tangents.
     """
@@ -151,11 +151,11 @@ class _TangentBuilder:
         self._tangents = of
 
     def tangent_or_zeros(self, b: Builder, value: Value) -> Value:
-        """Return the tangent of a value, or zeros."""
+        """Return the tangent of a value, or zeros if the value has no tangent."""
         return self._tangents.get(value) or zeros(b, value)
 
     def append_scope(self, b: Builder, ops: Iterable[Operation]) -> None:
-        """Append operations, each followed by operations that compute its results' tangents."""
+        """Append operations, each followed by operations for the tangents of its results."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
@@ -166,7 +166,7 @@ class _TangentBuilder:
                     self._append(b, operation)
 
     def _may_have_tangent(self, value: Value) -> bool:
-        """Return True if a value may have a tangent, or may contain arrays with tangents."""
+        """Return True if a value, or an array that it contains, may have a tangent."""
         return (is_float(value) and value in self._active) or self._may_contain_tangents(value)
 
     def _may_contain_tangents(self, value: Value) -> bool:
@@ -287,12 +287,12 @@ class _TangentBuilder:
 
 
 def _new_tangent(b: Builder, value: Value, name: str = "") -> Value:
-    """Create a value of the same dtype and shape, for the tangent of a value."""
+    """Create the tangent of a value, as a new value of the same dtype and shape."""
     return b.new(value.dtype, value.shape, name or f"{value.name} tangent")
 
 
 def _refuse_non_float(name: str, value: Value) -> None:
-    """Raise an error unless a value is a float, since only floats have tangents.
+    """Raise an error if a value is not a float, since only floats have tangents.
 
     Raises:
         UnsupportedError: The value is an integer, a boolean, or not an array.

@@ -1,4 +1,4 @@
-"""Reverse-mode derivative of a loop by one Jacobian matrix for each iteration.
+"""Reverse-mode derivative of a loop by one small Jacobian matrix for each iteration.
 
     for all iterations at once     J[i]: derivatives of the leaving numbers by the entering ones
                                    h[i]: cotangents of the entering numbers from recordings
@@ -32,7 +32,7 @@ MAX_CARRIED_ELEMENTS = 32
 
 
 def has_small_state(reverse: Reverse, loop: Loop) -> bool:
-    """Return True if a loop carries few differentiable numbers, all of one dtype.
+    """Return True if a loop carries only a few differentiable numbers, all of one dtype.
 
     The maximum is `MAX_CARRIED_ELEMENTS`.
     """
@@ -58,7 +58,7 @@ def _size(value: Value) -> int:
 
 
 def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append a backward loop that multiplies an adjoint by one Jacobian per iteration.
+    """Append a backward loop that multiplies an adjoint by each iteration's Jacobian.
 
     The Jacobians and all other values are computed for all iterations at once.
 
@@ -88,7 +88,7 @@ def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 def _append_jacobians(
     outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
 ) -> Value:
-    """Return each iteration's Jacobian of its carried outputs by its carried inputs (`J[i]`)."""
+    """Append the Jacobian of each iteration, of its carried outputs by its carried inputs."""
     b, body_builder = outer_sweep.b, body.b
     outgoing_cotangents = list(body.outgoing_cotangents.values())
     total_size = count_elements(outgoing_cotangents)
@@ -153,7 +153,7 @@ def _append_offsets(
     body: TransposedBody,
     changing: Iterable[Carried],
 ) -> Value:
-    """Return the cotangents that recorded values add to carried inputs (`h[i]`)."""
+    """Append the cotangents that recorded rows add to the carried inputs of each iteration."""
     b = outer_sweep.b
     row_builder = b.body()
     row_builder.ops += body.ops
@@ -235,7 +235,7 @@ def _append_recursion(
 
 
 def _reshape_rows(b: Builder, rows: Value, change: Value) -> Value:
-    """Reshape an array `[n, size]` to `[n, ...]`, with the extents of `change` per row."""
+    """Reshape flat rows `[n, size]` to rows with the shape of a cotangent, `[n, ...]`."""
     row_count = b.op("Shape", rows, start=0, end=1)
     shape = b.op("Concat", row_count, ints(b, *_extents(change)), axis=0)
     return b.op("Reshape", rows, shape, allowzero=1)

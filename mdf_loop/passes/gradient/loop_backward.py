@@ -1,4 +1,4 @@
-"""Reverse-mode derivative of a loop as one backward loop, which also recomputes the loop body.
+"""Reverse-mode derivative of a loop as a single backward loop, which recomputes the loop body.
 
     loop %i < %n                                   loop %k < %count
       carry %x from %x0 to %y                        carry %gx from %g_final to %g_x
@@ -25,7 +25,7 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 
 
 def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append a loop that computes all cotangents of a loop, last iteration first."""
+    """Append a loop that computes the cotangents of a loop from the last to the first iteration."""
     forward_loop = executed_loop(reverse, outer_sweep, loop)
     body = transpose_body(reverse, outer_sweep, forward_loop.loop)
     _BackwardLoop(outer_sweep, forward_loop, body).append()
@@ -33,7 +33,7 @@ def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 
 
 class _BackwardLoop:
-    """Builder of the backward loop, which propagates cotangents from last to first iteration."""
+    """Builder of a loop that propagates cotangents from the last to the first iteration."""
 
     def __init__(
         self, outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
@@ -74,7 +74,7 @@ class _BackwardLoop:
                 )
 
     def _carry_adjoint(self, carried: Carried) -> Carried:
-        """Return the carried value of the backward loop for the cotangent of a carried value."""
+        """Return a carried value of the backward loop: the cotangent of a forward carried value."""
         outgoing_cotangent = self.body.outgoing_cotangents[carried]
         final_cotangent = self.outer_sweep.cotangents.get(carried.final) or zeros(
             self.b, carried.final
@@ -103,7 +103,7 @@ class _BackwardLoop:
         return Carried(zeros(b, value), partial_sum, next_sum, final_sum, partial_sum.name)
 
     def _record_row_cotangent(self, scanned: Scanned) -> Recorded | None:
-        """Record the cotangents of a scanned array's rows, or return None if there are none."""
+        """Record the cotangents of a scanned array's rows, or return None if no row has one."""
         cotangent = self.body.cotangent_of(scanned.row)
         if cotangent is None:
             return None
@@ -112,7 +112,7 @@ class _BackwardLoop:
         return Recorded(cotangent, stacked_cotangents)
 
     def _scan_backward(self) -> tuple[Scanned, ...]:
-        """Return the scan inputs of the backward loop, last row first.
+        """Return the scanned arrays of the backward loop, which starts with the last row.
 
         They are the recorded carried values, the scanned rows, and the cotangents of recordings.
         """

@@ -1,4 +1,4 @@
-"""Scalar objective to differentiate: a sum of terms, each of which reduces one output.
+"""Scalar objective to differentiate: a sum of terms, each of which reduces a program output.
 
     sum         all elements
     mean        their mean
@@ -30,7 +30,7 @@ OBJECTIVE_OUTPUT = "value"
 
 
 class Term(Struct, frozen=True):
-    """Term of the objective: a reduction of one output to a scalar, of the kind `term_kind`.
+    """Term of a scalar objective, such as the mean of a program output.
 
     A term has a factor if `is_scaled` is True. `term_index` distinguishes terms of the same kind and output.
     If `has_scalar_data` is True, the data of the term are a single number for all elements.
@@ -44,13 +44,13 @@ class Term(Struct, frozen=True):
 
     @property
     def data(self) -> str | None:
-        """Name of the program input for the data or the factor of the term, or None."""
+        """Name of the program input that the term reads (data or a factor), or None."""
         has_data = self.is_scaled or self.term_kind in TERMS_WITH_DATA
         return f"{self.term_kind} {self.term_index} of {self.output}" if has_data else None
 
 
 def add_objective(program: Program, terms: Sequence[Term]) -> Program:
-    """Return a program that also computes the sum of the objective's terms, or 0 without terms.
+    """Return a program that also computes a scalar objective: the sum of its terms, or 0.
 
     Raises:
         UnsupportedError: An output is not differentiable: it has integers, or is not an array.

@@ -1,4 +1,4 @@
-"""Reverse mode within one scope: from the cotangents of results to the cotangents of operands.
+"""Reverse mode within one scope, which propagates cotangents from results to operands.
 
     forward    append the operations; each loop also records its carried values in each iteration
     backward   from last to first, each operation adds the cotangents of its operands; a loop becomes a loop
@@ -65,7 +65,7 @@ class Reverse(Struct):
     def copy_operations(
         self, b: Builder, ops: Iterable[Operation], substitutions: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
-        """Copy operations, without their run-time assertions (guards).
+        """Return copies of operations, without their run-time assertions (guards).
 
         Return the copies, and a mapping from each original value to its copy.
 
@@ -92,7 +92,7 @@ class Reverse(Struct):
     # --- forward --------------------------------------------------------------------------------
 
     def append_forward(self, b: Builder, ops: Iterable[Operation]) -> list[Operation]:
-        """Append operations, and record the carried values of each loop for the backward loop.
+        """Append operations, and record each loop's carried values for the backward loop.
 
         Return the appended operations except constants.
         """
@@ -131,14 +131,14 @@ class Reverse(Struct):
     # --- backward -------------------------------------------------------------------------------
 
     def propagate_backward(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
-        """Append operations that propagate cotangents through `ops`, from the last to the first."""
+        """Append operations that propagate cotangents backward from results to operands."""
         for operation in reversed(list(ops)):
             if not isinstance(operation, Constant) and sweep.has_result_cotangent(operation):
                 with sweep.b.at(operation.where, "change"):
                     self._propagate_operation(sweep, operation)
 
     def new_sweep(self, b: Builder, initial_cotangents: Mapping[Value, Value]) -> Sweep:
-        """Create an accumulator of the cotangents in a scope, with initial cotangents."""
+        """Create an accumulator of the cotangents in one scope, from initial cotangents."""
         sweep = Sweep(b, self.active_values, self.discardable_values)
         for value, cotangent in initial_cotangents.items():
             sweep.add(value, cotangent)
@@ -155,7 +155,7 @@ class Reverse(Struct):
             self.loop_rule(self, sweep, operation)
 
     def _propagate_choice(self, sweep: Sweep, choice: If) -> None:
-        """Append the backward operation of an `If`: an `If` that returns cotangents.
+        """Append the backward operation of an `If`, which is an `If` that returns cotangents.
 
         The cotangent of a value that only the other branch reads is zero.
         """
@@ -224,7 +224,7 @@ def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
 
 
 def _refuse_changing_shape(loop: Loop, carried: Carried) -> None:
-    """Raise an error unless a carried value is an array of constant shape.
+    """Raise an error if a carried value is no array, or may change its shape.
 
     Raises:
         UnsupportedError: The value is not an array, or may change its shape.

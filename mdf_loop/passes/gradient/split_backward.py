@@ -1,4 +1,4 @@
-"""Reverse-mode derivative of a loop, of which only the recursion of adjoints is a loop.
+"""Reverse-mode derivative of a loop that vectorizes all operations except the adjoint recursion.
 
     for all iterations at once     the values of the body, and the local derivatives
     in a loop, last to first       adjoints of carried values, from those of the next iteration
@@ -32,7 +32,7 @@ from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 
 def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append a backward loop that only computes the recursion of adjoints.
+    """Append a backward loop that computes only the recursion of adjoints.
 
     All other values are computed for all iterations at once.
 
@@ -48,7 +48,7 @@ def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 
 
 class SplitBody:
-    """Backward loop body in two parts: the recursion, and operations that need no adjoint.
+    """Backward loop body, split into the adjoint recursion and operations for all iterations.
 
     The operations of the second part run for all iterations at once.
 
@@ -107,7 +107,7 @@ class SplitBody:
         ]
 
     def add_cotangents(self, outer_sweep: Sweep, adjoints: Mapping[Value, Value]) -> None:
-        """Add the cotangents of captured values and scanned arrays, from all adjoints."""
+        """Add the cotangents of captured values and scanned arrays, computed from the adjoints."""
         rows_by_value, b = {**self.rows, **adjoints}, self.b
         captured_cotangents = {
             value: self._cotangent_of(value) for value in self.body.captured_values
@@ -144,7 +144,7 @@ class SplitBody:
             outer_sweep.add(scan.rows, restore_scan_axis(b, stacked_cotangents, scan))
 
     def _cotangent_of(self, value: Value) -> Value:
-        """Return the cotangent of a value that the loop body reads."""
+        """Return the cotangent of a value that the loop body reads from outside of the loop."""
         cotangent = self.body.cotangent_of(value)
         assert cotangent is not None
         return self.invariant_values.get(cotangent, cotangent)
@@ -153,7 +153,7 @@ class SplitBody:
 def iteration_rows(
     outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
 ) -> dict[Value, Value]:
-    """Return the values that each iteration reads, stacked along a new first axis."""
+    """Return all values that iterations read, stacked along a new first axis."""
     b, loop, copies_by_value = outer_sweep.b, forward_loop.loop, body.copies_by_value
     zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
     iteration_numbers = b.op("Range", zero, forward_loop.iteration_count, one)
@@ -176,7 +176,7 @@ def iteration_rows(
 def _append_recursion(
     outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody, split_body: SplitBody
 ) -> dict[Value, Value]:
-    """Append the backward loop, and return the adjoints of each iteration in forward order."""
+    """Append the backward loop, and return the adjoints of all iterations in forward order."""
     b = outer_sweep.b
     read_values = {value for op in split_body.recursion_ops for value in reads(op)}
     carried_adjoints, adjoint_recordings = [], []
@@ -221,7 +221,7 @@ def _append_recursion(
 
 
 def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[Value]:
-    """Return some values, and all results of operations that depend on them."""
+    """Return the set of given values and of all results that depend on these values."""
     dependent_values = set(values)
     for op in ops:
         if not dependent_values.isdisjoint(reads(op)):
@@ -230,7 +230,7 @@ def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[
 
 
 def _producers_of(ops: Sequence[Operation], values: Iterable[Value | None]) -> list[Operation]:
-    """Return the operations that some values depend on, in program order."""
+    """Return all operations that given values depend on, in program order."""
     needed_values = {value for value in values if value is not None}
     producers: list[Operation] = []
     for op in reversed(ops):

@@ -56,7 +56,7 @@ class _Sums(Struct):
     stacked_values: set[Value] = field(default_factory=set)
 
     def leaves(self, value: Value) -> Iterator[Value]:
-        """Yield the values that must be computed for each iteration in order to sum a value."""
+        """Yield the values that each iteration must compute so that `value` can be summed."""
         factors = self._factors(value)
         if factors is not None:
             yield from factors
@@ -77,7 +77,7 @@ class _Sums(Struct):
         return b.op(op.op_type, *map(self.sum_of_value, linear_operands), **op.attributes)
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
-        """Return the operands of an Add or Transpose that can be summed first, or None."""
+        """Return the operands to sum before an Add or Transpose is applied, or None."""
         op = self.producers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
@@ -88,7 +88,7 @@ class _Sums(Struct):
         return operands if is_linear and is_fixed(value.shape) else None
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
-        """Return both factors of a value that is a matrix product or outer product, or None."""
+        """Return the two factors of a matrix product or outer product, or None for other values."""
         op = self.producers.get(value)
         if op is None or op.op_type not in ("MatMul", "Mul") or len(value.shape or ()) != 2:
             return None
@@ -130,7 +130,7 @@ class _Sums(Struct):
         return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, int(k), int(m))))
 
     def _sum_of_rows(self, value: Value) -> Value:
-        """Return the sum of a computed value over all iterations.
+        """Return the sum of a stacked or loop-invariant value over all iterations.
 
         A loop-invariant value is multiplied by the number of iterations.
         """

@@ -15,7 +15,7 @@ from mdf_loop.passes.gradient.reverse import Reverse
 
 
 class TransposedBody(Struct, frozen=True):
-    """Loop body for the backward pass: a copy of the body, and the cotangents of its values.
+    """Loop body for the backward pass, with the cotangents of its values.
 
     Attributes:
         copies_by_value: Copies of the values of the body.
@@ -42,7 +42,7 @@ class TransposedBody(Struct, frozen=True):
         return self.sweep.b.ops
 
     def cotangent_of(self, value: Value) -> Value | None:
-        """Return the cotangent of a value of the original body, or None if it has none."""
+        """Return the cotangent of a value of the original loop body, or None if it is zero."""
         return self.sweep.cotangents.get(self.copies_by_value.get(value, value))
 
 
@@ -54,7 +54,7 @@ def transpose_body(
     carried_values: Iterable[Carried] | None = None,
     recordings: Iterable[Recorded] | None = None,
 ) -> TransposedBody:
-    """Return the backward body of a loop, which computes cotangents of carried and read values.
+    """Return the backward body of a loop, which computes the cotangents of the body's inputs.
 
     Args:
         reverse: The state of the differentiation.

@@ -1,4 +1,4 @@
-"""Vectorization of operations of a loop body over all iterations of the loop.
+"""Vectorization of the operations of a loop body over all iterations of the loop.
 
 %y = Mul(%x, %w)   ->   %ys: float64[tape, n] = Mul(%xs, %w)
 """
@@ -75,7 +75,7 @@ def vectorize_iterations(
 
 
 def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
-    """Move the outer iteration axis of an inner loop's recording to the front.
+    """Transpose a recording of an inner loop so that the outer iteration axis is first.
 
     An inner loop of no iterations records no rows, but the outer loop has iterations.
     """

@@ -1,4 +1,4 @@
-"""Use float32 for inputs and outputs of bfloat16, which ONNX Runtime's Python interface lacks.
+"""Replacement of bfloat16 inputs and outputs, which ONNX Runtime's Python interface lacks.
 
     x: bfloat16 -> ... -> y: bfloat16
       ->
@@ -18,7 +18,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def cast_bfloat16_io(program: Program) -> Program:
-    """Replace bfloat16 inputs and outputs of a program by float32 ones, with casts inside."""
+    """Replace bfloat16 inputs and outputs by float32, and insert casts from and to bfloat16."""
     input_casts: list[Op] = []
     output_casts: list[Op] = []
     inputs: list[Input] = []

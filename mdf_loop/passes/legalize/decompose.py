@@ -1,4 +1,4 @@
-"""Decompose operations for which ONNX Runtime has no kernel into operations with kernels.
+"""Decomposition of operations without an ONNX Runtime kernel into operations with kernels.
 
     y: float64[n] = Tan(x)    ->   n = Round(x * 2/pi); ...; y = Where(...)
     y: float64[n] = Exp(x)    ->   y = Exp(x)         (has a kernel)
@@ -20,7 +20,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose(program: Program) -> Program:
-    """Decompose operations of a program that ONNX Runtime has no kernel for, where possible.
+    """Decompose operations without an ONNX Runtime kernel, where a decomposition exists.
 
     Raises:
         UnsupportedError: An operation cannot be decomposed. The message states the reason and the place.

@@ -39,7 +39,7 @@ from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
 
 def for_cuda(program: Program) -> Program:
-    """Return the program with checks that make it fail on CUDA wherever the CPU kernels fail."""
+    """Return the program with checks that fail on CUDA wherever the CPU kernels would fail."""
     find_constant = constant_lookup(program.ops)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:

@@ -1,4 +1,4 @@
-"""Guard integer divisions by -1: ONNX Runtime crashes if it divides the smallest integer by -1.
+"""Guards against integer division of the smallest integer by -1, which crashes ONNX Runtime.
 
     q: int64[n] = Div(a, b)   ->   turns = Equal(b, -1); divisor = Where(turns, 1, b)
                                    q = Mul(Div(a, divisor), Where(turns, -1, 1))
@@ -31,7 +31,7 @@ _TRAPPING_DTYPES = ("int32", "int64")
 
 
 def guard_integer_division(program: Program) -> Program:
-    """Rewrite integer divisions that would crash the process if their quotient overflows."""
+    """Rewrite integer divisions whose overflow would crash the process."""
     if not any(_may_trap(operation) for operation in walk(program.ops)):
         return program
     facts = _DivisionFacts()
@@ -48,7 +48,7 @@ def guard_integer_division(program: Program) -> Program:
 
 
 def _may_trap(operation: Operation) -> bool:
-    """Return True if an operation is an integer division that may trap in the processor.
+    """Return True for an integer division that may overflow and crash the process.
 
     The kernel of `fmod` divides in float64, and is used only where float64 is exact.
     """
@@ -58,7 +58,7 @@ def _may_trap(operation: Operation) -> bool:
 
 
 def _build_guarded_division(b: Builder, op: Op) -> Value:
-    """Append an integer division that cannot overflow, in place of one that can."""
+    """Append an integer division that handles a divisor of -1 separately."""
     dividend, divisor = operand(op, 0), operand(op, 1)
     one, minus_one = constant_like(b, 1, divisor), constant_like(b, -1, divisor)
     if divisor.shape == () and b.constant_of(divisor) is not None:  # the divisor is -1
@@ -71,7 +71,7 @@ def _build_guarded_division(b: Builder, op: Op) -> Value:
 
 
 class _DivisionFacts(Struct):
-    """Values that are never -1, and values that are never the smallest integer of their dtype."""
+    """Values that are never -1, and values that are never the smallest integer of a dtype."""
 
     non_minus_one_values: set[Value] = field(default_factory=set)
     non_minimum_values: set[Value] = field(default_factory=set)
@@ -83,7 +83,7 @@ class _DivisionFacts(Struct):
         return op.inputs[0] in self.non_minimum_values or op.inputs[1] in self.non_minus_one_values
 
     def learn_facts(self, operations: Iterable[Operation]) -> None:
-        """Find values that are never -1 or never the smallest integer among operations' results.
+        """Record which results of operations are never -1 or never the smallest integer.
 
         `operations` are in program order.
         """
@@ -138,7 +138,7 @@ class _DivisionFacts(Struct):
             self.non_minus_one_values.add(target)
 
     def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
-        """Record that a result is never -1 (or the smallest integer) if no operand is.
+        """Record that a result is never -1 (or the smallest integer) if no operand can be.
 
         The result of `op` holds only elements of `selectable_operands`.
         """

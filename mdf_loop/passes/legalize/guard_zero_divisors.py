@@ -1,4 +1,4 @@
-"""Make an integer division by zero fail at run time, and only if an element is divided.
+"""Guards that make integer divisions by zero fail at run time, except for empty arrays.
 
     q: int64[2] = Div(a, 0)      ->      q' = Div(a, 1);  q = guard(q', false)
 
@@ -43,7 +43,7 @@ def guard_zero_divisors(program: Program) -> Program:
 
 
 def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
-    """Return the replacement of an integer division that may have a zero divisor, or None.
+    """Return a guarded integer division if the divisor may be zero, else None.
 
     `producers` maps earlier results to their operations.
     """
@@ -67,7 +67,7 @@ def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[
 def _guard_empty_division(
     b: Builder, op: Op, producers: Mapping[Value, Op]
 ) -> tuple[Value, ...] | None:
-    """Return a quotient that accepts a zero divisor if the dividend is empty, or None.
+    """Return a quotient that allows a zero divisor for an empty dividend, or None.
 
     None means that the division needs no change.
     """

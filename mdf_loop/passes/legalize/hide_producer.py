@@ -1,4 +1,4 @@
-"""Prevent ONNX Runtime from fusing two operations, by a `Max` of one operand between them.
+"""Insertion of a `Max` of one operand between operations that ONNX Runtime must not fuse.
 
     a = Producer(x)                        a = Producer(x)
     y = Reader(a)                 ->       b = Max(a)
@@ -21,7 +21,7 @@ from mdf_loop.passes.rewrite import rewrite
 def hide_producer(
     program: Program, producer_type: str, position_of: Callable[[Op], int | None]
 ) -> Program:
-    """Insert a `Max` of one operand after operations of `producer_type`, to prevent fusions.
+    """Insert a `Max` of one operand between operations that ONNX Runtime must not fuse.
 
     ONNX Runtime first removes operations that change nothing, so a producer before such operations is hidden,
     too.

@@ -1,4 +1,4 @@
-"""Prevent ONNX Runtime from merging two consecutive casts if a single cast differs.
+"""Protection of consecutive casts that ONNX Runtime would merge into one with other results.
 
     i: int64 = Cast(x)                     i: int64 = Cast(x)
     y: int32 = Cast(i)           ->        j: int64 = Max(i)
@@ -41,7 +41,7 @@ ONNX Runtime has a `Max` kernel for each of these dtypes.
 
 
 def keep_double_casts(program: Program) -> Program:
-    """Prevent merging of consecutive casts if a single cast differs, and remove lossless pairs."""
+    """Prevent ONNX Runtime from merging consecutive casts if the results would change."""
     return rewrite(program, _CastSeparator().rule)
 
 
@@ -94,21 +94,21 @@ class _CastSeparator:
 
 
 def _has_kernel_for(move: Op, source: Value) -> bool:
-    """Return True if ONNX Runtime has a kernel of a data movement for the dtype of `source`."""
+    """Return True if a data movement has an ONNX Runtime kernel for the dtype of `source`."""
     inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
     outputs = (replace(move.outputs[0], dtype=source.dtype),)
     return has_kernel(replace(move, inputs=inputs, outputs=outputs))
 
 
 def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:
-    """Apply data movement operations, listed last to first, to `source`."""
+    """Append copies of data movements (such as Reshape), which are applied to `source`."""
     for move in reversed(moves):
         source = b.op(move.op_type, source, *move.inputs[1:], **move.attributes)
     return source
 
 
 def _is_one_cast_equal(source: str, middle_dtype: str, target: str) -> bool:
-    """Return True if a cast from `source` to `target` equals the casts via `middle_dtype`."""
+    """Return True if casting directly to `target` equals casting via `middle_dtype`."""
     if kind_of(target) not in "iu" or source == "bool":
         return True
     return kind_of(middle_dtype) != "f" and _is_lossless(source, middle_dtype)

@@ -1,4 +1,4 @@
-"""Tests whether an operation has a kernel, must be decomposed, or needs a wider dtype."""
+"""Tests whether ONNX Runtime has a kernel for an operation, in the operation's dtype."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lacks_kernel(op: Op) -> bool:
 
 
 def is_decomposed(op: Op) -> bool:
-    """Return True if an operation without a kernel is decomposed in its own dtype."""
+    """Return True if an operation without a kernel has a decomposition in the same dtype."""
     operation_row = row_of(op.op_type)
     return (
         operation_row.decomposition is not None
@@ -37,7 +37,7 @@ def _is_exact(op: Op) -> bool:
 
 
 def main_dtype(op: Op) -> str:
-    """Return the dtype in which an operation computes, e.g. that of the summands of an Add.
+    """Return the dtype in which an operation computes, such as the summands' dtype of an Add.
 
     It is the dtype of the inputs that `main_inputs` returns.
     """

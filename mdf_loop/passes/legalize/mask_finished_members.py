@@ -1,4 +1,4 @@
-"""Masking: run a batch until its last member finishes, and keep finished members unchanged.
+"""Masking of batched loops, which run until the last member finishes, by finished members.
 
     loop %i while %go for each batch                  %any = ReduceSum(%go)
       carry %x: float64[batch] from %a to %b          loop %i while %any
@@ -42,7 +42,7 @@ _WIDE_DTYPES = {"i": "int64", "u": "int64", "f": "float32"}
 
 
 def mask_finished_members(program: Program) -> Program:
-    """Replace per-member exits of batched loops by one condition and masks for finished members."""
+    """Replace per-member exits of batched loops by a common condition and masks."""
     if not any(isinstance(op, Loop) and op.member_axis is not None for op in walk(program.ops)):
         return program
     find_constant = constant_lookup(program.ops)
@@ -53,7 +53,7 @@ def mask_finished_members(program: Program) -> Program:
 
 
 def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
-    """Replace the per-member exit of a loop by one condition that masks finished members.
+    """Replace the per-member exits of a batched loop by a common condition and masks.
 
     Append the operations before the loop to `b`, and return the loop.
     """
@@ -102,7 +102,7 @@ def _append_any_true(b: Builder, truths: Value) -> Value:
 
 
 def _value_or_new(b: Builder, final: Value | None, like: Value) -> Value:
-    """Return `final`, or a new value with the type of `like` if `final` is None."""
+    """Return `final`, or a new value with the dtype and shape of `like` if `final` is None."""
     return b.new(like.dtype, like.shape, f"{like.name}_end") if final is None else final
 
 
@@ -121,7 +121,7 @@ def _carry_counts(
 
 
 def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
-    """Return a carried value that keeps its old elements for finished batch members."""
+    """Return a carried value whose elements stay constant for finished batch members."""
     outgoing_value = carried.body_output
     return replace(
         carried, body_output=_select_active(b, is_active, outgoing_value, carried.body_input, 0)
@@ -158,7 +158,7 @@ def _may_body_fail(loop: Loop, find_constant: KnownArrays) -> bool:
 
 
 def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
-    """Return a loop body in which finished members compute with the first active member's values.
+    """Return a loop body in which finished members repeat the first active member's inputs.
 
     Finished members then cannot fail.
     """

@@ -1,4 +1,4 @@
-"""Promote operations without a kernel to a wider dtype, and cast the results back.
+"""Promotion of operations without a kernel to a wider dtype, with a cast back to their dtype.
 
     y: int16[n] = Max(a, b)   ->   y = Cast(Max(Cast(a), Cast(b)))      in int32
 
@@ -42,7 +42,7 @@ _WIDER_DTYPES = {
 
 
 def promote_unsupported_dtypes(program: Program) -> Program:
-    """Compute operations in a wider dtype if they have neither a kernel nor a decomposition.
+    """Compute operations without kernel and decomposition in a wider dtype.
 
     Raises:
         UnsupportedError: No wider dtype has a kernel. The message names the operation, its dtype and place.
@@ -57,7 +57,7 @@ def _promote_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
 
 
 def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Compute an operation in the first wider dtype that has a kernel, and cast the results back.
+    """Append an operation in a wider dtype that has a kernel, and casts of its results.
 
     bfloat16 is promoted only for operations that round at most once. float32 has more than twice as many
     digits, so rounding its result again changes nothing. Only below 2**-126, where float32 has fewer digits,
@@ -94,7 +94,7 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
 
 
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
-    """Return an operation that computes in `dtype`, or None if ONNX does not define it."""
+    """Return an operation converted to `dtype`, or None if ONNX does not allow the dtype."""
     schema = onnx_schema.schema_of(op)
     main_positions = set(main_inputs(op))
     main_parameter = schema.inputs[min(main_positions)]

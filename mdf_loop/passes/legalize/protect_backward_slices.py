@@ -1,4 +1,4 @@
-"""Limit the ends of backward slices, since ONNX Runtime ignores the ends 2**31 - 1 and 2**63 - 1.
+"""Limits on the ends of backward slices, since ONNX Runtime ignores two very large ends.
 
     y = Slice(x, start, end, axes, -1)    ->    e = Min(end, 2147483646)
                                                 y = Slice(x, start, e, axes, -1)
@@ -30,7 +30,7 @@ _MAX_END = 2**31 - 2
 
 
 def protect_backward_slices(program: Program) -> Program:
-    """Limit the ends of backward slices (of negative step) to at most `_MAX_END`."""
+    """Limit the ends of slices with a negative step to at most `_MAX_END`."""
     producers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -72,7 +72,7 @@ def _is_capped(
 
 
 def _max_ends(b: Builder, ends: Value, steps: Value, constant_steps: Array | None) -> Value:
-    """Return the largest allowed end per axis: `_MAX_END` for a negative step, else no limit."""
+    """Return the largest allowed end per axis: `_MAX_END` for negative steps, else no limit."""
     max_backward_end, max_forward_end = (
         np.array(end, ends.dtype) for end in (_MAX_END, np.iinfo(ends.dtype).max)
     )

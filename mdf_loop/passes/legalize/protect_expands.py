@@ -1,4 +1,4 @@
-"""Prevent ONNX Runtime from removing an Expand whose result has no elements.
+"""Protection of an Expand with an empty result, which ONNX Runtime would remove.
 
     y: float64[n, 3] = Expand(x: float64[1, 3], s)   ->   wide: float64[1, n, 3] = Expand(x, [1, *s])
                                                           y = Squeeze(wide, axes=[0])
@@ -22,7 +22,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_expands(program: Program) -> Program:
-    """Rewrite each Expand whose result may be empty, so that ONNX Runtime keeps the Expand."""
+    """Rewrite each Expand with a possibly empty result, so that ONNX Runtime keeps it."""
     return rewrite(program, _protect_expand)
 
 

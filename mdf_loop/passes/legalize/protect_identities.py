@@ -1,4 +1,4 @@
-"""Prevent ONNX Runtime from removing arithmetic with constants that round to 1 or 0 in float32.
+"""Protection of arithmetic with constants that ONNX Runtime rounds to 1 or 0 and removes.
 
     y: float64 = Mul(x, 0.99999999)  ->   y = Neg(Mul(x, -0.99999999))
     y: float64 = Div(x, 0.99999999)  ->   y = Neg(Div(x, -0.99999999))
@@ -53,7 +53,7 @@ def _rounds_to_neutral(number: float, neutral: float) -> bool:
 
 
 def _rewrite_with_negation(b: Builder, op_type: str, variable: Value, constant: Array) -> Value:
-    """Append equivalent arithmetic that negates twice, which ONNX Runtime does not remove."""
+    """Append equivalent arithmetic with two negations, which ONNX Runtime does not remove."""
     if op_type in ("Mul", "Div"):
         return b.op("Neg", b.op(op_type, variable, b.constant(-constant)))
     added_constant = constant if op_type == "Add" else -constant

@@ -1,4 +1,4 @@
-"""Prevent ONNX Runtime from replacing a computed extent of a Reshape by -1.
+"""Protection of computed Reshape extents, which ONNX Runtime would replace by -1.
 
     s: int64[2] = Concat(2, n)             s: int64[2] = Concat(2, n)
     y = Reshape(x, s)             ->       t: int64[2] = Max(s)
@@ -24,5 +24,5 @@ def protect_reshapes(program: Program) -> Program:
 
 
 def _shape_position(op: Op) -> int | None:
-    """Return 1, the position of a Reshape's shape, if ONNX Runtime may change it, or None."""
+    """Return 1 (the shape operand) for a Reshape that ONNX Runtime may change, or None."""
     return 1 if op.op_type == "Reshape" and not op.attributes.get("allowzero") else None

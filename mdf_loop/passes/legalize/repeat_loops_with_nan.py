@@ -1,4 +1,4 @@
-"""Run loops with ArgMax or ArgMin without nan checks, and repeat a loop if nan occurs.
+"""Faster ArgMax and ArgMin in loops, which run again with nan checks if a nan occurs.
 
     loop %i < %n                           loop %i < %n while %ok giving %fast, last condition %all_ok
       %p = ArgMaximum(%x)           ->       %s = ReduceSum(%x); %ok = Equal(%s, %s)
@@ -55,7 +55,7 @@ _DTYPES = ("float32", "float64")
 
 
 def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> Program:
-    """Run loops with ArgMax or ArgMin without nan checks, and repeat a loop if nan occurs.
+    """Run loops with ArgMax or ArgMin without nan checks, and rerun a loop if nan occurs.
 
     Args:
         program: The program.
@@ -85,7 +85,7 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
 
 
 def _is_candidate(loop: Loop) -> bool:
-    """Return True for a loop with ArgMax or ArgMin, without random numbers and conditions."""
+    """Return True for a loop that this pass can rewrite: with ArgMax or ArgMin, deterministic."""
     control_values = (loop.condition, loop.last_condition, loop.member_axis)
     if loop.trip_count is None or control_values != (None, None, None):
         return False
@@ -95,7 +95,7 @@ def _is_candidate(loop: Loop) -> bool:
 
 
 def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
-    """Return True if positions of ArgMax that are wrong for nan cannot cause an error in a loop body."""
+    """Return True if wrong ArgMax results, due to nan, cannot cause errors in a loop body."""
     dependent_values: set[Value] = set()
     for operation in loop.ops:
         if _is_position(operation):
@@ -110,14 +110,14 @@ def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
 
 
 def _is_position(operation: Operation) -> TypeGuard[Op]:
-    """Return True for `ArgMaximum` and `ArgMinimum` of a supported dtype."""
+    """Return True for an `ArgMaximum` or `ArgMinimum` of float32 or float64."""
     if not isinstance(operation, Op) or operation.op_type not in NAN_UNAWARE_KERNELS:
         return False
     return operand(operation).dtype in _DTYPES
 
 
 def _append_both_loops(b: Builder, loop: Loop) -> None:
-    """Append a fast loop without nan checks, and an `If` that runs the old loop after a nan."""
+    """Append a fast loop without nan checks, and an `If` that runs the original after a nan."""
     fast_loop = _loop_until_nan(b, loop)
     final_values = tuple(results(loop))
     slow_values = {value: b.new(value.dtype, value.shape, value.name) for value in final_values}
@@ -137,7 +137,7 @@ def _append_both_loops(b: Builder, loop: Loop) -> None:
 
 
 def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
-    """Return a copy of a loop that uses faster kernels and ends at the first nan.
+    """Return a copy of a loop with faster kernels, which ends at the first nan.
 
     Its last result is False if nan has ended the loop.
     """
@@ -169,7 +169,7 @@ def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
 
 
 def _with_unknown_count(b: Builder, recorded: Recorded) -> Recorded:
-    """Return a recorded value with an unknown number of rows, since nan may end the loop early."""
+    """Return a recorded value whose number of rows is unknown, as nan may end the loop early."""
     stack = recorded.stack
     if stack.shape is None:
         return recorded

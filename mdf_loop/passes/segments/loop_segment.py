@@ -1,4 +1,4 @@
-"""Build a program that runs the next iterations of one loop (see `split_into_segments`).
+"""Program that runs the next iterations of one loop of a larger program.
 
     loop %i < %n                        loop %i < %most after %done
       carry %x from %b to %y     ->       carry %x from %x_before to %y
@@ -40,7 +40,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 class LoopSegment(Struct, frozen=True, eq=False):
-    """Program that runs the next iterations of a loop.
+    """Program that runs the next iterations of one loop of a larger program.
 
     Attributes:
         loop: The loop of the whole program.
@@ -169,7 +169,7 @@ class _SegmentBuilder:
     # --- watched floats -------------------------------------------------------------------------
 
     def _record_watched(self) -> None:
-        """Record all float values that iterations carry or record, each value once."""
+        """Record all float values that iterations carry or record, for a later check for nan."""
         stacks_by_value = {recording.row: recording.stack for recording in self.loop.recorded}
         computed_values = [value for operation in self.loop.ops for value in results(operation)]
         positions = {value: position for position, value in enumerate(computed_values)}
@@ -193,7 +193,7 @@ class _SegmentBuilder:
             ] = watched_stack
 
     def _record_stack(self, value: Value) -> Value:
-        """Record a value of each iteration, for a later check for nan.
+        """Record a value in each iteration, for a later check for nan.
 
         If the shape may change, record 0.0 or nan instead (`_finiteness_mark`).
         """
@@ -209,7 +209,7 @@ class _SegmentBuilder:
         return watched_stack
 
     def _zero_finished_members(self, value: Value) -> Value:
-        """Replace a value's elements by 0 for finished batch members, which are undefined."""
+        """Set the undefined elements of finished batch members to 0."""
         members, shape = self.loop.member_axis, value.shape or ()
         if members not in shape:
             return value
@@ -228,7 +228,7 @@ class _SegmentBuilder:
             return self.b.op("Where", mask, value, self.b.constant(np.array(0.0, value.dtype)))
 
     def _finiteness_mark(self, value: Value) -> Value:
-        """Return a scalar that is 0.0 if all elements are finite, else nan: `sum(0.0 * value)`."""
+        """Compute a scalar that is 0.0 if all elements are finite, and nan otherwise."""
         with self.b.at(value.where, value.name):
             float_dtype = "float64" if value.dtype == "float64" else "float32"
             if value.dtype != float_dtype:
@@ -259,7 +259,7 @@ def _carried_input(b: Builder, carried: Carried) -> Value:
 
 
 def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:
-    """Return a shape with the common extents of two shapes, and new names for other extents.
+    """Return the common extents of two shapes, with a new name for each differing extent.
 
     None means an unknown shape, if the ranks differ.
     """

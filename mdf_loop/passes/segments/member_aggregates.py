@@ -1,4 +1,4 @@
-"""Values that depend on all members of a batch at once, such as the number of members.
+"""Values that combine all members of a batch, such as the number of members.
 
 Such values become wrong when members are removed.
 
@@ -12,7 +12,7 @@ from mdf_loop.ir import Program, Value, reads, results
 
 
 def member_aggregates(program: Program, members: str) -> frozenset[Value]:
-    """Return the values outside of loops that depend on batch members, but have no batch axis."""
+    """Return values outside of loops that combine all batch members into one value."""
 
     def has_axis(value: Value) -> bool:
         return (value.shape or ()).count(members) == 1

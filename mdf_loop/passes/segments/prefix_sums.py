@@ -1,4 +1,4 @@
-"""Replace a loop that only accumulates sums by prefix sums, for fewer kernel calls.
+"""Replacement of loops that only accumulate sums by prefix sums, for fewer kernel calls.
 
     loop %i < %n                                  %first = Add(%a, %zs[0])
       carry %x from %a to %b             ->       %xs = CumSum(ScatterND(%zs, 0, %first), axis=0)
@@ -30,7 +30,7 @@ class PrefixSum(Struct, frozen=True, eq=False):
 
 
 def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
-    """Return the sums that a loop accumulates, or () if the loop computes anything else."""
+    """Return the sums that a loop accumulates, or () if it computes anything else."""
     optional_sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
     carried_values = {
         value for carried in loop.carried for value in (carried.body_input, carried.body_output)
@@ -65,7 +65,7 @@ def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
 
 
 def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value, Value]:
-    """Append prefix sums instead of a loop, and return the values that replace its recordings.
+    """Append prefix sums in place of a loop, and return the replacements of its recordings.
 
     The loop has at least one iteration, and one row for each.
     """

@@ -1,4 +1,4 @@
-"""Generate the random numbers of many iterations before the loop, for fewer kernel calls.
+"""Generation of a loop's random numbers before the loop, for fewer kernel calls.
 
     loop %i < %most                                  %turns = Add(%n, Range(0, %most))
       carry %n: int64[batch] from %n0 to %more       %zs: float64[most, batch] = Normal(%turns, %key)
@@ -49,7 +49,7 @@ MIN_MOVED_OPERATIONS = 16
 
 
 def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Program:
-    """Move the generation of random numbers from the loop of a program to before the loop.
+    """Generate the random numbers of all iterations before the loop of a program.
 
     Args:
         program: A program whose last operation is its only loop.
@@ -105,7 +105,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
 
 
 def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
-    """Return True if only the increment of a counter reads the counter in a loop body."""
+    """Return True if a loop body reads a counter only to increment it."""
     (increment,) = (op for op in inside if carried.body_output in results(op))
     values_read_elsewhere = (value for op in inside if op is not increment for value in reads(op))
     body_output_values = [
@@ -118,7 +118,7 @@ def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operat
 
 
 def pregenerated_rows(program: Program, rewritten: Program) -> tuple[Value, ...]:
-    """Return the row values that `rewritten` scans in its loop, but `program` does not."""
+    """Return the rows of random numbers that the loop of a rewritten program scans."""
     original_rows, rewritten_rows = (
         {*_scanned_rows(scanning_program)} for scanning_program in (program, rewritten)
     )
@@ -131,7 +131,7 @@ def _scanned_rows(program: Program) -> list[Value]:
 
 
 def total_elements(rows: Iterable[Value], members: int) -> int:
-    """Return the total number of elements of some values, for a batch of `members` members."""
+    """Return the total number of elements of arrays, for a batch of `members` members."""
     shapes = (row.shape or () for row in rows)
     return sum(
         math.prod(extent if isinstance(extent, int) else members for extent in shape)
@@ -142,7 +142,7 @@ def total_elements(rows: Iterable[Value], members: int) -> int:
 def _final_counter(
     b: Builder, loop: Loop, carried: Carried, count: Value, step: Value
 ) -> tuple[Op, Op]:
-    """Return two operations that compute the final counter of each batch member."""
+    """Return operations that compute a counter after the loop: start plus count times step."""
     growth = b.new("int64", carried.final.shape, f"{carried.final.name} more")
     return (
         Op("Mul", (count, step), (growth,), where=loop.where),
@@ -151,7 +151,7 @@ def _final_counter(
 
 
 def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
-    """Return the carried integers that grow by a constant each iteration, with the constant."""
+    """Return the step by carried integer that grows by a constant in each iteration."""
     producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
     counter_steps = {}
     for carried in loop.carried:
@@ -172,7 +172,7 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
 
 
 def _member_shape(loop: Loop) -> tuple[str, ...]:
-    """Return the shape of a loop counter: one batch axis if the loop has batch members, else ()."""
+    """Return the shape of a loop counter: one batch axis in a batched loop, else ()."""
     return () if loop.member_axis is None else (loop.member_axis,)
 
 
@@ -209,7 +209,7 @@ def _build_moved_operations(
     counter_steps: Mapping[Value, Value],
     moved_ops: list[Op],
 ) -> Mapping[Value, Value]:
-    """Append the moved operations for all iterations at once.
+    """Append the operations moved out of a loop, computed for all iterations at once.
 
     Return the stacked results by the value of one iteration.
     """

@@ -1,4 +1,4 @@
-"""Run all batch members for all iterations, then select the values at each member's termination.
+"""Batched loops that run all iterations, and then select the values at each member's end.
 
     loop %i < %most while %go for each batch       loop %i < %most
       carry %x from %a to %b giving %last            carry %x from %a to %b
@@ -56,7 +56,7 @@ SELECT_DTYPES = ("float64", "float32", "int64", "int32")
 
 
 def run_past_termination(program: Program, max_iterations: Value) -> Program:
-    """Replace per-member termination by a loop over all iterations and a selection.
+    """Replace per-member termination by a loop over all iterations and a final selection.
 
     Args:
         program: A program with one loop, which has members.
@@ -93,7 +93,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
 
 
 def _can_run_past_termination(program: Program, loop: Loop) -> bool:
-    """Return True if running finished members further cannot fail and needs little memory."""
+    """Return True if extra iterations of finished members cannot fail and need little memory."""
     computed_values = {value for op in loop.ops for value in results(op)}
     read_values = {value for op in loop.ops for value in reads(op)}
     input_values = {program_input.value for program_input in program.inputs}
@@ -132,7 +132,7 @@ def _member_shape(carried: Carried) -> tuple[int, ...]:
 
 
 def _operations_in_loop(loop: Loop) -> set[Operation]:
-    """Return the operations of a loop body that cannot be moved to after the loop."""
+    """Return the operations of a loop body that cannot run after the loop instead."""
     needed_values = {carried.body_output for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):
@@ -153,7 +153,7 @@ def _scanned_arrays(loop: Loop) -> dict[Value, Value]:
 def _stacks_to_record(
     b: Builder, loop: Loop, loop_ops: Iterable[Operation], condition_ops: Iterable[Op]
 ) -> dict[Value, Value]:
-    """Create a stacked value for each value of an iteration that later operations read."""
+    """Create an array of rows for each loop-body value that operations after the loop read."""
     assert loop.condition_out is not None
     loop_values = {loop.iteration, *(carried.body_input for carried in loop.carried)}
     loop_values.update(value for op in loop_ops for value in results(op))
@@ -177,7 +177,7 @@ def _loop_without_condition(
     loop_ops: set[Operation],
     stacks: Mapping[Value, Value],
 ) -> Loop:
-    """Return a loop without its condition, which records the values that later operations read."""
+    """Return a loop without a condition, which records the values that later operations read."""
     return replace(
         loop,
         trip_count=trip_count,

@@ -1,4 +1,4 @@
-"""Split a program at its outermost loops, so that a loop can run a few iterations at a time.
+"""Splitting of a program at its outermost loops, so that loops run a few iterations at a time.
 
     %b = Mul(%a, %a)                    straight part: %b = Mul(%a, %a)
     %c = Neg(%a)
@@ -84,7 +84,7 @@ def _can_be_cut(loop: Loop) -> bool:
 
 
 def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Operation, int]:
-    """Assign each operation to the straight-line part before or after each split-off loop.
+    """Return the number of the straight-line part (between loops) that runs each operation.
 
     Part 0 is before all loops.
 
@@ -112,7 +112,7 @@ def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Oper
 
 
 def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Value, int]:
-    """Return the number of the first straight-line part in which each value can be computed."""
+    """Return the earliest straight-line part (between loops) that can compute each value."""
     earliest_part_numbers: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cut_loops:
@@ -128,7 +128,7 @@ def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Va
 def _loops_without_crossings(
     program: Program, cut_loops: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
-    """Return the loops at which a program can be split, since only arrays are needed after them."""
+    """Return loops at which a program can be split: only arrays are needed after them."""
     producers = {value: operation for operation in program.ops for value in results(operation)}
     last_reading_parts = {output.value: len(cut_loops) for output in program.outputs}
     for operation in program.ops:
@@ -153,7 +153,7 @@ def _loops_without_crossings(
 
 
 class _ProgramSplitter:
-    """Builder of the programs into which one program is split at its loops."""
+    """Builder of the programs that result from splitting a program at its loops."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class _ProgramSplitter:
         )
 
     def _inputs_and_constants(self, read: Iterable[Value]) -> Program:
-        """Return a program with the inputs and constants of one segment, but no operations."""
+        """Return a program without operations, with the inputs and constants of a segment."""
         needed_values = dict.fromkeys(read)
         constants = (
             constant for value, constant in self.constants.items() if value in needed_values

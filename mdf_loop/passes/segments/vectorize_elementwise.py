@@ -17,7 +17,7 @@ from mdf_loop.ops.registry import Reproducibility
 
 
 def is_exact_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation whose bits do not depend on the array position."""
+    """Return True for an elementwise operation with the same bits at any array position."""
     operation_row = row_of(op.op_type)
     is_safe = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return (
@@ -48,7 +48,7 @@ def vectorize_elementwise(
 
 
 def insert_axes(b: Builder, rows: Value, row_rank: int, rank: int) -> Value:
-    """Insert axes after axis 0 of stacked rows, so that each row has rank `rank`."""
+    """Insert axes of extent 1 after the first axis of stacked rows, up to row rank `rank`."""
     return (
         rows
         if row_rank == rank

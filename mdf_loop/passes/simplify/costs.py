@@ -1,4 +1,4 @@
-"""Estimated execution times with ONNX Runtime: lower bounds in microseconds.
+"""Lower bounds of the execution times of operations in ONNX Runtime, in microseconds.
 
 Measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core). An operation
 costs 0.2 us in addition to its work (`ops.costs`). A loop costs 3 us, and each iteration 1.5 us and its body.
@@ -19,7 +19,7 @@ _GUARD_COST = 4 * CALL_MICROSECONDS
 
 
 def estimate_cost(b: Builder, operations: Iterable[Operation]) -> float:
-    """Return a lower bound of the execution time of operations in microseconds.
+    """Return a lower bound of the execution time of operations, in microseconds.
 
     `b` provides the constants.
     """

@@ -1,4 +1,4 @@
-"""Replace loops with zero iterations by their results: initial values and empty arrays.
+"""Replacement of loops with zero iterations by their initial values and empty arrays.
 
     loop %i < 0                                         %rows: float64[n, 3] = []
       carry %x from %x0 to %next giving %final    ->    %count = 0
@@ -34,7 +34,7 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 
 
 def drop_empty_loops(program: Program) -> Program:
-    """Replace loops with zero iterations by their results: initial values and empty arrays."""
+    """Replace loops with zero iterations by their initial values and empty arrays."""
     constant_arrays = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
     substitutions: dict[Value, Value] = {}
     ops = _replace_empty_loops(program.ops, constant_arrays, substitutions)
@@ -49,7 +49,7 @@ def _replace_empty_loops(
     constant_arrays: Mapping[Value, Array],
     substitutions: dict[Value, Value],
 ) -> tuple[Operation, ...]:
-    """Replace loops with zero iterations by constants, in operations and their bodies.
+    """Replace loops with zero iterations among operations and in nested bodies.
 
     `substitutions` then maps final carried values to initial values.
     """
@@ -81,7 +81,7 @@ def _is_empty(loop: Loop, constant_arrays: Mapping[Value, Array]) -> bool:
 
 
 def _has_known_results(loop: Loop) -> bool:
-    """Return True if the result types of a loop with zero iterations are known in advance."""
+    """Return True if all result types of a loop with zero iterations are known."""
     has_typed_finals = all(
         (carried.final.dtype, carried.final.shape) == (carried.initial.dtype, carried.initial.shape)
         for carried in loop.carried
@@ -93,7 +93,7 @@ def _has_known_results(loop: Loop) -> bool:
 
 
 def _row_shape(stack: Value) -> tuple[int, ...] | None:
-    """Return the shape of one row of a stacked value, or None if it is unknown."""
+    """Return the shape of one row of a recorded array, or None if the shape is unknown."""
     if not stack.shape:
         return None
     extents = tuple(extent for extent in stack.shape[1:] if isinstance(extent, int))

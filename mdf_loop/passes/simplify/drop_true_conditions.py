@@ -1,4 +1,4 @@
-"""Remove loop conditions that are always true, which turns while loops into for loops.
+"""Removal of loop conditions that are always true, which turns while loops into for loops.
 
     loop i < M while True; continue if True   ->   loop i < M
 

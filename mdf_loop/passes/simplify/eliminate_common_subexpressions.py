@@ -64,7 +64,7 @@ def _merge_scope(
 def _merge_if_repeated(
     op: Op, results_by_key: _ResultsByKey, substitutions: dict[Value, Value]
 ) -> bool:
-    """Return True if an equal operation precedes `op`, and substitute the results of `op`."""
+    """Replace the results of a repeated operation, and return True if one was found."""
     earlier_results = results_by_key.setdefault(_operation_key(op), op.outputs)
     if earlier_results is op.outputs:
         return False
@@ -82,7 +82,7 @@ def _operation_key(op: Op) -> Hashable:
 
 
 def _attribute_key(value: object) -> Hashable:
-    """Return a hashable key of an attribute, in which 1 differs from True, and 0.0 from -0.0."""
+    """Return a hashable key of an operation's attribute, which distinguishes 1, True and 1.0."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, array_digest(value)
     return type(value).__name__, repr(value)

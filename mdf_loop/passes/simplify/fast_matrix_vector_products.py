@@ -1,4 +1,4 @@
-"""Rewrite products of a matrix and a vector into the form that ONNX Runtime computes fast.
+"""Rewriting of matrix-vector products into a form that ONNX Runtime computes fast.
 
     MatMul(W[m, k], r[k])   ->   MatMul(r, Wt)                                W constant, k <= 128
                             ->   Squeeze(MatMul(W, Unsqueeze(r, -1)), -1)     m >= 16

@@ -1,4 +1,4 @@
-"""Constant folding of conditionals: replace an `If` with constant condition by its branch.
+"""Constant folding of conditionals: replacement of an `If` by its selected branch.
 
     if True giving %y                    %a = Exp(%x)
       %a = Exp(%x)                ->     ... %a where %y was read
@@ -35,7 +35,7 @@ def fold_constant_branches(program: Program) -> Program:
 
 
 def _constant_conditions(ops: Iterable[Operation]) -> KnownArrays:
-    """Return a function that maps a value to its constant array, or None.
+    """Return a function that maps a condition to its constant array, or to None.
 
     The incoming condition of a loop without a condition is constant, too.
     """
@@ -56,7 +56,7 @@ def _is_known(operation: Operation, find_condition: KnownArrays) -> bool:
 def _fold_scope(
     ops: Iterable[Operation], find_condition: KnownArrays, substitutions: dict[Value, Value]
 ) -> Iterator[Operation]:
-    """Yield operations in which each `If` with constant condition is replaced by its branch.
+    """Yield operations in which an `If` of constant condition is replaced by its branch.
 
     `substitutions` then maps the outputs of the choices to outputs of branches.
     """

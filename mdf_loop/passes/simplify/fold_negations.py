@@ -1,4 +1,4 @@
-"""Fold negations into neighbouring additions, subtractions, products and quotients.
+"""Folding of negations into neighbouring additions, subtractions, products and quotients.
 
     -1 * x            ->   -x
     a + -x, -x + a    ->   a - x          a - -x   ->   a + x
@@ -23,7 +23,7 @@ _FLOAT_DTYPES = ("float64", "float32")
 
 
 def fold_negations(program: Program) -> Program:
-    """Fold negations into neighbouring arithmetic, to reduce the number of operations."""
+    """Fold negations into neighbouring arithmetic operations, to reduce their number."""
     while True:
         rewritten_program = rewrite(program, _NegationFolder(program).rule)
         if rewritten_program is program:
@@ -40,7 +40,7 @@ class _NegationFolder:
         self.reader_counts = _count_readers(program)
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return an equivalent of an operation with fewer negations, or None to keep it."""
+        """Return an equivalent operation with fewer negations, or None if none exists."""
         output = op.outputs[0]
         if output.dtype not in _FLOAT_DTYPES:
             return None
@@ -60,7 +60,7 @@ class _NegationFolder:
         return (negated_operand,)
 
     def _fold_product(self, b: Builder, op: Op) -> tuple[Value] | None:
-        """Fold negations in a product or quotient with a constant.
+        """Fold the negation of a factor (or dividend) into a constant of a product or quotient.
 
         A factor -1 becomes Neg, and a negated operand negates the constant.
         """
@@ -100,7 +100,7 @@ class _NegationFolder:
         )
 
     def _negated_value(self, b: Builder, value: Value) -> Value | None:
-        """Return the negation of a value if it needs no extra operation, else None."""
+        """Return the negation of a value if this needs no additional operation, else None."""
         if value in self.negations:
             return self.negations[value]
         if not self._has_negated_value(value):

@@ -1,4 +1,4 @@
-"""Fuse consecutive `Unsqueeze` operations, and consecutive `Squeeze` operations.
+"""Fusion of consecutive `Unsqueeze` operations, and of consecutive `Squeeze` operations.
 
     u = Unsqueeze(x, 0); y = Unsqueeze(u, 0)     ->   y = Unsqueeze(x, [0, 1])
     s = Squeeze(x, 1);   y = Squeeze(s, 0)       ->   y = Squeeze(x, [0, 1])
@@ -19,12 +19,12 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def fuse_axis_changes(program: Program) -> Program:
-    """Fuse each chain of `Unsqueeze`, or of `Squeeze`, into one operation."""
+    """Fuse each chain of `Unsqueeze` (or of `Squeeze`) operations into one operation."""
     return rewrite(program, _AxisChangeFuser().rule)
 
 
 class _AxisChange(NamedTuple):
-    """Axes that an `Unsqueeze` inserts into `source`, or that a `Squeeze` removes from `source`."""
+    """Insertion of axes by an `Unsqueeze`, or removal of axes by a `Squeeze`."""
 
     op_type: str
     source: Value
@@ -38,7 +38,7 @@ class _AxisChangeFuser:
         self.changes: dict[Value, _AxisChange] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the result of the fused operation, or None to keep the operation."""
+        """Return the result of a fused `Unsqueeze` or `Squeeze`, or None for other operations."""
         change = _axis_change(b, op)
         if change is None:
             return None
@@ -52,7 +52,7 @@ class _AxisChangeFuser:
 
 
 def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
-    """Return the axes that an `Unsqueeze` or `Squeeze` inserts or removes, or None if unknown."""
+    """Return the axis insertion or removal of an operation, or None for other operations."""
     if op.op_type not in ("Unsqueeze", "Squeeze") or len(op.inputs) != 2:
         return None
     source, axes = op.inputs
@@ -71,7 +71,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
 
 
 def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
-    """Return the single `Unsqueeze` or `Squeeze` that is equivalent to two successive ones.
+    """Return one `Unsqueeze` or `Squeeze` equivalent to two consecutive ones.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.

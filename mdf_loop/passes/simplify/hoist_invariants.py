@@ -1,4 +1,4 @@
-"""Loop-invariant code motion: move operations before the loop if all their operands are invariant.
+"""Loop-invariant code motion: operations with only invariant operands run before the loop.
 
     loop: t = a * b; x' = x + t   ->   t = a * b; loop: x' = x + t
 
@@ -48,7 +48,7 @@ def _hoist_scope(ops: tuple[Operation, ...], find_constant: KnownArrays) -> tupl
 
 
 def _split_invariants(loop: Loop, find_constant: KnownArrays) -> tuple[list[Operation], Loop]:
-    """Split a loop into operations that can run before the loop, and the remaining loop."""
+    """Split a loop into loop-invariant operations and a loop with the other operations."""
     varying_values: set[Value] = set(body_inputs(loop))
     ops_before_loop: list[Operation] = []
     remaining_ops: list[Operation] = []

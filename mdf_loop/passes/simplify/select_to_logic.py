@@ -1,4 +1,4 @@
-"""Replace `Where` on booleans by `And` or `Or`, if the condition is also an operand.
+"""Replacement of `Where` on booleans by `And` or `Or`, if the condition is also an operand.
 
     Where(a, b, a)   ->   And(b, a)
     Where(a, a, b)   ->   Or(a, b)

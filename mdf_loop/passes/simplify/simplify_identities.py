@@ -1,4 +1,4 @@
-"""Remove arithmetic identities such as `x * 1`, and selections that always return one operand.
+"""Removal of arithmetic identities such as `x * 1`, and of selections with a known result.
 
     x * 1, 1 * x, x / 1, x - 0, x + -0.0      ->   x
     x + 0.0, 0.0 + x      (x is never -0.0)   ->   x
@@ -110,7 +110,7 @@ class _IdentityFinder:
 
 
 def _only_selected_operand(b: Builder, op: Op) -> Value | None:
-    """Return the operand that a `Where` always selects, or None if both are possible."""
+    """Return the operand that a `Where` always selects, or None if both can be selected."""
     condition, then_operand, else_operand = op.inputs
     if then_operand is else_operand:
         return then_operand
@@ -125,6 +125,6 @@ def _only_selected_operand(b: Builder, op: Op) -> Value | None:
 
 
 def _is_constant_of(b: Builder, value: Value, number: int) -> bool:
-    """Return True if the value is a constant whose elements all equal `number`."""
+    """Return True if a value is a constant whose elements all equal `number`."""
     array = b.constant_of(value)
     return array is not None and array.size > 0 and bool(np.all(array == number))

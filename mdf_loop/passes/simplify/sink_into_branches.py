@@ -1,4 +1,4 @@
-"""Replace a selection with an expensive operand by an `If`, which computes one operand only.
+"""Replacement of selections with expensive operands by `If`s, which compute one operand only.
 
     t = MatMul(a, b); y = Where(go, t, x)   ->   if go giving y: give MatMul(a, b)  else: give x
 
@@ -84,9 +84,9 @@ def _sink_in_scope(
 
 
 def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
-    """Return the positions of `Where` operations: groups by condition, then single ones.
+    """Return the positions of `Where` operations, grouped by their condition.
 
-    The group that ends last is first.
+    The group that ends last is first. All operations of larger groups follow as single positions.
     """
     positions_by_condition: dict[Value, list[int]] = {}
     for k, op in enumerate(ops):
@@ -115,7 +115,7 @@ def _is_scalar_selection(op: Op) -> bool:
 
 
 class _Side(Struct, frozen=True):
-    """One operand of each `Where` in a group, with the operations that only these operands need."""
+    """Operands that a group of `Where`s selects for one condition value, and their producers."""
 
     operands: tuple[Value, ...]
     positions: tuple[int, ...]
@@ -169,7 +169,7 @@ def _find_side(
     operand_position: int,
     values_read_after: set[Value],
 ) -> _Side:
-    """Return one operand of each `Where` in a group, with the operations that only they need."""
+    """Return the operands at one position of a group of `Where`s, and their sole producers."""
     side_operands = []
     values_read_elsewhere = set(values_read_after)
     for k in group:
@@ -202,13 +202,13 @@ def _find_side(
 def _is_needed(
     ops: Sequence[Operation], k: int, outputs: Sequence[Value], positions: Sequence[int]
 ) -> bool:
-    """Return True if `outputs` or the operations at `positions` read a result of operation `k`."""
+    """Return True if operation `k` computes an output or an operand of other operations."""
     read_values = {*outputs, *(value for position in positions for value in reads(ops[position]))}
     return not read_values.isdisjoint(results(ops[k]))
 
 
 def _is_movable(b: Builder, operation: Operation) -> bool:
-    """Return True if an operation may move into a branch, where it may never run."""
+    """Return True if an operation may move into a branch that may not be executed."""
     return not isinstance(operation, Constant) and can_execute_speculatively(
         operation, b.constant_of
     )
