@@ -19,7 +19,7 @@ from mdf_loop.outline import (
     Block,
     CaptureOutline,
     CarriedOutline,
-    ChoiceOutline,
+    ConditionalOutline,
     GraphOutline,
     LoopOutline,
     NodeOutline,
@@ -58,10 +58,12 @@ def explain(source: Source) -> str:
     graph = outline(document)
     (time_loop,) = loops_of(wrap_in_time_loop(graph, document))
     blocks = (_describe_block(node, block) for node, block in find_blocks(graph))
-    has_loops = bool(time_loop.carried) or any(node.loops for node in graph.nodes)
-    needs_program = _needs_program(graph) or bool(time_loop.carried)
-    program = _read_program(document, over_time=bool(time_loop.carried)) if needs_program else None
-    pass_order = passes_over_time() if time_loop.carried else evaluation()
+    has_loops = bool(time_loop.carried_values) or any(node.loops for node in graph.nodes)
+    needs_program = _needs_program(graph) or bool(time_loop.carried_values)
+    program = (
+        _read_program(document, over_time=bool(time_loop.carried_values)) if needs_program else None
+    )
+    pass_order = passes_over_time() if time_loop.carried_values else evaluation()
     draw_lines = _describe_draws(program) if program else ()
     native_lines = _describe_native(program, pass_order) if program and has_loops else ()
     sections = [
@@ -104,7 +106,9 @@ def find_blocks(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
 
 def _describe_graph(graph: GraphOutline) -> Iterator[str]:
     """Yield lines about a graph: its nodes in order, inputs, outputs, cycles and notes."""
-    source_note = f"  ({graph.source})" if graph.source and graph.source != graph.id else ""
+    source_note = (
+        f"  ({graph.source_name})" if graph.source_name and graph.source_name != graph.id else ""
+    )
     yield f"{graph.id}{source_note}"
     yield ""
     yield "The graph, in order"
@@ -123,7 +127,7 @@ def _describe_connections(graph: GraphOutline) -> Iterator[str]:
     """Yield lines about the inputs, outputs, cycles and feedback edges of a graph."""
     input_names = ", ".join(dict.fromkeys(graph_input.name for graph_input in graph.inputs))
     output_names = ", ".join(
-        f"{graph_output.node}.{graph_output.port}" for graph_output in graph.outputs
+        f"{graph_output.node_id}.{graph_output.port_id}" for graph_output in graph.outputs
     )
     if input_names:
         yield f"  inputs: {input_names}"
@@ -144,9 +148,17 @@ def _describe_node(node: NodeOutline) -> Iterator[str]:
     if node.condition:
         yield f"runs {node.condition}"
     formulas = [
-        formula for item in node.items if not item.constant for formula in formula_lines(item)
+        formula
+        for definition in node.definitions
+        if not definition.constant
+        for formula in formula_lines(definition)
     ]
-    constants = [formula for item in node.items if item.constant for formula in formula_lines(item)]
+    constants = [
+        formula
+        for definition in node.definitions
+        if definition.constant
+        for formula in formula_lines(definition)
+    ]
     if not node.blocks:
         yield from (shorten(text, 100) for text in formulas)
         if constants:
@@ -159,14 +171,14 @@ def _describe_node(node: NodeOutline) -> Iterator[str]:
 
 def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
     """Yield lines about a run over time: states between evaluations, and recorded outputs."""
-    if not time.carried:
+    if not time.carried_values:
         return
     yield "Over time, one evaluation for each step"
     carried_lines = _label_lines(
-        "carried", [_describe_start(carried_outline) for carried_outline in time.carried]
+        "carried", [_describe_start(carried_outline) for carried_outline in time.carried_values]
     )
     recorded_ports = ", ".join(
-        port for recorded_outline in time.recorded for port in recorded_outline.ports
+        port for recorded_outline in time.recorded_values for port in recorded_outline.ports
     )
     recorded_lines = _label_lines("recorded", [recorded_ports] if recorded_ports else [])
     yield from (f"  {line}" for line in (*carried_lines, *recorded_lines))
@@ -251,8 +263,8 @@ def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str],
     match block:
         case LoopOutline():
             return describe_mode(block), _describe_values(block, takers)
-        case ChoiceOutline():
-            return _describe_choice(block), _describe_choice_values(block, takers)
+        case ConditionalOutline():
+            return _describe_conditional(block), _describe_conditional_values(block, takers)
 
 
 def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
@@ -266,28 +278,30 @@ def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
         yield ", ".join(filter(None, descriptions)) or "(not used)"
 
 
-def _describe_choice(choice: ChoiceOutline) -> Iterator[str]:
+def _describe_conditional(conditional: ConditionalOutline) -> Iterator[str]:
     """Yield a sentence about the branches of a conditional and about its condition."""
-    selector_name = selector_text(choice)
-    if choice.kind == "if":
+    selector_name = selector_text(conditional)
+    if conditional.kind == "if":
         yield f"Computes one of two graphs: the first if {selector_name} is true, else the second."
         return
-    numbered_branch_count = sum(branch.title != "else" for branch in choice.branches)
+    numbered_branch_count = sum(branch.title != "else" for branch in conditional.branches)
     other_case = (
-        "the last one" if numbered_branch_count < len(choice.branches) else "that is an error"
+        "the last one" if numbered_branch_count < len(conditional.branches) else "that is an error"
     )
     yield f"Computes the graph that {selector_name} names, from 0 to {numbered_branch_count - 1}; for any other number {other_case}."
 
 
-def _describe_choice_values(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
+def _describe_conditional_values(
+    conditional: ConditionalOutline, takers: Sequence[str]
+) -> Iterator[str]:
     """Yield lines about the results and the captured values of a conditional."""
-    joins_with_uses = zip(choice.joins, takers, strict=True)
+    joins_with_uses = zip(conditional.joins, takers, strict=True)
     result_lines = [
         _append_type(f"{join.name} → {use_text}", join.type) for join, use_text in joins_with_uses
     ]
     yield from _label_lines("results", result_lines)
     yield from _label_lines(
-        "captured", [_describe_captured(capture) for capture in choice.captures]
+        "captured", [_describe_captured(capture) for capture in conditional.captures]
     )
 
 
@@ -353,8 +367,8 @@ def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
 
 def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
     """Yield lines about a loop's carried, scanned, recorded and captured values and its condition."""
-    final_uses, row_uses = takers[: len(loop.carried)], takers[len(loop.carried) :]
-    carried_lines = [*map(_describe_carried, loop.carried, final_uses)]
+    final_uses, row_uses = takers[: len(loop.carried_values)], takers[len(loop.carried_values) :]
+    carried_lines = [*map(_describe_carried, loop.carried_values, final_uses)]
     yield from _label_lines("carried", carried_lines or ([] if loop.kind == "map" else ["nothing"]))
     slice_lines = (
         f"{slice_outline.name or '?'} = {slice_text(slice_outline)}"
@@ -365,7 +379,7 @@ def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
     yield from _label_lines(
         "delayed", [f"{delay.name} = {delay_text(delay)}" for delay in loop.delays]
     )
-    yield from _label_lines("recorded", [*map(_describe_recorded, loop.recorded, row_uses)])
+    yield from _label_lines("recorded", [*map(_describe_recorded, loop.recorded_values, row_uses)])
     yield from _label_lines(
         "captured",
         [_describe_captured(capture) for capture in loop.captures],

@@ -44,7 +44,7 @@ BAND_WIDTH = 150.0
 _BAND_ATTEMPTS = 3
 
 
-class PictureForm(Struct, frozen=True):
+class PictureLayout(Struct, frozen=True):
     """Layout of a picture: level of detail, direction, and a note about automatic choices."""
 
     view: View
@@ -52,7 +52,7 @@ class PictureForm(Struct, frozen=True):
     note: str = ""
 
 
-CanvasBuilder = Callable[[PictureForm], Canvas]
+CanvasBuilder = Callable[[PictureLayout], Canvas]
 """Function that draws a picture in a form, so that the extent can be estimated."""
 
 
@@ -71,13 +71,13 @@ def draw_fitting(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Canvas:
     """Draw a graph in the most detailed layout that fits on a page, or in the least detailed one."""
-    forms = _candidate_forms(graph, request, build_canvas)
-    canvas = build_canvas(next(forms))
+    layouts = _candidate_layouts(graph, request, build_canvas)
+    canvas = build_canvas(next(layouts))
     while not _fits(canvas.extent(), canvas.direction.is_sideways):
-        form = next(forms, None)
-        if form is None:
+        layout = next(layouts, None)
+        if layout is None:
             break
-        canvas = build_canvas(form)
+        canvas = build_canvas(layout)
     return canvas
 
 
@@ -92,22 +92,22 @@ def _fits(extent: Extent, sideways: bool) -> bool:
     )
 
 
-def _candidate_forms(
+def _candidate_layouts(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
-) -> Iterator[PictureForm]:
+) -> Iterator[PictureLayout]:
     """Yield the layouts of a picture to try, the most detailed first."""
     node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     if (request.level is not None or node_count <= MAX_DETAILED_NODES) and not isinstance(
         request.level, str
     ):
-        yield from _level_forms(graph, request)
+        yield from _detail_level_layouts(graph, request)
         if request.rankdir is not None:
             return
     if request.level is None or isinstance(request.level, str):
-        yield from _operator_forms(graph, request, build_canvas, node_count)
+        yield from _operator_layouts(graph, request, build_canvas, node_count)
 
 
-def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureForm]:
+def _detail_level_layouts(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureLayout]:
     """Yield layouts of each allowed level of detail and direction, the most detailed first."""
     default_detail_level = default_level(graph)
     levels = (
@@ -122,7 +122,7 @@ def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[Pictur
             note = f"{_DIRECTION_TEXTS[rankdir]}: chosen by its size"
             note = note if level == 3 else f"level {level} of 3, {note}"
             view = replace(request.view, detail=detail_of(level), depth=request.depth)
-            yield PictureForm(view, rankdir, "" if is_default else note)
+            yield PictureLayout(view, rankdir, "" if is_default else note)
 
 
 _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
@@ -131,9 +131,9 @@ _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 # --- operators --------------------------------------------------------------------------------
 
 
-def _operator_forms(
+def _operator_layouts(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, node_count: int
-) -> Iterator[PictureForm]:
+) -> Iterator[PictureLayout]:
     """Yield layouts that show operators in columns, first with all frames open, then with fewer."""
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
@@ -141,9 +141,11 @@ def _operator_forms(
     depths = [request.depth] if request.depth is not None else [None, *range(max_depth - 1, -1, -1)]
     for depth in depths:
         view = replace(request.view, detail=OPERATORS_DETAIL, depth=depth)
-        form = _choose_bands(PictureForm(view, rankdir), request, path_length, build_canvas)
+        layout = _choose_bands(PictureLayout(view, rankdir), request, path_length, build_canvas)
         depth_remark = "" if depth is None else _depth_remark(depth)
-        yield replace(form, note=_operators_note(graph, form, request, node_count) + depth_remark)
+        yield replace(
+            layout, note=_operators_note(graph, layout, request, node_count) + depth_remark
+        )
 
 
 def _depth_remark(depth: int) -> str:
@@ -154,13 +156,13 @@ def _depth_remark(depth: int) -> str:
 
 
 def _operators_note(
-    graph: GraphOutline, form: PictureForm, request: LayoutRequest, node_count: int
+    graph: GraphOutline, layout: PictureLayout, request: LayoutRequest, node_count: int
 ) -> str:
     """Return a note about the number of operators, the direction and the bands."""
     folded_count = flow_of(graph).folded_count
-    note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
-    if form.view.band_count > 1:
-        note += f" in {form.view.band_count} bands"
+    note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[layout.rankdir]}"
+    if layout.view.band_count > 1:
+        note += f" in {layout.view.band_count} bands"
     if request.level is None:
         note += ": chosen by its size"
     return note + (
@@ -169,24 +171,24 @@ def _operators_note(
 
 
 def _choose_bands(
-    form: PictureForm,
+    layout: PictureLayout,
     request: LayoutRequest,
     flow_length_of_graph: float,
     build_canvas: CanvasBuilder,
-) -> PictureForm:
+) -> PictureLayout:
     """Choose the number of columns that brings the aspect ratio closest to `BANDS_ASPECT_RATIO`."""
     if request.band_count is not None:
-        return replace(form, view=replace(form.view, band_count=request.band_count))
+        return replace(layout, view=replace(layout.view, band_count=request.band_count))
     ratio_deviations: dict[int, float] = {}
     band_count = max(1, round(math.sqrt(flow_length_of_graph / BAND_WIDTH / BANDS_ASPECT_RATIO)))
     for _ in range(_BAND_ATTEMPTS):
         extent = build_canvas(
-            replace(form, view=replace(form.view, band_count=band_count))
+            replace(layout, view=replace(layout.view, band_count=band_count))
         ).extent()
         flow_extent, cross_extent = extent.height, extent.width
-        if form.rankdir == "LR":
+        if layout.rankdir == "LR":
             flow_extent, cross_extent = cross_extent, flow_extent
-        desired_ratio = 1 / BANDS_ASPECT_RATIO if form.rankdir == "LR" else BANDS_ASPECT_RATIO
+        desired_ratio = 1 / BANDS_ASPECT_RATIO if layout.rankdir == "LR" else BANDS_ASPECT_RATIO
         ratio_deviations[band_count] = abs(
             math.log(cross_extent / flow_extent / desired_ratio)
         ) + max(0.0, extent.width - MAX_BANDS_WIDTH)
@@ -197,9 +199,9 @@ def _choose_bands(
             break
         band_count = next_band_count
     return replace(
-        form,
+        layout,
         view=replace(
-            form.view, band_count=min(ratio_deviations, key=lambda b: ratio_deviations[b])
+            layout.view, band_count=min(ratio_deviations, key=lambda b: ratio_deviations[b])
         ),
     )
 

@@ -24,66 +24,72 @@ LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
 class Bands(Struct, frozen=True):
     """Band of each chain of operators, and a stub number for each chain that feeds another band."""
 
-    band_by_run: tuple[int, ...]
-    stub_number_by_run: dict[int, int]
+    band_by_chain: tuple[int, ...]
+    stub_number_by_chain: dict[int, int]
 
     @property
     def count(self) -> int:
         """Number of bands."""
-        return max(self.band_by_run, default=-1) + 1
+        return max(self.band_by_chain, default=-1) + 1
 
 
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
     """Cut a flow of nodes into bands of about equal length, drawn side by side."""
-    run_lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
-    run_positions = _run_positions(flow, run_lengths)
+    chain_lengths = [BOX_PADDING + LINE_HEIGHT * len(chain) for chain in flow.chains]
+    chain_positions = _chain_positions(flow, chain_lengths)
     total_length = max(
-        (run_positions[k] + run_lengths[k] for k in range(len(run_lengths))), default=1.0
+        (chain_positions[k] + chain_lengths[k] for k in range(len(chain_lengths))), default=1.0
     )
-    slot_by_run = [
-        min(int(position * band_count / total_length), band_count - 1) for position in run_positions
+    slot_by_chain = [
+        min(int(position * band_count / total_length), band_count - 1)
+        for position in chain_positions
     ]
-    band_by_slot = {slot: band for band, slot in enumerate(sorted(set(slot_by_run)))}
-    band_by_run = tuple(band_by_slot[slot] for slot in slot_by_run)
+    band_by_slot = {slot: band for band, slot in enumerate(sorted(set(slot_by_chain)))}
+    band_by_chain = tuple(band_by_slot[slot] for slot in slot_by_chain)
     stub_numbers = count(1)
-    stub_number_by_run: dict[int, int] = {}
-    for sender_run, reader_run in (*flow.links, *flow.back_links):
+    stub_number_by_chain: dict[int, int] = {}
+    for sender_chain, reader_chain in (*flow.links, *flow.back_links):
         if (
-            band_by_run[sender_run] != band_by_run[reader_run]
-            and sender_run not in stub_number_by_run
+            band_by_chain[sender_chain] != band_by_chain[reader_chain]
+            and sender_chain not in stub_number_by_chain
         ):
-            stub_number_by_run[sender_run] = next(stub_numbers)
-    return Bands(band_by_run, stub_number_by_run)
+            stub_number_by_chain[sender_chain] = next(stub_numbers)
+    return Bands(band_by_chain, stub_number_by_chain)
 
 
 def flow_length(flow: Flow) -> float:
     """Return the drawn length of the longest path through a flow of boxes."""
-    run_lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
-    run_positions = _run_positions(flow, run_lengths)
+    chain_lengths = [BOX_PADDING + LINE_HEIGHT * len(chain) for chain in flow.chains]
+    chain_positions = _chain_positions(flow, chain_lengths)
     return max(
-        (run_positions[k] + run_lengths[k] + BOX_GAP for k in range(len(run_lengths))), default=0.0
+        (chain_positions[k] + chain_lengths[k] + BOX_GAP for k in range(len(chain_lengths))),
+        default=0.0,
     )
 
 
-def _run_positions(flow: Flow, run_lengths: list[float]) -> list[float]:
+def _chain_positions(flow: Flow, chain_lengths: list[float]) -> list[float]:
     """Return the position of each chain of nodes along the flow.
 
     A chain without senders is just before its first reader.
     """
     senders, readers = defaultdict(list), defaultdict(list)
-    for sender_run, reader_run in flow.links:
-        senders[reader_run].append(sender_run)
-        readers[sender_run].append(reader_run)
-    run_positions = [0.0] * len(run_lengths)
-    run_order = flow.order
-    for run in run_order:
+    for sender_chain, reader_chain in flow.links:
+        senders[reader_chain].append(sender_chain)
+        readers[sender_chain].append(reader_chain)
+    chain_positions = [0.0] * len(chain_lengths)
+    chain_order = flow.order
+    for chain in chain_order:
         sender_end_positions = (
-            run_positions[sender_run] + run_lengths[sender_run] + BOX_GAP
-            for sender_run in senders[run]
+            chain_positions[sender_chain] + chain_lengths[sender_chain] + BOX_GAP
+            for sender_chain in senders[chain]
         )
-        run_positions[run] = max(sender_end_positions, default=0.0)
-    for run in reversed(run_order):
-        if not senders[run] and readers[run]:
-            first_reader_position = min(run_positions[reader_run] for reader_run in readers[run])
-            run_positions[run] = max(first_reader_position - run_lengths[run] - BOX_GAP, 0.0)
-    return run_positions
+        chain_positions[chain] = max(sender_end_positions, default=0.0)
+    for chain in reversed(chain_order):
+        if not senders[chain] and readers[chain]:
+            first_reader_position = min(
+                chain_positions[reader_chain] for reader_chain in readers[chain]
+            )
+            chain_positions[chain] = max(
+                first_reader_position - chain_lengths[chain] - BOX_GAP, 0.0
+            )
+    return chain_positions

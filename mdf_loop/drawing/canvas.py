@@ -32,7 +32,7 @@ from mdf_loop.drawing.theme import (
 from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 
-class End(Struct, frozen=True):
+class EdgeEnd(Struct, frozen=True):
     """End of an edge: the name of a drawn node, with an optional port and side."""
 
     name: str
@@ -46,7 +46,7 @@ class End(Struct, frozen=True):
 class EdgeTarget(Struct, frozen=True):
     """Target of drawn edges, with their stroke and the expressions that read their values."""
 
-    end: End
+    end: EdgeEnd
     stroke: str = "data"
     expressions: tuple[Any, ...] = ()
 
@@ -64,23 +64,23 @@ class NodeConnections(Struct):
         unanchored_names: Names of drawn nodes beside the frames, whose position is not determined by edges.
     """
 
-    first_name: str
-    last_name: str
+    first_dot_node: str
+    last_dot_node: str
     header_port: str = ""
     inputs: dict[str, list[EdgeTarget]] = field(default_factory=dict)
-    outputs: dict[str, End] = field(default_factory=dict)
+    outputs: dict[str, EdgeEnd] = field(default_factory=dict)
     targets_by_name: dict[str, list[EdgeTarget]] = field(default_factory=dict)
-    unanchored_names: tuple[str, ...] = ()
+    unanchored_dot_nodes: tuple[str, ...] = ()
 
     @property
-    def node_input(self) -> End:
+    def node_input(self) -> EdgeEnd:
         """Attachment point for edges to an input port that the drawn node does not show."""
-        return End(self.first_name, self.header_port, "w" if self.header_port else "")
+        return EdgeEnd(self.first_dot_node, self.header_port, "w" if self.header_port else "")
 
     @property
-    def node_output(self) -> End:
+    def node_output(self) -> EdgeEnd:
         """Attachment point for edges from an output port that the drawn node does not show."""
-        return End(self.last_name, self.header_port, "e" if self.header_port else "")
+        return EdgeEnd(self.last_dot_node, self.header_port, "e" if self.header_port else "")
 
 
 STRAIGHT_LINE_WEIGHT = 20
@@ -244,7 +244,9 @@ class Canvas:
         ):
             yield
 
-    def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
+    def edge(
+        self, tail: EdgeEnd, head: EdgeEnd, kind: str, path: str = "", label: str = ""
+    ) -> None:
         """Draw an edge, unless the same ends already have an edge of this kind."""
         if kind in self.hidden_strokes:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
 from mdf_loop.drawing.observed import describe_value
 from mdf_loop.drawing.small import draw_pill
 from mdf_loop.drawing.view import View
@@ -20,18 +20,22 @@ def draw_edge(
         label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
         label = label_text if view.detail.shows_bodies else ""
         canvas.edge(
-            End(sender_ends.first_name), End(receiver_ends.last_name), "feedback", edge.path, label
+            EdgeEnd(sender_ends.first_dot_node),
+            EdgeEnd(receiver_ends.last_dot_node),
+            "feedback",
+            edge.path,
+            label,
         )
         return
-    source_end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last_name))
+    source_end = sender_ends.outputs.get(edge.sender_port, EdgeEnd(sender_ends.last_dot_node))
     for target in receiver_ends.inputs.get(
-        edge.receiver_port, [EdgeTarget(End(receiver_ends.first_name))]
+        edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_ends.first_dot_node))]
     ):
         label = weight_label if view.detail.shows_bodies else ""
         canvas.edge(source_end, target.end, target.stroke, edge.path, label)
 
 
-def draw_ends(
+def draw_inputs_and_outputs(
     canvas: Canvas, graph: GraphOutline, connections: dict[str, NodeConnections], view: View
 ) -> None:
     """Draw inputs and outputs of the model as pill-shaped nodes with edges to `connections`."""
@@ -39,11 +43,11 @@ def draw_ends(
         return
     drawn_input_ids = {node.id for node in graph.nodes if node.id in connections and node.is_input}
     for model_input in graph.inputs:
-        if model_input.node not in connections or model_input.node in drawn_input_ids:
+        if model_input.node_id not in connections or model_input.node_id in drawn_input_ids:
             continue
-        node_ends = connections[model_input.node]
+        node_ends = connections[model_input.node_id]
         targets = node_ends.inputs.get(
-            model_input.port or "", [EdgeTarget(End(node_ends.first_name))]
+            model_input.port_id or "", [EdgeTarget(EdgeEnd(node_ends.first_dot_node))]
         )
         if all(target.stroke in canvas.hidden_strokes for target in targets):
             continue
@@ -61,11 +65,11 @@ def draw_ends(
             view,
         )
         for target in targets:
-            canvas.edge(End(pill_name), target.end, target.stroke, model_input.path)
+            canvas.edge(EdgeEnd(pill_name), target.end, target.stroke, model_input.path)
     for output in graph.outputs:
-        if output.node in connections:
-            pill_name = canvas.name("output", output.node, output.name)
-            observed_value = describe_value(view.observation, output.node, output.port)
+        if output.node_id in connections:
+            pill_name = canvas.name("output", output.node_id, output.name)
+            observed_value = describe_value(view.observation, output.node_id, output.port_id)
             draw_pill(
                 canvas,
                 pill_name,
@@ -76,10 +80,10 @@ def draw_ends(
                 view,
                 observed_value,
             )
-            node_ends = connections[output.node]
+            node_ends = connections[output.node_id]
             canvas.edge(
-                node_ends.outputs.get(output.port, End(node_ends.last_name)),
-                End(pill_name),
+                node_ends.outputs.get(output.port_id, EdgeEnd(node_ends.last_dot_node)),
+                EdgeEnd(pill_name),
                 "data",
                 output.path,
             )

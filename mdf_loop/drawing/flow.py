@@ -19,7 +19,7 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 
 _T = TypeVar("_T", bound=Hashable)
 
-MAX_RUN_LENGTH = 8
+MAX_CHAIN_LENGTH = 8
 """Maximum number of nodes in one box."""
 
 
@@ -34,7 +34,7 @@ class Flow(Struct, frozen=True):
         folded_count: Number of nodes without a box.
     """
 
-    runs: tuple[tuple[NodeOutline, ...], ...]
+    chains: tuple[tuple[NodeOutline, ...], ...]
     links: tuple[tuple[int, int], ...]
     back_links: tuple[tuple[int, int], ...]
     folded_count: int
@@ -42,7 +42,7 @@ class Flow(Struct, frozen=True):
     @property
     def order(self) -> list[int]:
         """Positions of the chains of nodes in topological order."""
-        return topological_order(range(len(self.runs)), self.links)
+        return topological_order(range(len(self.chains)), self.links)
 
 
 def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
@@ -51,25 +51,25 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
     edge_pairs = _edge_pairs(graph, nodes, feedback=False)
     chains = _chains(nodes, edge_pairs, alone)
-    run_index_by_node = {node_id: k for k, chain in enumerate(chains) for node_id in chain}
+    chain_index_by_node = {node_id: k for k, chain in enumerate(chains) for node_id in chain}
 
     def between(
         node_pairs: Iterable[tuple[str, str]], *, allow_self: bool
     ) -> tuple[tuple[int, int], ...]:
-        run_pairs = (
-            (run_index_by_node[sender], run_index_by_node[receiver])
+        chain_pairs = (
+            (chain_index_by_node[sender], chain_index_by_node[receiver])
             for sender, receiver in node_pairs
         )
         return tuple(
             dict.fromkeys(
-                (sender_run, reader_run)
-                for sender_run, reader_run in run_pairs
-                if allow_self or sender_run != reader_run
+                (sender_chain, reader_chain)
+                for sender_chain, reader_chain in chain_pairs
+                if allow_self or sender_chain != reader_chain
             )
         )
 
     return Flow(
-        runs=tuple(tuple(nodes[node_id] for node_id in chain) for chain in chains),
+        chains=tuple(tuple(nodes[node_id] for node_id in chain) for chain in chains),
         links=between(edge_pairs, allow_self=False),
         back_links=between(_edge_pairs(graph, nodes, feedback=True), allow_self=True),
         folded_count=len(graph.nodes) - len(nodes),
@@ -91,7 +91,7 @@ def _edge_pairs(
 
 def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
     """Return the ids of nodes whose values may vary, and of nodes that provide outputs of the graph."""
-    input_nodes = {model_input.node for model_input in graph.inputs} | {
+    input_nodes = {model_input.node_id for model_input in graph.inputs} | {
         node.id for node in graph.nodes if node.is_input
     }
     varying_nodes = {node.id for node in graph.nodes if _varies_without_inputs(node)}
@@ -108,7 +108,7 @@ def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
                 live_ids.add(receiver)
                 unvisited_ids.append(receiver)
     return frozenset(
-        live_ids | {output.node for output in graph.outputs if output.node is not None}
+        live_ids | {output.node_id for output in graph.outputs if output.node_id is not None}
     )
 
 
@@ -118,7 +118,7 @@ def _varies_without_inputs(node: NodeOutline) -> bool:
         node.blocks
         or node.condition
         or node.is_random
-        or any(item.is_stateful for item in node.items)
+        or any(definition.is_stateful for definition in node.definitions)
     )
 
 
@@ -143,7 +143,7 @@ def _chains(
         if first_node in chained_ids:
             continue
         chain = [first_node]
-        while joins(chain[-1]) and len(chain) < MAX_RUN_LENGTH and len(receivers[chain[-1]]) == 1:
+        while joins(chain[-1]) and len(chain) < MAX_CHAIN_LENGTH and len(receivers[chain[-1]]) == 1:
             (next_node,) = receivers[chain[-1]]
             if (
                 len(senders[next_node]) != 1

@@ -37,10 +37,10 @@ def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
         nodes=tuple(_focus_bodies(node, ids) for node in graph.nodes if node.id in visible_ids),
         edges=tuple(edge for edge in graph.edges if {edge.sender, edge.receiver} <= visible_ids),
         inputs=tuple(
-            model_input for model_input in graph.inputs if model_input.node in visible_ids
+            model_input for model_input in graph.inputs if model_input.node_id in visible_ids
         ),
         outputs=tuple(
-            output if output.node in visible_ids else replace(output, node=None, port="")
+            output if output.node_id in visible_ids else replace(output, node_id=None, port_id="")
             for output in graph.outputs
         ),
         cycles=tuple(cycle for cycle in graph.cycles if set(cycle) <= visible_ids),

@@ -7,10 +7,21 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.canvas import (
+    STRAIGHT_LINE_WEIGHT,
+    Canvas,
+    EdgeEnd,
+    EdgeTarget,
+    NodeConnections,
+)
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text, wrap_text
 from mdf_loop.drawing.observed import describe_loop
-from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tests_condition
+from mdf_loop.drawing.terminal_tables import (
+    TerminalTable,
+    draw_terminal_tables,
+    loop_terminal_rows,
+    tests_condition,
+)
 from mdf_loop.drawing.theme import (
     BIG_FONT_SIZE,
     FRAME_FILL_COLORS,
@@ -39,11 +50,11 @@ GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
 class Frame(Struct, frozen=True):
     """Drawn loop or choice, with the ends of edges for the values it reads and its results."""
 
-    first_name: str
-    last_name: str
+    first_dot_node: str
+    last_dot_node: str
     edge_targets: tuple[EdgeTarget, ...]
-    result_ends: tuple[End, ...]
-    report_ends: dict[str, End]
+    result_ends: tuple[EdgeEnd, ...]
+    report_ends: dict[str, EdgeEnd]
 
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
@@ -64,39 +75,39 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         penwidth="1.6",
         margin="12",
     ):
-        rows = rail_rows(loop, view)
+        rows = loop_terminal_rows(loop, view)
         pass_lines = describe_schedule(loop) if view.detail.shows_bodies else []
-        left_rail, right_rail = draw_rails(
-            canvas, loop, rows, rail_title(loop, [*title_lines, *pass_lines])
+        input_table, output_table = draw_terminal_tables(
+            canvas, loop, rows, wrap_frame_title(loop, [*title_lines, *pass_lines])
         )
         if loop.body is not None and view.detail.shows_bodies:
             with _draw_passes_frame(canvas, loop, pass_lines):
                 connections = draw_graph(canvas, loop.body, view.inner())
-            wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, left_rail)
-            _wire_outputs(canvas, loop, loop.body, connections, left_rail, right_rail)
-            receivers_by_node = keep_body_between_rails(
-                canvas, left_rail.name, right_rail.name, loop.body, connections
+            wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, input_table)
+            _wire_outputs(canvas, loop, loop.body, connections, input_table, output_table)
+            receivers_by_node = keep_body_between_tables(
+                canvas, input_table.name, output_table.name, loop.body, connections
             )
             chain_ends = longest_chain_ends(loop.body, receivers_by_node, connections)
-            straighten(canvas, left_rail.name, right_rail.name, chain_ends)
+            straighten(canvas, input_table.name, output_table.name, chain_ends)
         else:
             placeholder_name = draw_placeholder(canvas, loop, loop.body)
-            canvas.add_invisible_edge(left_rail.name, placeholder_name, STRAIGHT_LINE_WEIGHT)
-            canvas.add_invisible_edge(placeholder_name, right_rail.name, STRAIGHT_LINE_WEIGHT)
-        _draw_back_edges(canvas, loop, left_rail, right_rail)
+            canvas.add_invisible_edge(input_table.name, placeholder_name, STRAIGHT_LINE_WEIGHT)
+            canvas.add_invisible_edge(placeholder_name, output_table.name, STRAIGHT_LINE_WEIGHT)
+        _draw_back_edges(canvas, loop, input_table, output_table)
     return Frame(
-        first_name=left_rail.name,
-        last_name=right_rail.name,
-        edge_targets=tuple(_edge_targets(loop, left_rail)),
+        first_dot_node=input_table.name,
+        last_dot_node=output_table.name,
+        edge_targets=tuple(_edge_targets(loop, input_table)),
         result_ends=tuple(
-            right_rail.outer(key)
+            output_table.outer(key)
             for key in (
-                *(f"v{k}" for k in range(len(loop.carried))),
-                *(f"r{k}" for k in range(len(loop.recorded))),
+                *(f"v{k}" for k in range(len(loop.carried_values))),
+                *(f"r{k}" for k in range(len(loop.recorded_values))),
             )
         ),
         report_ends={
-            report.name: right_rail.outer(f"x{k}") for k, report in enumerate(loop.results)
+            report.name: output_table.outer(f"x{k}") for k, report in enumerate(loop.reports)
         },
     )
 
@@ -169,7 +180,7 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
     return stack_lines(*headline_lines, *notes, align="LEFT")
 
 
-def rail_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
+def wrap_frame_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
     """Wrap the headline of a loop or choice, and the lines below it, to a small width."""
     wrapped_lines = [line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE + 8)]
     return wrap_text(headline(block), MAX_TITLE_LINE), wrapped_lines
@@ -184,27 +195,31 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
     return placeholder_name
 
 
-def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
+def _edge_targets(loop: LoopOutline, input_table: TerminalTable) -> list[EdgeTarget]:
     """Return the loop's input terminals as targets of edges from values outside the loop."""
     edge_targets = []
     if loop.trip_count is not None:
-        edge_targets.append(EdgeTarget(left_rail.outer("N"), "data", (loop.trip_count.expression,)))
+        edge_targets.append(
+            EdgeTarget(input_table.outer("N"), "data", (loop.trip_count.expression,))
+        )
     if loop.start_condition is not None:
         edge_targets.append(
-            EdgeTarget(left_rail.outer("c"), "data", (loop.start_condition.expression,))
+            EdgeTarget(input_table.outer("c"), "data", (loop.start_condition.expression,))
         )
-    for k, carried_value in enumerate(loop.carried):
+    for k, carried_value in enumerate(loop.carried_values):
         edge_targets.append(
-            EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried_value.initial_expression,))
+            EdgeTarget(input_table.outer(f"v{k}"), "data", (carried_value.initial_expression,))
         )
     for k, row_slice in enumerate(loop.slices):
-        edge_targets.append(EdgeTarget(left_rail.outer(f"s{k}"), "data", (row_slice.source,)))
+        edge_targets.append(
+            EdgeTarget(input_table.outer(f"s{k}"), "data", (row_slice.source_expression,))
+        )
     for k, delay in enumerate(loop.delays):
         edge_targets.append(
-            EdgeTarget(left_rail.outer(f"d{k}"), "data", (delay.initial_expression,))
+            EdgeTarget(input_table.outer(f"d{k}"), "data", (delay.initial_expression,))
         )
     edge_targets += [
-        EdgeTarget(left_rail.outer(f"o{k}"), "capture", (capture.name,))
+        EdgeTarget(input_table.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
     ]
     return edge_targets
@@ -219,7 +234,7 @@ def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
     terminals.update(
         {
             carried_value.input_name: (f"v{k}", "data")
-            for k, carried_value in enumerate(loop.carried)
+            for k, carried_value in enumerate(loop.carried_values)
         }
     )
     terminals.update({row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)})
@@ -234,21 +249,21 @@ def wire_inputs(
     terminals: dict[str, tuple[str, str]],
     body: GraphOutline,
     connections: dict[str, NodeConnections],
-    left_rail: Rail,
+    input_table: TerminalTable,
 ) -> None:
     """Draw edges from the inputs of a frame to their readers in the body."""
     for body_input in body.inputs:
         terminal_key, terminal_stroke = terminals.get(body_input.name, ("", ""))
         if not terminal_key:
             continue
-        node_ends = connections[body_input.node]
-        targets = node_ends.inputs if body_input.port is not None else node_ends.targets_by_name
+        node_ends = connections[body_input.node_id]
+        targets = node_ends.inputs if body_input.port_id is not None else node_ends.targets_by_name
         for target in targets.get(
-            body_input.port or body_input.name, [EdgeTarget(node_ends.node_input)]
+            body_input.port_id or body_input.name, [EdgeTarget(node_ends.node_input)]
         ):
             stroke = "capture" if "capture" in (terminal_stroke, target.stroke) else "data"
             canvas.edge(
-                left_rail.inner(terminal_key),
+                input_table.inner(terminal_key),
                 target.end,
                 stroke,
                 body_input.path,
@@ -261,60 +276,62 @@ def _wire_outputs(
     loop: LoopOutline,
     body: GraphOutline,
     connections: dict[str, NodeConnections],
-    left_rail: Rail,
-    right_rail: Rail,
+    input_table: TerminalTable,
+    output_table: TerminalTable,
 ) -> None:
     """Draw edges from the body of a loop to the outputs of its frame."""
     terminals = _terminals_by_name(loop)
-    carried_keys = ["c", *(f"v{k}" for k in range(len(loop.carried)))]
-    terminal_keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded)))]
+    carried_keys = ["c", *(f"v{k}" for k in range(len(loop.carried_values)))]
+    terminal_keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded_values)))]
     for terminal_key, output in zip(terminal_keys, body.outputs, strict=False):
         if terminal_key == "c" and not tests_condition(loop):
             continue
-        if output.node is not None:
-            node_ends = connections[output.node]
-            source_end = node_ends.outputs.get(output.port, node_ends.node_output)
-            canvas.edge(source_end, right_rail.inner(terminal_key), "data", output.path)
-        elif output.port in terminals:
-            source_key, stroke = terminals[output.port]
+        if output.node_id is not None:
+            node_ends = connections[output.node_id]
+            source_end = node_ends.outputs.get(output.port_id, node_ends.node_output)
+            canvas.edge(source_end, output_table.inner(terminal_key), "data", output.path)
+        elif output.port_id in terminals:
+            source_key, stroke = terminals[output.port_id]
             canvas.edge(
-                left_rail.inner(source_key), right_rail.inner(terminal_key), stroke, output.path
+                input_table.inner(source_key), output_table.inner(terminal_key), stroke, output.path
             )
 
 
-def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_rail: Rail) -> None:
+def _draw_back_edges(
+    canvas: Canvas, loop: LoopOutline, input_table: TerminalTable, output_table: TerminalTable
+) -> None:
     """Draw the back edges of a loop, from outputs of the body to inputs of a later iteration.
 
     Only the first edge has the label `t+1`, because it is above the other edges.
     """
     direction = canvas.direction
-    for k, carried_value in direction.stacking_order(list(enumerate(loop.carried))):
+    for k, carried_value in direction.stacking_order(list(enumerate(loop.carried_values))):
         canvas.edge(
-            right_rail.inner(f"v{k}", direction.back_start_side),
-            left_rail.inner(f"v{k}", direction.back_end_side),
+            output_table.inner(f"v{k}", direction.back_start_side),
+            input_table.inner(f"v{k}", direction.back_end_side),
             "back",
             f"{loop.path} {carried_value.input_name}",
             "t+1" if k == 0 else "",
         )
     keys_by_name = {
-        carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried)
+        carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried_values)
     }
-    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
+    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
     for k, delay in enumerate(loop.delays):
         if delay.source_name in keys_by_name:
             canvas.edge(
-                right_rail.inner(keys_by_name[delay.source_name], direction.back_start_side),
-                left_rail.inner(f"d{k}", direction.back_end_side),
+                output_table.inner(keys_by_name[delay.source_name], direction.back_start_side),
+                input_table.inner(f"d{k}", direction.back_end_side),
                 "back",
                 f"{loop.path} {delay.name}",
                 f"t+{value_text(delay.iterations_back)}",
             )
 
 
-def keep_body_between_rails(
+def keep_body_between_tables(
     canvas: Canvas,
-    first_name: str,
-    last_name: str,
+    first_dot_node: str,
+    last_dot_node: str,
     graph: GraphOutline,
     connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
@@ -334,12 +351,12 @@ def keep_body_between_rails(
     fed_ids = {receiver for receivers in receivers_by_node.values() for receiver in receivers}
     for node in drawn_ids:
         if node not in fed_ids:
-            canvas.add_invisible_edge(first_name, connections[node].first_name)
+            canvas.add_invisible_edge(first_dot_node, connections[node].first_dot_node)
         if not receivers_by_node[node]:
-            canvas.add_invisible_edge(connections[node].last_name, last_name)
-        for unanchored_name in connections[node].unanchored_names:
-            canvas.add_invisible_edge(first_name, unanchored_name)
-            canvas.add_invisible_edge(unanchored_name, last_name)
+            canvas.add_invisible_edge(connections[node].last_dot_node, last_dot_node)
+        for unanchored_dot_node in connections[node].unanchored_dot_nodes:
+            canvas.add_invisible_edge(first_dot_node, unanchored_dot_node)
+            canvas.add_invisible_edge(unanchored_dot_node, last_dot_node)
     return receivers_by_node
 
 
@@ -350,17 +367,17 @@ def longest_chain_ends(
 ) -> list[tuple[str, str]]:
     """Return the first and the last drawn shape of each node in the longest chain."""
     return [
-        (connections[node].first_name, connections[node].last_name)
+        (connections[node].first_dot_node, connections[node].last_dot_node)
         for node in _longest_chain(graph, receivers_by_node)
     ]
 
 
 def straighten(
-    canvas: Canvas, first_name: str, last_name: str, chain_ends: list[tuple[str, str]]
+    canvas: Canvas, first_dot_node: str, last_dot_node: str, chain_ends: list[tuple[str, str]]
 ) -> None:
     """Draw invisible edges that place a chain of nodes and both sides of its frame on one line."""
-    edge_starts = [first_name, *(end_name for _, end_name in chain_ends)]
-    edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_name]
+    edge_starts = [first_dot_node, *(end_name for _, end_name in chain_ends)]
+    edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_dot_node]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):
         canvas.add_invisible_edge(edge_start, edge_end, STRAIGHT_LINE_WEIGHT)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
 from mdf_loop.drawing.labels import (
     bold_text,
     cell,
@@ -31,7 +31,7 @@ from mdf_loop.drawing.theme import (
 )
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
-from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
+from mdf_loop.outline import DefinitionOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
 MAX_CONDITION_LINE = 56
@@ -81,12 +81,12 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
         style="rounded,filled",
         fillcolor=PAPER_COLOR,
     )
-    box_targets = [EdgeTarget(End(box_name), expressions=tuple(_expressions(node)))]
+    box_targets = [EdgeTarget(EdgeEnd(box_name), expressions=tuple(_expressions(node)))]
     return NodeConnections(
-        first_name=box_name,
-        last_name=box_name,
+        first_dot_node=box_name,
+        last_dot_node=box_name,
         inputs={port.id: box_targets for port in node.inputs},
-        outputs={port.id: End(box_name) for port in node.outputs},
+        outputs={port.id: EdgeEnd(box_name) for port in node.outputs},
         targets_by_name=read_targets(node, box_targets),
     )
 
@@ -117,7 +117,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             )
             for port in node.outputs
         ],
-        constants_text=_format_constants(node.items, view.detail),
+        constants_text=_format_constants(node.definitions, view.detail),
     )
     arrange_rows = _sideways_rows if canvas.direction.is_sideways else _downward_rows
     content = table(
@@ -130,15 +130,15 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
     canvas.node(table_name, content, "node", node.path)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     connections = NodeConnections(
-        first_name=table_name,
-        last_name=table_name,
+        first_dot_node=table_name,
+        last_dot_node=table_name,
         header_port="head" if canvas.direction.is_sideways else "",
         inputs={
-            port_id: [EdgeTarget(End(table_name, dot_port, input_side))]
+            port_id: [EdgeTarget(EdgeEnd(table_name, dot_port, input_side))]
             for port_id, dot_port in input_dot_ports.items()
         },
         outputs={
-            port_id: End(table_name, dot_port, output_side)
+            port_id: EdgeEnd(table_name, dot_port, output_side)
             for port_id, dot_port in output_dot_ports.items()
         },
     )
@@ -236,17 +236,17 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
     """Return cells with the formulas of a node. At most `detail.max_formulas` formulas are shown."""
     cells: list[str] = []
     names_typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
-    for item in node.items:
-        if item.constant:
+    for definition in node.definitions:
+        if definition.constant:
             continue
-        type_text = "" if item.id in names_typed_at_port else item.type
+        type_text = "" if definition.id in names_typed_at_port else definition.type
         state_sign = ""
-        if item.is_stateful:
+        if definition.is_stateful:
             canvas.mark_kinds.add("state")
             state_sign = f"{MARKS['state'].sign} "
-        formula_texts = list(formula_lines(item))
-        if item.function and item.id == IMPORTED_FUNCTION_ID:
-            formula_texts = [_call_text(item)]
+        formula_texts = list(formula_lines(definition))
+        if definition.function and definition.id == IMPORTED_FUNCTION_ID:
+            formula_texts = [_call_text(definition)]
         cells += [
             formula_cell(
                 state_sign + formula_text,
@@ -264,13 +264,13 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
     return cells
 
 
-def _call_text(item: ItemOutline) -> str:
+def _call_text(definition: DefinitionOutline) -> str:
     """Return an imported node's operator as a call, `Add(A=x, B=y)`, with shortened names."""
     arguments = (
         (key, shorten_name(value, MAX_PORT_LENGTH) if isinstance(value, str) else value)
-        for key, value in item.arguments
+        for key, value in definition.arguments
     )
-    return call_text(item.function.removeprefix("onnx::"), tuple(arguments))
+    return call_text(definition.function.removeprefix("onnx::"), tuple(arguments))
 
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
@@ -282,10 +282,12 @@ def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -
     return cell(fit_formula(formula, detail, "LEFT") + type_remark, **attributes)
 
 
-def _format_constants(items: Iterable[ItemOutline], detail: Detail) -> str:
+def _format_constants(definitions: Iterable[DefinitionOutline], detail: Detail) -> str:
     """Format the constants of a node in a small grey font: `a = 0.5, tau = 10`."""
     constant_texts = [
-        f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant
+        f"{definition.id} = {value_text(definition.value, 28)}"
+        for definition in definitions
+        if definition.constant
     ]
     constant_lines = _join_texts(constant_texts, detail.line_width)
     if not detail.shows_types and len(constant_lines) > 2:
@@ -313,14 +315,14 @@ def _join_texts(texts: list[str], width: int) -> list[str]:
 
 def _expressions(node: NodeOutline) -> Iterator[object]:
     """Yield all expressions of a node."""
-    for item in node.items:
+    for definition in node.definitions:
         yield from (
-            item.value,
-            item.initial_expression,
-            item.derivative,
-            *(argument for _, argument in item.arguments),
+            definition.value,
+            definition.initial_expression,
+            definition.derivative,
+            *(argument for _, argument in definition.arguments),
         )
-        for condition, value in item.conditions:
+        for condition, value in definition.conditions:
             yield from (condition, value)
     yield from (port.value for port in node.outputs)
 

@@ -16,8 +16,8 @@ from mdf_loop.outline import LoopOutline, Observation, ValueObservation
 from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.text import value_text
 
-TRACE_LETTERS = "▁▂▃▄▅▆▇█"
-MAX_TRACE_LENGTH = 18
+SPARKLINE_CHARACTERS = "▁▂▃▄▅▆▇█"
+MAX_SPARKLINE_LENGTH = 18
 """Maximum number of letters of a trace."""
 
 
@@ -67,13 +67,13 @@ def describe_value(observation: Observation | None, node: str, port: str) -> str
     if value_observation is None:
         return ""
     unit_text = f" {value_observation.unit}" if value_observation.unit else ""
-    trace = draw_trace(
+    sparkline = format_sparkline(
         value_observation.last_value if value_observation.rows is None else value_observation.rows
     )
-    if value_observation.rows is None and trace:
-        return trace + unit_text  # the trace shows the whole array, and the port shows its type
+    if value_observation.rows is None and sparkline:
+        return sparkline + unit_text  # the trace shows the whole array, and the port shows its type
     return f"= {value_text(value_observation.last_value, 24)}{unit_text}" + (
-        f"  {trace}" if trace else ""
+        f"  {sparkline}" if sparkline else ""
     )
 
 
@@ -81,8 +81,8 @@ def describe_terminal(observation: Observation | None, loop: LoopOutline, port: 
     """Format the last value of a loop's result in a run, with a sparkline of its values."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
-            if output.name == f"{port}[t]" and output.node is not None:
-                return describe_value(observation, output.node, output.port)
+            if output.name == f"{port}[t]" and output.node_id is not None:
+                return describe_value(observation, output.node_id, output.port_id)
     return describe_value(observation, loop.owner, port)
 
 
@@ -111,7 +111,7 @@ def _format_milliseconds(seconds: float) -> str:
     return f"{value_text(float(f'{1000 * seconds:.3g}'))} ms"
 
 
-def draw_trace(rows: Array) -> str:
+def format_sparkline(rows: Array) -> str:
     """Draw the first element of each row as a sparkline of block characters.
 
     A single row has an empty text.
@@ -119,7 +119,7 @@ def draw_trace(rows: Array) -> str:
     if rows.ndim == 0 or len(rows) < 2 or rows.dtype.kind not in "biuf" or rows.size == 0:
         return ""
     first_elements = np.asarray(rows).reshape(len(rows), -1)[:, 0]
-    row_groups = np.array_split(first_elements, min(len(first_elements), MAX_TRACE_LENGTH))
+    row_groups = np.array_split(first_elements, min(len(first_elements), MAX_SPARKLINE_LENGTH))
     group_means = np.array(
         [
             row_group.max() if row_group.dtype == bool else row_group.mean()
@@ -132,8 +132,11 @@ def draw_trace(rows: Array) -> str:
         return ""
     lowest_mean, highest_mean = float(finite_means.min()), float(finite_means.max())
     if lowest_mean == highest_mean:
-        return TRACE_LETTERS[0] * len(group_means)
-    heights = (group_means - lowest_mean) / (highest_mean - lowest_mean) * (len(TRACE_LETTERS) - 1)
+        return SPARKLINE_CHARACTERS[0] * len(group_means)
+    heights = (
+        (group_means - lowest_mean) / (highest_mean - lowest_mean) * (len(SPARKLINE_CHARACTERS) - 1)
+    )
     return "".join(
-        TRACE_LETTERS[round(float(height))] if np.isfinite(height) else "×" for height in heights
+        SPARKLINE_CHARACTERS[round(float(height))] if np.isfinite(height) else "×"
+        for height in heights
     )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from mdf_loop.drawing.bands import Bands, cut_into_bands
-from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
-from mdf_loop.drawing.edges import draw_edge, draw_ends
+from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
+from mdf_loop.drawing.edges import draw_edge, draw_inputs_and_outputs
 from mdf_loop.drawing.flow import Flow, flow_of
 from mdf_loop.drawing.frames import GraphDrawer
 from mdf_loop.drawing.labels import small_text, stack_lines, style_text
@@ -33,8 +33,10 @@ MAX_OPERATOR_LENGTH = 26
 
 def operator_name(node: NodeOutline) -> str:
     """Return the name of a node's only operator, or the id of a node without a single operator."""
-    functions = [item.function for item in node.items if item.function]
-    if len(functions) == 1 and (len(node.items) == 1 or node.items[0].id == IMPORTED_FUNCTION_ID):
+    functions = [definition.function for definition in node.definitions if definition.function]
+    if len(functions) == 1 and (
+        len(node.definitions) == 1 or node.definitions[0].id == IMPORTED_FUNCTION_ID
+    ):
         return functions[0].rpartition("::")[2]
     return shorten_name(node.id, MAX_OPERATOR_LENGTH)
 
@@ -48,16 +50,16 @@ def draw_operators(
     banded_graph = _build_banded_graph(graph, view, flow, bands)
     connections: dict[str, NodeConnections] = {}
     for band in range(bands.count):
-        runs = [
-            run
-            for run, run_band in zip(flow.runs, bands.band_by_run, strict=True)
-            if run_band == band
+        chains = [
+            chain
+            for chain, chain_band in zip(flow.chains, bands.band_by_chain, strict=True)
+            if chain_band == band
         ]
-        with canvas.band(bands.count, _band_label(band, runs), graph.path):
-            band_connections = _draw_runs(canvas, runs, view, draw_graph)
+        with canvas.band(bands.count, _band_label(band, chains), graph.path):
+            band_connections = _draw_chains(canvas, chains, view, draw_graph)
             _draw_edges(canvas, banded_graph, band, band_connections)
             if view.nesting_depth == 0:
-                draw_ends(canvas, graph, band_connections, view)
+                draw_inputs_and_outputs(canvas, graph, band_connections, view)
         connections |= band_connections
     return connections
 
@@ -68,69 +70,69 @@ class _BandedGraph(Struct, frozen=True):
     graph: GraphOutline
     view: View
     bands: Bands
-    run_index_by_node: dict[str, int]
+    chain_index_by_node: dict[str, int]
     edges_by_band: dict[int, list[EdgeOutline]]
 
     def band(self, node: str) -> int:
         """Return the number of the band in which a node is drawn."""
-        return self.bands.band_by_run[self.run_index_by_node[node]]
+        return self.bands.band_by_chain[self.chain_index_by_node[node]]
 
 
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
     """Assign the nodes of a graph to boxes, and its edges to bands."""
-    run_index_by_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
+    chain_index_by_node = {node.id: k for k, chain in enumerate(flow.chains) for node in chain}
     edges_by_band: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
-        if edge.sender in run_index_by_node and edge.receiver in run_index_by_node:
+        if edge.sender in chain_index_by_node and edge.receiver in chain_index_by_node:
             end_bands = (
-                bands.band_by_run[run_index_by_node[edge.sender]],
-                bands.band_by_run[run_index_by_node[edge.receiver]],
+                bands.band_by_chain[chain_index_by_node[edge.sender]],
+                bands.band_by_chain[chain_index_by_node[edge.receiver]],
             )
             for band in dict.fromkeys(end_bands):
                 edges_by_band[band].append(edge)
-    return _BandedGraph(graph, view, bands, run_index_by_node, edges_by_band)
+    return _BandedGraph(graph, view, bands, chain_index_by_node, edges_by_band)
 
 
-def _band_label(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
+def _band_label(band: int, chains: Sequence[tuple[NodeOutline, ...]]) -> str:
     """Return the label of a band: its number and the name of its first node."""
-    first_node_id = next((run[0].id for run in runs if not run[0].is_input), "")
+    first_node_id = next((chain[0].id for chain in chains if not chain[0].is_input), "")
     return small_text(f"{band + 1}  {shorten_name(first_node_id, 30)}")
 
 
-def _draw_runs(
+def _draw_chains(
     canvas: Canvas,
-    runs: Sequence[tuple[NodeOutline, ...]],
+    chains: Sequence[tuple[NodeOutline, ...]],
     view: View,
     draw_graph: GraphDrawer,
 ) -> dict[str, NodeConnections]:
     """Draw the boxes of one band, and return the connections of their nodes by id."""
     connections: dict[str, NodeConnections] = {}
-    for run in canvas.direction.stacking_order(runs):
-        (first_node, *following_nodes) = run
+    for chain in canvas.direction.stacking_order(chains):
+        (first_node, *following_nodes) = chain
         pill_connections = draw_small(canvas, first_node, view) if first_node.is_input else None
         if pill_connections is not None:
             connections[first_node.id] = pill_connections
         elif first_node.blocks and not following_nodes:
             connections[first_node.id] = draw_owner(canvas, first_node, view, draw_graph)
         else:
-            connections |= _draw_run(canvas, run, view)
+            connections |= _draw_chain(canvas, chain, view)
     return connections
 
 
-def _draw_run(
-    canvas: Canvas, run: tuple[NodeOutline, ...], view: View
+def _draw_chain(
+    canvas: Canvas, chain: tuple[NodeOutline, ...], view: View
 ) -> dict[str, NodeConnections]:
     """Draw a chain of nodes as one box with a line for each operator.
 
     A tooltip has the names of the nodes.
     """
-    box_name = canvas.name(run[0].id)
-    operator_lines = [style_text(operator_name(node), size=SMALL_FONT_SIZE) for node in run]
+    box_name = canvas.name(chain[0].id)
+    operator_lines = [style_text(operator_name(node), size=SMALL_FONT_SIZE) for node in chain]
     canvas.node(
         box_name,
         stack_lines(*operator_lines),
         "node",
-        " · ".join(node.id for node in run),
+        " · ".join(node.id for node in chain),
         shape="box",
         style="rounded,filled",
         fillcolor=PAPER_COLOR,
@@ -139,17 +141,17 @@ def _draw_run(
         width="0.3",
         height="0.2",
     )
-    targets = [EdgeTarget(End(box_name))]
+    targets = [EdgeTarget(EdgeEnd(box_name))]
     is_body = view.nesting_depth > 0
     return {
         node.id: NodeConnections(
-            first_name=box_name,
-            last_name=box_name,
+            first_dot_node=box_name,
+            last_dot_node=box_name,
             inputs={port.id: targets for port in node.inputs},
-            outputs={port.id: End(box_name) for port in node.outputs},
+            outputs={port.id: EdgeEnd(box_name) for port in node.outputs},
             targets_by_name=read_targets(node, targets) if is_body else {},
         )
-        for node in run
+        for node in chain
     }
 
 
@@ -165,27 +167,31 @@ def _draw_edges(
         )
         if sender_band == receiver_band:
             if (
-                banded_graph.run_index_by_node[edge.sender]
-                != banded_graph.run_index_by_node[edge.receiver]
+                banded_graph.chain_index_by_node[edge.sender]
+                != banded_graph.chain_index_by_node[edge.receiver]
                 or edge.is_feedback
             ):
                 draw_edge(canvas, edge, connections, banded_graph.view)
             continue
-        sender_run = banded_graph.run_index_by_node[edge.sender]
-        stub_number = banded_graph.bands.stub_number_by_run[sender_run]
+        sender_chain = banded_graph.chain_index_by_node[edge.sender]
+        stub_number = banded_graph.bands.stub_number_by_chain[sender_chain]
         stub_side = "leaves" if sender_band == band else "arrives"
-        if (sender_run, stub_side) not in stub_names:
-            stub_names[sender_run, stub_side] = _draw_stub(canvas, stub_number, stub_side)
+        if (sender_chain, stub_side) not in stub_names:
+            stub_names[sender_chain, stub_side] = _draw_stub(canvas, stub_number, stub_side)
             if stub_side == "leaves":
                 sender_ends = connections[edge.sender]
-                source_end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last_name))
-                canvas.edge(source_end, End(stub_names[sender_run, stub_side]), "cut")
+                source_end = sender_ends.outputs.get(
+                    edge.sender_port, EdgeEnd(sender_ends.last_dot_node)
+                )
+                canvas.edge(source_end, EdgeEnd(stub_names[sender_chain, stub_side]), "cut")
         if stub_side == "arrives":
             receiver_ends = connections[edge.receiver]
             for target in receiver_ends.inputs.get(
-                edge.receiver_port, [EdgeTarget(End(receiver_ends.first_name))]
+                edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_ends.first_dot_node))]
             ):
-                canvas.edge(End(stub_names[sender_run, stub_side]), target.end, "cut", edge.path)
+                canvas.edge(
+                    EdgeEnd(stub_names[sender_chain, stub_side]), target.end, "cut", edge.path
+                )
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:

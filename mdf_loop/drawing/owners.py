@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, Canvas, EdgeTarget, End, NodeConnections
-from mdf_loop.drawing.choices import draw_choice
+from mdf_loop.drawing.canvas import (
+    STRAIGHT_LINE_WEIGHT,
+    Canvas,
+    EdgeEnd,
+    EdgeTarget,
+    NodeConnections,
+)
+from mdf_loop.drawing.conditionals import draw_conditional
 from mdf_loop.drawing.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, row, stack_lines, style_text, table
@@ -14,14 +20,17 @@ from mdf_loop.drawing.nodes import draw_box, formula_cell, title_lines
 from mdf_loop.drawing.theme import HEADER_COLOR, LINE_COLOR, NORMAL_FONT_SIZE, PAPER_COLOR
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
-from mdf_loop.outline import Block, ChoiceOutline, LoopOutline, NodeOutline
+from mdf_loop.outline import Block, ConditionalOutline, LoopOutline, NodeOutline
 from mdf_loop.outline.loops import result_positions
 from mdf_loop.outline.text import shorten, value_text
 from mdf_loop.outline.words import closed_headline
 
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
 
-BLOCK_DRAWERS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline: draw_choice}
+BLOCK_DRAWERS: Mapping[type[Block], Drawer] = {
+    LoopOutline: draw_frame,
+    ConditionalOutline: draw_conditional,
+}
 """Function that draws a block, by the class of the block's outline."""
 
 
@@ -74,10 +83,12 @@ def _draw_frames_and_formulas(
     }
     formula_ends, formula_targets = _draw_formulas(canvas, node, formulas, view)
     formula_table_names = tuple(dict.fromkeys(end.name for end in formula_ends.values()))
-    first_names = [frame.first_name for frame in frames.values()]
-    last_names = [frame.last_name for frame in frames.values()]
+    first_dot_nodes = [frame.first_dot_node for frame in frames.values()]
+    last_dot_nodes = [frame.last_dot_node for frame in frames.values()]
     connections = NodeConnections(
-        first_name=first_names[0], last_name=last_names[-1], unanchored_names=formula_table_names
+        first_dot_node=first_dot_nodes[0],
+        last_dot_node=last_dot_nodes[-1],
+        unanchored_dot_nodes=formula_table_names,
     )
     input_names = {port.id for port in node.inputs}
     for target in (
@@ -95,11 +106,11 @@ def _draw_frames_and_formulas(
                 connections.targets_by_name.setdefault(name, []).append(target)
         _wire_results(canvas, node, target, frames)
     if len(frames) > 1:
-        canvas.add_invisible_edge(first_names[0], last_names[-1], STRAIGHT_LINE_WEIGHT)
+        canvas.add_invisible_edge(first_dot_nodes[0], last_dot_nodes[-1], STRAIGHT_LINE_WEIGHT)
     for name in formula_table_names:
         if not canvas.has_edge(name):
-            canvas.add_invisible_edge(first_names[0], name)
-            canvas.add_invisible_edge(name, last_names[-1])
+            canvas.add_invisible_edge(first_dot_nodes[0], name)
+            canvas.add_invisible_edge(name, last_dot_nodes[-1])
     connections.outputs = _source_ends(node, formulas, frames, formula_ends, connections)
     return connections
 
@@ -118,11 +129,11 @@ def _wire_results(
 
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, formulas: list[OwnFormula], view: View
-) -> tuple[dict[str, End], list[EdgeTarget]]:
+) -> tuple[dict[str, EdgeEnd], list[EdgeTarget]]:
     """Draw a small table for the formulas before, between and after the frames of a node."""
     stages = _formula_stages(node, formulas)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
-    formula_ends: dict[str, End] = {}
+    formula_ends: dict[str, EdgeEnd] = {}
     formula_targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
         table_name = canvas.name(node.id, "formulas")
@@ -131,12 +142,12 @@ def _draw_formulas(
             stage_formula for stage_formula in formulas if stages[stage_formula.id] == stage
         ):
             rows += [
-                row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
+                row([formula_cell(text, formula.definition.type, view.detail, f"f{k}")])
                 for text in formula.formula_texts
             ]
-            formula_ends[formula.id] = End(table_name, f"f{k}", output_side)
+            formula_ends[formula.id] = EdgeEnd(table_name, f"f{k}", output_side)
             formula_targets.append(
-                EdgeTarget(End(table_name, f"f{k}", input_side), "data", formula.expressions)
+                EdgeTarget(EdgeEnd(table_name, f"f{k}", input_side), "data", formula.expressions)
             )
         canvas.node(
             table_name,
@@ -188,16 +199,16 @@ def _source_ends(
     node: NodeOutline,
     formulas: list[OwnFormula],
     frames: dict[str, Frame],
-    ends: dict[str, End],
+    ends: dict[str, EdgeEnd],
     connections: NodeConnections,
-) -> dict[str, End]:
+) -> dict[str, EdgeEnd]:
     """Return the source end of edges for each output port of the node."""
     source_ends = {formula.id: ends[formula.id] for formula in formulas if formula.is_port}
     for block in node.blocks:
         for end, ports in zip(frames[block.id].result_ends, block.result_ports, strict=True):
             source_ends.update(dict.fromkeys(ports, end))
     for loop in node.loops:
-        for report in loop.results:
+        for report in loop.reports:
             source_ends.update(
                 dict.fromkeys(report.ports, frames[loop.id].report_ends[report.name])
             )

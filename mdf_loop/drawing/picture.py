@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdf_loop.arguments import flag, names
-from mdf_loop.drawing.auto import LayoutRequest, PictureForm, draw_fitting
+from mdf_loop.drawing.auto import LayoutRequest, PictureLayout, draw_fitting
 from mdf_loop.drawing.canvas import Canvas
-from mdf_loop.drawing.edges import draw_ends
+from mdf_loop.drawing.edges import draw_inputs_and_outputs
 from mdf_loop.drawing.focus import check_ids, focus_graph
 from mdf_loop.drawing.graphs import draw_graph
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines
@@ -160,28 +160,28 @@ def draw(
 
 def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
     """Draw a graph, and return the DOT text."""
-    canvas = draw_fitting(graph, request, lambda form: _draw_canvas(graph, form))
+    canvas = draw_fitting(graph, request, lambda layout: _draw_canvas(graph, layout))
     return canvas.finish(draw_legend(canvas))
 
 
-def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
+def _draw_canvas(graph: GraphOutline, layout: PictureLayout) -> Canvas:
     """Draw a graph at the level of detail and in the direction of `form`, and return the canvas."""
-    view = form.view
+    view = layout.view
     hidden_kinds = frozenset() if view.shows_captures else frozenset({"capture"})
     canvas = Canvas(
-        graph.id, DIRECTIONS[form.rankdir], hidden_kinds, dense=view.detail.shows_only_operators
+        graph.id, DIRECTIONS[layout.rankdir], hidden_kinds, dense=view.detail.shows_only_operators
     )
-    title = _picture_title(graph, [*describe_run(view.observation), form.note])
+    title = _picture_title(graph, [*describe_run(view.observation), layout.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
         connections = draw_graph(canvas, graph, view)
         if not view.detail.shows_only_operators:
-            draw_ends(canvas, graph, connections, view)
+            draw_inputs_and_outputs(canvas, graph, connections, view)
     return canvas
 
 
 def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
     """Return the title of a picture: graph name, file, termination conditions and notes."""
-    title_lines = [graph.source] if graph.source and graph.source != graph.id else []
+    title_lines = [graph.source_name] if graph.source_name and graph.source_name != graph.id else []
     title_lines += [*_termination_texts(graph), *filter(None, notes)]
     return stack_lines(
         bold_text(graph.id, BIG_FONT_SIZE + 2),

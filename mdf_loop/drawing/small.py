@@ -11,7 +11,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
 from mdf_loop.drawing.labels import small_text, stack_lines, style_text
 from mdf_loop.drawing.theme import HEADER_COLOR, PAPER_COLOR, REMARK_COLOR
 from mdf_loop.drawing.view import View
@@ -30,7 +30,7 @@ def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
     constants = {node.id: node.constant for node in graph.nodes if node.constant is not None}
     nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
-    nodes_to_draw = {output.node for output in graph.outputs} | view.collapsed_ids
+    nodes_to_draw = {output.node_id for output in graph.outputs} | view.collapsed_ids
     nodes_to_draw |= {
         edge.sender
         for edge in graph.edges
@@ -93,10 +93,10 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             margin="0.08,0.03",
             height="0.2",
         )
-    node_end = End(node_name)
+    node_end = EdgeEnd(node_name)
     return NodeConnections(
-        first_name=node_name,
-        last_name=node_name,
+        first_dot_node=node_name,
+        last_dot_node=node_name,
         inputs={port.id: [EdgeTarget(node_end)] for port in node.inputs},
         outputs={port.id: node_end for port in node.outputs},
     )

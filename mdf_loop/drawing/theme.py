@@ -25,8 +25,8 @@ LOOP_LINE_COLOR = "#0b5394"
 FRAME_FILL_COLORS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
 """Backgrounds of nested loop frames, outermost first. Deeper frames repeat these colours."""
 
-CHOICE_LINE_COLOR = "#9a6700"
-CHOICE_FILL_COLOR, BRANCH_FILL_COLOR = "#fdf6e3", "#fffdf7"
+CONDITIONAL_LINE_COLOR = "#9a6700"
+CONDITIONAL_FILL_COLOR, BRANCH_FILL_COLOR = "#fdf6e3", "#fffdf7"
 """Backgrounds of a choice and of its branches."""
 
 IMPORTED_FUNCTION_ID = "result"
@@ -57,8 +57,8 @@ MARKS: dict[str, Mark] = {
     "delayed": Mark("−k", "#0072b2", PAPER_COLOR, "value of k iterations ago"),
     "sliced": Mark("[i]", "#00725a", PAPER_COLOR, "sliced, one part per iteration"),
     "recorded": Mark("[ ]", "#00725a", PAPER_COLOR, "recorded, one row per iteration"),
-    "choose": Mark("?", CHOICE_LINE_COLOR, PAPER_COLOR, "chooses the branch"),
-    "join": Mark("Y", CHOICE_LINE_COLOR, PAPER_COLOR, "result of the branch that was taken"),
+    "choose": Mark("?", CONDITIONAL_LINE_COLOR, PAPER_COLOR, "chooses the branch"),
+    "join": Mark("Y", CONDITIONAL_LINE_COLOR, PAPER_COLOR, "result of the branch that was taken"),
     "captured": Mark("◇", PAPER_COLOR, TEXT_COLOR, "read from outside"),
     "result": Mark("#", "#4d4d4d", PAPER_COLOR, "report on the run"),
     "before_test": Mark(

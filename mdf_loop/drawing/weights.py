@@ -48,7 +48,7 @@ def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[s
     captured_names = {
         capture.name for block in node.blocks for capture in block.captures
     } & constant_names
-    read_names = {name for item in node.items for name in item.read_names}
+    read_names = {name for definition in node.definitions for name in definition.read_names}
     read_names |= {str(expression) for block in node.blocks for expression in block.expressions}
     mergeable_names = frozenset(captured_names - read_names)
     return mergeable_names if len(mergeable_names) > MAX_SEPARATE_CONSTANTS else frozenset()
@@ -82,7 +82,7 @@ def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
         inputs=tuple(
             body_input
             for body_input in body.inputs
-            if body_input.source != "captured" or body_input.name not in names
+            if body_input.role != "captured" or body_input.name not in names
         ),
         nodes=tuple(
             replace(node, blocks=tuple(_merge_in_block(block, names) for block in node.blocks))

@@ -1,6 +1,6 @@
 """Outline of an MDF model: the content of its pictures and explanations, with or without compilation.
 
-    outline("model.yaml").nodes[1].loops[0].carried
+    outline("model.yaml").nodes[1].loops[0].carried_values
 
 - `parts` and `values` are the data: graphs, nodes, loops and choices.
 - `graphs` reads them from the document, with `loops`, `scans` and `choices` for functions that own graphs.
@@ -21,11 +21,11 @@ from mdf_loop.outline.over_time import outline_over_time
 from mdf_loop.outline.parts import (
     Block,
     BranchOutline,
-    ChoiceOutline,
+    ConditionalOutline,
+    DefinitionOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
-    ItemOutline,
     LoopOutline,
     NodeOutline,
     OutputOutline,
@@ -38,7 +38,7 @@ from mdf_loop.outline.values import (
     DelayOutline,
     JoinOutline,
     RecordedOutline,
-    ResultOutline,
+    ReportOutline,
     SliceOutline,
 )
 
@@ -48,12 +48,12 @@ __all__ = [
     "BranchOutline",
     "CaptureOutline",
     "CarriedOutline",
-    "ChoiceOutline",
+    "ConditionalOutline",
+    "DefinitionOutline",
     "DelayOutline",
     "EdgeOutline",
     "GraphOutline",
     "InputOutline",
-    "ItemOutline",
     "JoinOutline",
     "LoopObservation",
     "LoopOutline",
@@ -62,7 +62,7 @@ __all__ = [
     "OutputOutline",
     "PortOutline",
     "RecordedOutline",
-    "ResultOutline",
+    "ReportOutline",
     "SliceOutline",
     "ValueObservation",
     "observe",

@@ -106,16 +106,16 @@ def annotate_over_time(document: Document) -> Annotations:
 
     A model that cannot be read over time has only the notes of one evaluation.
     """
-    notes = annotate(document).notes
+    evaluation_notes = annotate(document).notes
     options = Options(max_iterations=1)
     spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
     try:
         bound_inputs = BoundValues.of(bind_types(document, {}, options))
         reading = read_over_time(document, bound_inputs, options, spec)
     except LoopError:
-        return Annotations(notes=notes)
+        return Annotations(notes=evaluation_notes)
     except Exception:  # noqa: BLE001 - as in `annotate`
-        return Annotations(notes=notes)
+        return Annotations(notes=evaluation_notes)
     operations = list(walk(reading.later_program.ops))
     return Annotations(
         program_values=reading.terms_by_path,
@@ -123,7 +123,7 @@ def annotate_over_time(document: Document) -> Annotations:
             operation.where: operation for operation in operations if isinstance(operation, Loop)
         },
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
-        notes=notes,
+        notes=evaluation_notes,
         counted_events=tuple(_counted_events(document, reading.schedule)),
     )
 

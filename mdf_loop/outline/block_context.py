@@ -26,24 +26,24 @@ class BlockContext(Struct, frozen=True):
     `read_body` outlines the graphs that the function owns.
     """
 
-    item: Any
+    definition: Any
     node: Any
     node_where: str
     where: str
     document: Document
-    notes: Annotations
+    annotations: Annotations
     outer_scope: OutlineScope | None
     read_body: BodyReader
 
     @property
     def args(self) -> Mapping[str, Any]:
         """Arguments of the function or parameter, as written in the document."""
-        return dict(self.item.args or {})
+        return dict(self.definition.args or {})
 
     @property
     def name(self) -> str:
         """Name `node.function` in error messages."""
-        return f"{self.node.id}.{self.item.id}"
+        return f"{self.node.id}.{self.definition.id}"
 
     def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:
         """Return the scope of names that a body of the loop or choice can capture."""

@@ -14,15 +14,15 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.lower import draws_numbers, function_draws, names_in
 from mdf_loop.outline.annotation import Annotations, annotate
 from mdf_loop.outline.block_context import BlockContext
-from mdf_loop.outline.choices import outline_case, outline_if
+from mdf_loop.outline.conditionals import outline_case, outline_if
 from mdf_loop.outline.cycles import cycle_groups, feedback_edges
 from mdf_loop.outline.loops import outline_loop
 from mdf_loop.outline.parts import (
     Block,
+    DefinitionOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
-    ItemOutline,
     NodeOutline,
     OutputOutline,
     PortOutline,
@@ -57,26 +57,26 @@ def outline(source: Source) -> GraphOutline:
     return outline_document(document, annotate(document))
 
 
-def outline_document(document: Document, notes: Annotations) -> GraphOutline:
+def outline_document(document: Document, annotations: Annotations) -> GraphOutline:
     """Return the outline of a document with its annotations."""
-    reader = _Reader(document, notes)
+    reader = _Reader(document, annotations)
     graph = reader.graph(document.graph, document.where, None)
     return replace(
         graph,
         inputs=reader.model_inputs(),
         outputs=reader.model_outputs(),
-        notes=reader.notes.notes,
-        source=document.name,
-        counted_events=reader.notes.counted_events,
+        notes=reader.annotations.notes,
+        source_name=document.name,
+        counted_events=reader.annotations.counted_events,
     )
 
 
 class _Reader:
     """Builder of the outlines of the graphs in one document."""
 
-    def __init__(self, document: Document, notes: Annotations) -> None:
+    def __init__(self, document: Document, annotations: Annotations) -> None:
         self.document = document
-        self.notes = notes
+        self.annotations = annotations
         self.open_bodies: list[str] = []
 
     def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
@@ -121,7 +121,7 @@ class _Reader:
         return replace(
             graph,
             inputs=tuple(
-                replace(input_outline, type=self.notes.type_of(input_outline.path))
+                replace(input_outline, type=self.annotations.type_of(input_outline.path))
                 for input_outline in input_outlines
             ),
             outputs=tuple(self._body_output(body, where, name, passed_names) for name in outputs),
@@ -135,7 +135,9 @@ class _Reader:
             for port in node.output_ports:
                 if name in (port.id, f"{node.id}.{port.id}"):
                     path = f"{where}.nodes['{node.id}'].output_ports['{port.id}']"
-                    return OutputOutline(name, node.id, port.id, path, self.notes.type_of(path))
+                    return OutputOutline(
+                        name, node.id, port.id, path, self.annotations.type_of(path)
+                    )
         return OutputOutline(name, None, name if name in passed_names else "", where)
 
     # --- nodes ----------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class _Reader:
             inputs=tuple(
                 self._port(port, f"{path}.input_ports['{port.id}']") for port in node.input_ports
             ),
-            items=tuple(self._items(node, path)),
+            definitions=tuple(self._definitions(node, path)),
             blocks=tuple(self._blocks(node, path, scope)),
             outputs=tuple(
                 self._port(port, f"{path}.output_ports['{port.id}']") for port in node.output_ports
@@ -164,59 +166,69 @@ class _Reader:
         return PortOutline(
             id=port.id,
             path=path,
-            type=self.notes.type_of(path, port),
+            type=self.annotations.type_of(path, port),
             default=getattr(port, "default_value", None),
             value=getattr(port, "value", None),
         )
 
     def _blocks(self, node: Any, path: str, scope: OutlineScope | None) -> Iterable[Block]:
         """Yield the outlines of the node's functions that own graphs."""
-        for list_name, item in _functions_and_parameters(node):
-            function_name = graph_function(item.function)
+        for list_name, definition in _functions_and_parameters(node):
+            function_name = graph_function(definition.function)
             if function_name is not None:
-                where = f"{path}.{list_name}['{item.id}']"
+                where = f"{path}.{list_name}['{definition.id}']"
                 yield BLOCK_OUTLINERS[function_name](
                     BlockContext(
-                        item, node, path, where, self.document, self.notes, scope, self._body
+                        definition,
+                        node,
+                        path,
+                        where,
+                        self.document,
+                        self.annotations,
+                        scope,
+                        self._body,
                     )
                 )
 
-    def _items(self, node: Any, path: str) -> Iterable[ItemOutline]:
+    def _definitions(self, node: Any, path: str) -> Iterable[DefinitionOutline]:
         """Yield the outlines of the node's parameters and functions that own no graphs."""
-        for list_name, item in _functions_and_parameters(node):
-            if graph_function(item.function) is None and not _is_graph(item.value):
-                yield self._item(item, node, f"{path}.{list_name}['{item.id}']")
+        for list_name, definition in _functions_and_parameters(node):
+            if graph_function(definition.function) is None and not _is_graph(definition.value):
+                yield self._definition(definition, node, f"{path}.{list_name}['{definition.id}']")
 
-    def _item(self, item: Any, node: Any, path: str) -> ItemOutline:
+    def _definition(self, definition: Any, node: Any, path: str) -> DefinitionOutline:
         """Return the outline of a parameter or function."""
-        derivative = getattr(item, "time_derivative", None)
-        initial_value = getattr(item, "default_initial_value", None)
+        derivative = getattr(definition, "time_derivative", None)
+        initial_value = getattr(definition, "default_initial_value", None)
         conditions = tuple(
-            condition_fields(condition) for condition in getattr(item, "conditions", None) or ()
+            condition_fields(condition)
+            for condition in getattr(definition, "conditions", None) or ()
         )
-        arguments = tuple((item.args or {}).items())
+        arguments = tuple((definition.args or {}).items())
         expressions = (
-            item.value,
+            definition.value,
             derivative,
             initial_value,
             *(argument_value for _, argument_value in arguments),
         )
         expressions += tuple(text for condition_pair in conditions for text in condition_pair)
         read_names: set[str] = set().union(*map(names_in, expressions))
-        is_self_referencing = isinstance(item.value, str) and item.id in names_in(item.value)
-        return ItemOutline(
-            id=item.id,
+        is_self_referencing = isinstance(definition.value, str) and definition.id in names_in(
+            definition.value
+        )
+        return DefinitionOutline(
+            id=definition.id,
             path=path,
-            value=item.value,
-            function=item.function or "",
+            value=definition.value,
+            function=definition.function or "",
             arguments=arguments,
             initial_expression=initial_value,
             derivative=derivative,
             conditions=conditions,
-            type=self.notes.type_of(path),
+            type=self.annotations.type_of(path),
             is_stateful=derivative is not None or initial_value is not None or is_self_referencing,
             read_names=tuple(sorted(read_names & (local_names(node) | _identifiers(read_names)))),
-            is_random=function_draws(item.function) or any(map(draws_numbers, expressions)),
+            is_random=function_draws(definition.function) or any(map(draws_numbers, expressions)),
         )
 
     # --- inputs and outputs of the whole model --------------------------------------------------
@@ -226,11 +238,11 @@ class _Reader:
         return tuple(
             InputOutline(
                 name=port.name,
-                node=port.node,
-                port=port.port.id,
-                source="given",
+                node_id=port.node,
+                port_id=port.port.id,
+                role="given",
                 path=port.where,
-                type=self.notes.type_of(port.where, port.port),
+                type=self.annotations.type_of(port.where, port.port),
                 default=port.port.default_value,
             )
             for port in open_ports(self.document)
@@ -247,7 +259,7 @@ class _Reader:
                 stated_name = stated_names.get(f"{node.id}.{port.id}") or stated_names.get(port.id)
                 if stated_name or (not stated_names and (node.id, port.id) not in connected_ports):
                     path = f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
-                    type_text = self.notes.type_of(path)
+                    type_text = self.annotations.type_of(path)
                     model_outputs.append(
                         OutputOutline(stated_name or port.id, node.id, port.id, path, type_text)
                     )
@@ -267,8 +279,8 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
 
 def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
     """Yield pairs ("functions" or "parameters", item) for the functions and parameters of a node."""
-    yield from (("functions", item) for item in node.functions)
-    yield from (("parameters", item) for item in node.parameters)
+    yield from (("functions", definition) for definition in node.functions)
+    yield from (("parameters", definition) for definition in node.parameters)
 
 
 def _is_graph(value: Any) -> bool:

@@ -17,11 +17,11 @@ from mdf_loop.outline.parts import GraphOutline, LoopOutline
 from mdf_loop.outline.scope import find_captures, known_value, literal_value
 from mdf_loop.outline.slices import outline_delay, outline_slice, recording_remark
 from mdf_loop.outline.text import resolve_expression
-from mdf_loop.outline.values import ArgumentOutline, CarriedOutline, RecordedOutline, ResultOutline
+from mdf_loop.outline.values import ArgumentOutline, CarriedOutline, RecordedOutline, ReportOutline
 from mdf_loop.reading.loop_forms import LoopForm, order_initial_values, parse_loop
 from mdf_loop.reading.signature import Signature, find_signature
 
-RESULT_NAMES = ("iterations", "condition", "stopped_by")
+REPORT_NAMES = ("iterations", "condition", "stopped_by")
 """Names of the results that describe the run of a loop, as in `loop.iterations`."""
 
 
@@ -52,9 +52,9 @@ class PartialSignature(Struct, frozen=True):
 
 def outline_loop(context: BlockContext) -> LoopOutline:
     """Return the outline of a loop that a function or parameter of a node describes."""
-    item, node, notes = context.item, context.node, context.notes
+    definition, node, annotations = context.definition, context.node, context.annotations
     try:
-        loop_arguments = parse_loop(item, node, context.where, context.document)
+        loop_arguments = parse_loop(definition, node, context.where, context.document)
     except LoopError as error:
         messages = tuple(finding.what for finding in error.findings)
         return replace(
@@ -71,20 +71,22 @@ def outline_loop(context: BlockContext) -> LoopOutline:
     body = context.read_body(
         loop_arguments.body, loop_arguments.body_where, roles, signature.outputs, scope
     )
-    loop = notes.loops.get(context.where)
+    program_loop = annotations.loops.get(context.where)
     return replace(
         unknown_loop(context, ""),
-        **_outline_arguments(context, loop),
+        **_outline_arguments(context, program_loop),
         iteration_name=signature.iteration,
         condition_name=signature.condition_in,
         continue_name=signature.condition_out,
         condition_text=_condition_text(loop_arguments.body, signature.condition_out),
-        carried=_outline_carried_values(initial_expressions, signature, node, item.id, notes, loop),
-        recorded=_outline_recorded_values(
-            context, loop_arguments, signature, len(initial_expressions), loop
+        carried_values=_outline_carried_values(
+            initial_expressions, signature, node, definition.id, annotations, program_loop
+        ),
+        recorded_values=_outline_recorded_values(
+            context, loop_arguments, signature, len(initial_expressions), program_loop
         ),
         captures=tuple(
-            replace(capture, type=notes.type_of(capture.path))
+            replace(capture, type=annotations.type_of(capture.path))
             for capture in find_captures(body.inputs, scope)
         ),
         body=mark_condition_nodes(body) if loop_arguments.has_mid_exit else body,
@@ -99,7 +101,7 @@ def outline_loop(context: BlockContext) -> LoopOutline:
 def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
     """Return a loop without arguments, carried values and body, for which only the path is known."""
     return LoopOutline(
-        id=context.item.id,
+        id=context.definition.id,
         owner=context.node.id,
         path=context.where,
         kind=kind,
@@ -109,37 +111,45 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
         condition_name="",
         continue_name="",
         condition_text="",
-        carried=(),
-        recorded=(),
-        results=_outline_report_results(context.node, context.item.id),
+        carried_values=(),
+        recorded_values=(),
+        reports=_outline_reports(context.node, context.definition.id),
         captures=(),
         body=None,
     )
 
 
-def _outline_arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
+def _outline_arguments(context: BlockContext, program_loop: ir.Loop | None) -> dict[str, Any]:
     """Return the trip count, the start condition and the operating mode of a loop."""
     args, node = context.args, context.node
-    fixed_trip_count = context.notes.fixed_value(loop.trip_count) if loop else None
+    fixed_trip_count = (
+        context.annotations.fixed_value(program_loop.trip_count) if program_loop else None
+    )
     trip_count = outline_argument(args.get("M"), node, fixed_trip_count)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
-    start_condition = _outline_start_condition(context, loop)
+    start_condition = _outline_start_condition(context, program_loop)
     kind = loop_kind(trip_count, start_condition, has_slices=bool(args.get("slices")))
     if start_condition is None and args.get("exit") == "middle":
         kind = _KINDS_WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
-    elif loop is not None and context.notes.always_true(loop):
+    elif program_loop is not None and context.annotations.always_true(program_loop):
         kind = _KINDS_WITHOUT_CONDITION.get(kind, kind)
     return {"trip_count": trip_count, "start_condition": start_condition, "kind": kind}
 
 
-def _outline_start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
+def _outline_start_condition(
+    context: BlockContext, program_loop: ir.Loop | None
+) -> ArgumentOutline | None:
     """Return the start condition of a loop, with the value of a constant that an edge feeds."""
     expression = context.args.get("cond")
     comes_from_edge = isinstance(expression, str) and expression in {
         port.id for port in context.node.input_ports
     }
-    fixed_value = context.notes.fixed_value(loop.condition) if comes_from_edge and loop else None
+    fixed_value = (
+        context.annotations.fixed_value(program_loop.condition)
+        if comes_from_edge and program_loop
+        else None
+    )
     start_argument = outline_argument(expression, context.node, fixed_value)
     return start_argument and replace(start_argument, comes_from_edge=comes_from_edge)
 
@@ -151,7 +161,7 @@ _KINDS_WITHOUT_CONDITION = {"for-while": "for", "sliced-while": "sliced"}
 
 def mark_condition_nodes(body: GraphOutline) -> GraphOutline:
     """Mark the nodes of a loop's body on which its condition depends."""
-    condition_nodes = {body.outputs[0].node} if body.outputs else set()
+    condition_nodes = {body.outputs[0].node_id} if body.outputs else set()
     for _ in body.nodes:
         senders = {
             edge.sender for edge in body.edges if edge.receiver in condition_nodes
@@ -293,18 +303,18 @@ def _remove_spaces(value: Any) -> str:
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
-def _outline_report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
+def _outline_reports(node: Any, loop_id: str) -> tuple[ReportOutline, ...]:
     """Return a loop's reports on its run, such as the iteration count, with their output ports."""
-    report_results = []
-    for name in RESULT_NAMES:
+    reports = []
+    for name in REPORT_NAMES:
         port_ids = [
             port.id
             for port in node.output_ports
             if _remove_spaces(port.value) == f"{loop_id}.{name}"
         ]
         if port_ids:
-            report_results.append(ResultOutline(name, tuple(port_ids)))
-    return tuple(report_results)
+            reports.append(ReportOutline(name, tuple(port_ids)))
+    return tuple(reports)
 
 
 def _outline_carried_values(
@@ -312,15 +322,19 @@ def _outline_carried_values(
     signature: PartialSignature,
     node: Any,
     loop_id: str,
-    notes: Annotations,
-    loop: ir.Loop | None,
+    annotations: Annotations,
+    program_loop: ir.Loop | None,
 ) -> tuple[CarriedOutline, ...]:
     """Return the carried values of a loop with initial values, names in the body, and ports."""
     carried_values = []
     for position in range(max(len(initial_expressions), len(signature.carried_inputs))):
         expression = initial_expressions[position] if position < len(initial_expressions) else None
-        program_carried = loop.carried[position] if loop and position < len(loop.carried) else None
-        fixed_value = notes.fixed_value(program_carried.initial) if program_carried else None
+        program_carried = (
+            program_loop.carried[position]
+            if program_loop and position < len(program_loop.carried)
+            else None
+        )
+        fixed_value = annotations.fixed_value(program_carried.initial) if program_carried else None
         initial_value = known_value(node, expression) if fixed_value is None else fixed_value
         carried_values.append(
             CarriedOutline(
@@ -339,16 +353,18 @@ def _outline_recorded_values(
     context: BlockContext,
     loop_arguments: LoopForm,
     signature: PartialSignature,
-    n_carried: int,
-    loop: ir.Loop | None,
+    carried_count: int,
+    program_loop: ir.Loop | None,
 ) -> tuple[RecordedOutline, ...]:
     """Return the recorded values of a loop with names, ports and types."""
     recorded_values = []
     program_recordings = (
-        loop.recorded if loop and len(loop.recorded) == len(signature.recorded_outputs) else ()
+        program_loop.recorded
+        if program_loop and len(program_loop.recorded) == len(signature.recorded_outputs)
+        else ()
     )
     for k, name in enumerate(signature.recorded_outputs):
-        port_ids = result_ports(context.node, context.item.id, n_carried + k)
+        port_ids = result_ports(context.node, context.definition.id, carried_count + k)
         remark = recording_remark(loop_arguments.recordings.get(name))
         stacked_type = program_recordings[k].stack.type if program_recordings and not remark else ""
         recorded_values.append(
@@ -360,7 +376,9 @@ def _outline_recorded_values(
 def port_type(context: BlockContext, ports: Iterable[str]) -> str:
     """Return the first known type among some output ports."""
     paths = (f"{context.node_where}.output_ports['{port}']" for port in ports)
-    return next((type_text for type_text in map(context.notes.type_of, paths) if type_text), "")
+    return next(
+        (type_text for type_text in map(context.annotations.type_of, paths) if type_text), ""
+    )
 
 
 def _condition_text(body: Any, name: str) -> str:

@@ -21,10 +21,10 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.outline.annotation import annotate_over_time
 from mdf_loop.outline.graphs import outline_document
 from mdf_loop.outline.parts import (
+    DefinitionOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
-    ItemOutline,
     LoopOutline,
     NodeOutline,
     OutputOutline,
@@ -47,7 +47,7 @@ def outline_over_time(source: Source) -> GraphOutline:
 def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
     """Return an outline whose only node contains the whole graph inside a loop over time."""
     loop = _build_time_loop(graph, document)
-    port_names = [recorded.ports[0] for recorded in loop.recorded]
+    port_names = [recorded.ports[0] for recorded in loop.recorded_values]
     owner = NodeOutline(
         id=loop.owner,
         path=graph.path,
@@ -63,12 +63,14 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
         nodes=(owner,),
         edges=(),
         inputs=tuple(
-            replace(graph_input, node=owner.id, port=graph_input.name)
+            replace(graph_input, node_id=owner.id, port_id=graph_input.name)
             for graph_input in graph.inputs
         ),
         outputs=tuple(
             OutputOutline(name, owner.id, name, output.path, row.type)
-            for name, output, row in zip(port_names, graph.outputs, loop.recorded, strict=True)
+            for name, output, row in zip(
+                port_names, graph.outputs, loop.recorded_values, strict=True
+            )
         ),
         cycles=(),
     )
@@ -79,7 +81,7 @@ def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
     states = _collect_states(graph, document)
     recorded_values = _outline_recorded_values(graph)
     has_derivatives = any(
-        item.derivative is not None for node in graph.nodes for item in node.items
+        definition.derivative is not None for node in graph.nodes for definition in node.definitions
     )
     loop_name = f"{graph.id} over time"
     return LoopOutline(
@@ -93,9 +95,9 @@ def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
         condition_name="",
         continue_name="",
         condition_text="",
-        carried=tuple(state.carried_value for state in states),
-        recorded=recorded_values,
-        results=(),
+        carried_values=tuple(state.carried_value for state in states),
+        recorded_values=recorded_values,
+        reports=(),
         captures=(
             *(
                 CaptureOutline(
@@ -119,11 +121,11 @@ def _build_body(
     """Return the body of the loop over time: the graph, with outputs in the order of a signature."""
     condition_output = OutputOutline("", None, "", graph.path)
     state_outputs = [
-        OutputOutline(state.carried_value.output_name, state.node, state.port, state.path)
+        OutputOutline(state.carried_value.output_name, state.node_id, state.port_id, state.path)
         for state in states
     ]
     recorded_outputs = [
-        OutputOutline(recorded.name, output.node, output.port, output.path)
+        OutputOutline(recorded.name, output.node_id, output.port_id, output.path)
         for recorded, output in zip(recorded_values, graph.outputs, strict=True)
     ]
     return replace(
@@ -131,7 +133,7 @@ def _build_body(
         edges=tuple(edge for edge in graph.edges if not edge.is_feedback or graph.scheduled),
         inputs=(
             *(body_input for state in states for body_input in state.body_inputs),
-            *(replace(graph_input, source="captured") for graph_input in graph.inputs),
+            *(replace(graph_input, role="captured") for graph_input in graph.inputs),
         ),
         outputs=(condition_output, *state_outputs, *recorded_outputs),
         cycles=(),
@@ -142,7 +144,7 @@ def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]
     """Return the recorded values of the loop over time: one for each output of the graph."""
     name_counts = Counter(output.name for output in graph.outputs)
     row_names = [
-        output.name if name_counts[output.name] == 1 else f"{output.node}.{output.port}"
+        output.name if name_counts[output.name] == 1 else f"{output.node_id}.{output.port_id}"
         for output in graph.outputs
     ]
     return tuple(
@@ -170,27 +172,30 @@ class _State(Struct, frozen=True):
 
     carried_value: CarriedOutline
     body_inputs: tuple[InputOutline, ...]
-    node: str
-    port: str
+    node_id: str
+    port_id: str
     path: str
 
 
 def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
     """Return the states of a graph over time: stateful parameters, then outputs that feed back."""
-    stateful_items = [
-        (node, item) for node in graph.nodes for item in node.items if item.is_stateful
+    stateful_definitions = [
+        (node, definition)
+        for node in graph.nodes
+        for definition in node.definitions
+        if definition.is_stateful
     ]
-    name_counts = Counter(item.id for _, item in stateful_items)
+    name_counts = Counter(definition.id for _, definition in stateful_definitions)
     name_counts.update([_STEP_NAME, *(graph_input.name for graph_input in graph.inputs)])
     used_names = {_STEP_NAME, *(graph_input.name for graph_input in graph.inputs)}
     states = []
-    for node, item in stateful_items:
+    for node, definition in stateful_definitions:
         state_name = (
-            item.id
-            if name_counts[item.id] == 1
-            else _unused_name(f"{node.id}.{item.id}", used_names)
+            definition.id
+            if name_counts[definition.id] == 1
+            else _unused_name(f"{node.id}.{definition.id}", used_names)
         )
-        states.append(_build_parameter_state(state_name, node, item, document))
+        states.append(_build_parameter_state(state_name, node, definition, document))
         used_names.add(state_name)
     for edges in _group_feedback_edges(graph):
         state_name = _unused_name(f"{edges[0].sender}.{edges[0].sender_port}", used_names)
@@ -205,26 +210,26 @@ def _unused_name(name: str, used_names: set[str]) -> str:
 
 
 def _build_parameter_state(
-    name: str, node: NodeOutline, item: ItemOutline, document: Document
+    name: str, node: NodeOutline, definition: DefinitionOutline, document: Document
 ) -> _State:
     """Return the state that a stateful parameter carries from step to step."""
     document_node = next(
         candidate_node for candidate_node in document.graph.nodes if candidate_node.id == node.id
     )
-    starts_at_zero = item.initial_expression is None and item.derivative is None
-    initial_expression = 0 if starts_at_zero else item.initial_expression
+    starts_at_zero = definition.initial_expression is None and definition.derivative is None
+    initial_expression = 0 if starts_at_zero else definition.initial_expression
     initial_value = (
         None if initial_expression is None else known_value(document_node, initial_expression)
     )
-    port_id = next((port.id for port in node.outputs if port.value == item.id), "")
+    port_id = next((port.id for port in node.outputs if port.value == definition.id), "")
     return _State(
         CarriedOutline(
-            initial_expression, name, f"{name}'", type=item.type, initial_value=initial_value
+            initial_expression, name, f"{name}'", type=definition.type, initial_value=initial_value
         ),
-        (InputOutline(name, node.id, None, "carried", item.path),),
+        (InputOutline(name, node.id, None, "carried", definition.path),),
         node.id,
         port_id,
-        item.path,
+        definition.path,
     )
 
 

@@ -22,7 +22,7 @@ from mdf_loop.outline.values import (
     DelayOutline,
     JoinOutline,
     RecordedOutline,
-    ResultOutline,
+    ReportOutline,
     SliceOutline,
 )
 
@@ -37,7 +37,7 @@ class PortOutline(Struct, frozen=True):
     value: Any | None = None
 
 
-class ItemOutline(Struct, frozen=True):
+class DefinitionOutline(Struct, frozen=True):
     """Parameter or function of a node that computes a value."""
 
     id: str
@@ -91,9 +91,9 @@ class LoopOutline(Struct, frozen=True):
     condition_name: str
     continue_name: str
     condition_text: str
-    carried: tuple[CarriedOutline, ...]
-    recorded: tuple[RecordedOutline, ...]
-    results: tuple[ResultOutline, ...]
+    carried_values: tuple[CarriedOutline, ...]
+    recorded_values: tuple[RecordedOutline, ...]
+    reports: tuple[ReportOutline, ...]
     captures: tuple[CaptureOutline, ...]
     body: GraphOutline | None
     notes: tuple[str, ...] = ()
@@ -114,8 +114,8 @@ class LoopOutline(Struct, frozen=True):
     @property
     def source_expressions(self) -> Iterator[Any]:
         """Initial values of the loop and arrays that its slices iterate over."""
-        yield from (carried.initial_expression for carried in self.carried)
-        yield from (row_slice.source for row_slice in self.slices)
+        yield from (carried.initial_expression for carried in self.carried_values)
+        yield from (row_slice.source_expression for row_slice in self.slices)
 
     @property
     def expressions(self) -> Iterator[Any]:
@@ -125,8 +125,8 @@ class LoopOutline(Struct, frozen=True):
             for argument in (self.trip_count, self.start_condition)
             if argument is not None
         )
-        yield from (carried.initial_expression for carried in self.carried)
-        yield from (row_slice.source for row_slice in self.slices)
+        yield from (carried.initial_expression for carried in self.carried_values)
+        yield from (row_slice.source_expression for row_slice in self.slices)
         yield from (delay.initial_expression for delay in self.delays)
 
     @property
@@ -137,13 +137,13 @@ class LoopOutline(Struct, frozen=True):
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
         """Output ports of each result: final carried values first, then recorded values."""
-        final_ports = tuple(carried.ports for carried in self.carried)
-        return final_ports + tuple(recorded.ports for recorded in self.recorded)
+        final_ports = tuple(carried.ports for carried in self.carried_values)
+        return final_ports + tuple(recorded.ports for recorded in self.recorded_values)
 
     @property
     def ports(self) -> frozenset[str]:
         """Output ports whose value is exactly a result of the loop."""
-        report_ports = (result.ports for result in self.results)
+        report_ports = (report.ports for report in self.reports)
         return frozenset(port for ports in (*self.result_ports, *report_ports) for port in ports)
 
 
@@ -159,7 +159,7 @@ class BranchOutline(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class ChoiceOutline(Struct, frozen=True):
+class ConditionalOutline(Struct, frozen=True):
     """Choice of one of several graphs, by a condition ("if") or by a number ("case").
 
     `captures` are the captures of all branches together. `notes` are messages about unknown parts.
@@ -182,7 +182,7 @@ class ChoiceOutline(Struct, frozen=True):
         """Graphs of the choice's branches, without branches whose graph is unknown."""
         return tuple(branch.body for branch in self.branches if branch.body is not None)
 
-    def with_bodies(self, change: BodyChange) -> ChoiceOutline:
+    def with_bodies(self, change: BodyChange) -> ConditionalOutline:
         """Return the choice with each branch's graph replaced by `change(graph)`."""
         branches = (
             replace(branch, body=branch.body and change(branch.body)) for branch in self.branches
@@ -216,7 +216,7 @@ class ChoiceOutline(Struct, frozen=True):
         return frozenset(port for ports in self.result_ports for port in ports)
 
 
-Block: TypeAlias = LoopOutline | ChoiceOutline
+Block: TypeAlias = LoopOutline | ConditionalOutline
 """Loop or choice that owns graphs. After adding a kind, mypy and a test name the code that must handle it."""
 
 BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
@@ -233,7 +233,7 @@ class NodeOutline(Struct, frozen=True):
     id: str
     path: str
     inputs: tuple[PortOutline, ...] = ()
-    items: tuple[ItemOutline, ...] = ()
+    definitions: tuple[DefinitionOutline, ...] = ()
     blocks: tuple[Block, ...] = ()
     outputs: tuple[PortOutline, ...] = ()
     condition: str = ""
@@ -242,8 +242,8 @@ class NodeOutline(Struct, frozen=True):
     @property
     def is_random(self) -> bool:
         """True if the node draws random numbers outside of its bodies."""
-        has_random_items = any(item.is_random for item in self.items)
-        return has_random_items or any(draws_numbers(port.value) for port in self.outputs)
+        has_random_definitions = any(definition.is_random for definition in self.definitions)
+        return has_random_definitions or any(draws_numbers(port.value) for port in self.outputs)
 
     @property
     def loops(self) -> tuple[LoopOutline, ...]:
@@ -253,17 +253,23 @@ class NodeOutline(Struct, frozen=True):
     @property
     def constant(self) -> Array | None:
         """Array that the node provides, if the node is only a typed constant, else None."""
-        if self.inputs or self.blocks or len(self.items) != 1 or len(self.outputs) != 1:
+        if self.inputs or self.blocks or len(self.definitions) != 1 or len(self.outputs) != 1:
             return None
-        (item,), port_value = self.items, self.outputs[0].value
-        reads_item = isinstance(port_value, str) and port_value == item.id
-        return item.value if reads_item and isinstance(item.value, np.ndarray) else None
+        (definition,), port_value = self.definitions, self.outputs[0].value
+        reads_definition = isinstance(port_value, str) and port_value == definition.id
+        return (
+            definition.value
+            if reads_definition and isinstance(definition.value, np.ndarray)
+            else None
+        )
 
     @property
     def is_input(self) -> bool:
         """True if the node only passes on the value of one unconnected port with the same name."""
         port_names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
-        has_only_ports = not (self.items or self.blocks or self.condition) and len(self.inputs) == 1
+        has_only_ports = (
+            not (self.definitions or self.blocks or self.condition) and len(self.inputs) == 1
+        )
         return has_only_ports and port_names == [
             (port.id, port.id, port.value) for port in self.outputs
         ]
@@ -290,14 +296,14 @@ class EdgeOutline(Struct, frozen=True):
 class InputOutline(Struct, frozen=True):
     """Value that enters a node from outside the graph, into a port or into a formula.
 
-    `source` is the role of the value: given (a model input), iteration, condition, carried, sliced, delayed,
+    `role` is the role of the value: given (a model input), iteration, condition, carried, sliced, delayed,
     captured, default or unbound. `weight` is the weight of the edge.
     """
 
     name: str
-    node: str
-    port: str | None
-    source: str
+    node_id: str
+    port_id: str | None
+    role: str
     path: str
     type: str = ""
     default: Any | None = None
@@ -308,8 +314,8 @@ class OutputOutline(Struct, frozen=True):
     """Output of a graph: an output port, or (without a node) an input that is passed through."""
 
     name: str
-    node: str | None
-    port: str
+    node_id: str | None
+    port_id: str
     path: str
     type: str = ""
 
@@ -333,7 +339,7 @@ class GraphOutline(Struct, frozen=True):
     cycles: tuple[tuple[str, ...], ...] = ()
     termination: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    source: str = ""
+    source_name: str = ""
     counted_events: tuple[str, ...] = ()
 
     @property

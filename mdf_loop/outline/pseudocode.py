@@ -18,7 +18,7 @@ from mdf_loop.outline.order import order_nodes
 from mdf_loop.outline.parts import (
     Block,
     BranchOutline,
-    ChoiceOutline,
+    ConditionalOutline,
     EdgeOutline,
     GraphOutline,
     LoopOutline,
@@ -42,8 +42,8 @@ def pseudocode(block: Block) -> Iterator[str]:
     match block:
         case LoopOutline():
             return _loop_lines(block)
-        case ChoiceOutline():
-            return _choice_lines(block)
+        case ConditionalOutline():
+            return _conditional_lines(block)
 
 
 def _loop_lines(loop: LoopOutline) -> Iterator[str]:
@@ -72,7 +72,7 @@ _KINDS_TESTED_FIRST = ("while", "for-while", "sliced-while")
 
 def _initial_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of initial values, the start condition and empty recordings."""
-    for k, carried in enumerate(loop.carried):
+    for k, carried in enumerate(loop.carried_values):
         argument = ArgumentOutline(carried.initial_expression, carried.initial_value)
         value_literal = fixed_text(argument)
         remark = f"carried, starts as {value_literal}" if value_literal else "carried"
@@ -87,7 +87,7 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
         yield with_remark(
             f"{_condition_variable(loop)} = {value_text(loop.start_condition.expression)}", remark
         )
-    for recorded in loop.recorded:
+    for recorded in loop.recorded_values:
         remark = ", ".join(
             remark_part for remark_part in ("recorded", recorded.remark) if remark_part
         )
@@ -155,7 +155,7 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
         yield with_remark(f"if not {loop.continue_name}: break", "tested in the middle")
     for node in (node for node in ordered_nodes if not node.is_before_test):
         yield from node_lines(node, loop.body)
-    for recorded in loop.recorded:
+    for recorded in loop.recorded_values:
         yield f"{_list_name(recorded.name, recorded.ports)}.append({recorded.name})"
     yield from _update_lines(loop)
 
@@ -164,7 +164,7 @@ def _update_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the simultaneous update of all carried values, then the test of the condition."""
     carried_name_pairs = [
         (carried.input_name, carried.output_name)
-        for carried in loop.carried
+        for carried in loop.carried_values
         if carried.input_name and carried.output_name
     ]
     is_tested_first = loop.kind in _KINDS_TESTED_FIRST and not loop.has_mid_exit
@@ -181,13 +181,13 @@ def _update_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _final_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of the loop's results to output ports."""
-    for carried in loop.carried:
+    for carried in loop.carried_values:
         for port in carried.ports:
             yield with_remark(f"{port} = {carried.input_name or '?'}", "final value")
-    for recorded in loop.recorded:
+    for recorded in loop.recorded_values:
         list_name = _list_name(recorded.name, recorded.ports)
         yield from (f"{port} = {list_name}" for port in recorded.ports if port != list_name)
-    for result in loop.results:
+    for result in loop.reports:
         for port in result.ports:
             yield with_remark(f"{port} = {loop.id}.{result.name}", "report on the run")
 
@@ -195,41 +195,43 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
 # --- choices -----------------------------------------------------------------------------------
 
 
-def _choice_lines(choice: ChoiceOutline) -> Iterator[str]:
+def _conditional_lines(conditional: ConditionalOutline) -> Iterator[str]:
     """Yield an `if` or a `match` statement with all branches."""
-    value_literal = fixed_text(choice.selector) if choice.selector is not None else ""
-    selector_expression, case_indent = selector_text(choice), ""
-    if choice.kind == "case":
+    value_literal = fixed_text(conditional.selector) if conditional.selector is not None else ""
+    selector_expression, case_indent = selector_text(conditional), ""
+    if conditional.kind == "case":
         yield with_remark(
             f"match {selector_expression}:",
             f"{selector_expression} = {value_literal}" if value_literal else "",
         )
         case_indent = INDENT
-    for k, branch in enumerate(choice.branches):
-        yield case_indent + _branch_head(choice, branch, k)
-        branch_lines = list(_branch_lines(choice, branch)) or ["pass"]
+    for k, branch in enumerate(conditional.branches):
+        yield case_indent + _branch_head(conditional, branch, k)
+        branch_lines = list(_branch_lines(conditional, branch)) or ["pass"]
         yield from (case_indent + INDENT + line for line in branch_lines)
-    if choice.kind == "case" and not any(branch.title == "else" for branch in choice.branches):
+    if conditional.kind == "case" and not any(
+        branch.title == "else" for branch in conditional.branches
+    ):
         yield f"{INDENT}case _:"
         yield f"{INDENT}{INDENT}{with_remark('raise', 'there is no other branch')}"
 
 
-def _branch_head(choice: ChoiceOutline, branch: BranchOutline, k: int) -> str:
+def _branch_head(conditional: ConditionalOutline, branch: BranchOutline, k: int) -> str:
     """Return the first line of a branch, such as `if hot:` or `case 2:`."""
-    if choice.kind == "case":
+    if conditional.kind == "case":
         return "case _:" if branch.title == "else" else f"case {k}:"
     return f"{branch.title}:"
 
 
-def _branch_lines(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]:
+def _branch_lines(conditional: ConditionalOutline, branch: BranchOutline) -> Iterator[str]:
     """Yield the statements of a branch, which end with the assignment of each result."""
     if branch.body is None and branch.notes:
         yield "…"
     if branch.body is not None:
         for node in order_nodes(branch.body):
             yield from node_lines(node, branch.body)
-    for join, output in zip(choice.joins, branch.outputs, strict=False):
-        source_name = output.name if output.node is None else output.port
+    for join, output in zip(conditional.joins, branch.outputs, strict=False):
+        source_name = output.name if output.node_id is None else output.port_id
         for target_name in join.ports or (join.name,):
             if target_name != source_name:
                 yield with_remark(f"{target_name} = {source_name}", _pass_remark(output))
@@ -237,7 +239,7 @@ def _branch_lines(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]
 
 def _pass_remark(output: OutputOutline) -> str:
     """Return a remark for a branch output that is passed through."""
-    return "passed through" if output.node is None else ""
+    return "passed through" if output.node_id is None else ""
 
 
 # --- nodes ------------------------------------------------------------------------------------
@@ -249,8 +251,8 @@ def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
     for edge in graph.edges:
         if edge.receiver == node.id and not _is_plain_edge(edge):
             yield _edge_line(edge)
-    for item in node.items:
-        yield from formula_lines(item)
+    for definition in node.definitions:
+        yield from formula_lines(definition)
     for block in node.blocks:
         yield from pseudocode(block)
     block_ports = {port for block in node.blocks for port in block.ports}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mdf_loop.outline.loops import result_positions
-from mdf_loop.outline.parts import Block, ItemOutline, NodeOutline
+from mdf_loop.outline.parts import Block, DefinitionOutline, NodeOutline
 
 
 def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
@@ -17,7 +17,10 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
     """
     other_blocks = (other_block for other_block in node.blocks if other_block is not block)
     expressions_by_name = [
-        *((item.id, _texts([*_item_expressions(item)])) for item in node.items),
+        *(
+            (definition.id, _texts([*_definition_expressions(definition)]))
+            for definition in node.definitions
+        ),
         *(
             (other_block.id, _texts([*other_block.expressions, *_capture_names(other_block)]))
             for other_block in other_blocks
@@ -34,11 +37,11 @@ def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:
     )
 
 
-def _item_expressions(item: ItemOutline) -> Iterator[Any]:
+def _definition_expressions(definition: DefinitionOutline) -> Iterator[Any]:
     """Yield the expressions of a parameter or function."""
-    yield from (item.value, item.initial_expression, item.derivative)
-    yield from (value for _, value in item.arguments)
-    yield from (text for condition_pair in item.conditions for text in condition_pair)
+    yield from (definition.value, definition.initial_expression, definition.derivative)
+    yield from (value for _, value in definition.arguments)
+    yield from (text for condition_pair in definition.conditions for text in condition_pair)
 
 
 def _capture_names(block: Block) -> Iterator[str]:

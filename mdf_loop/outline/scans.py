@@ -28,7 +28,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
     """Return the outline of a Scan: carried states, sliced inputs and stacked outputs."""
     try:
         scan_arguments, signature = convert_scan(
-            context.item, context.node, context.where, context.document
+            context.definition, context.node, context.where, context.document
         )
     except LoopError as error:
         return _outline_unknown_scan(context, error)
@@ -43,7 +43,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
     )
     return replace(
         unknown_loop(context, "scan"),
-        carried=tuple(
+        carried_values=tuple(
             _outline_state(context, k, *state_names)
             for k, state_names in enumerate(
                 zip(
@@ -54,7 +54,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
                 )
             )
         ),
-        recorded=tuple(
+        recorded_values=tuple(
             _outline_recorded_value(
                 context,
                 state_count + k,
@@ -90,7 +90,7 @@ def outline_map(context: BlockContext) -> LoopOutline:
     body = _outline_body(context, owned_body, bound_names, (), slices)
     return replace(
         unknown_loop(context, "map"),
-        recorded=tuple(
+        recorded_values=tuple(
             _outline_recorded_value(context, k, name, "a sequence")
             for k, name in enumerate(output_names(owned_body))
         ),
@@ -108,7 +108,7 @@ def _outline_map_slice(context: BlockContext, k: int, name: str, source: Any) ->
 
     A further input that is a tensor is the same for every element.
     """
-    type_text = context.notes.type_of(f"{context.node_where}.input_ports['{source}']")
+    type_text = context.annotations.type_of(f"{context.node_where}.input_ports['{source}']")
     if k and type_text and not type_text.startswith("sequence("):
         return SliceOutline(name, source, "")
     remark = "if it is a sequence" if k and not type_text else ""
@@ -119,7 +119,7 @@ def _outline_recorded_value(
     context: BlockContext, k: int, name: str, remark: str
 ) -> RecordedOutline:
     """Return a stacked output of a Scan with its ports and type."""
-    port_ids = result_ports(context.node, context.item.id, k)
+    port_ids = result_ports(context.node, context.definition.id, k)
     return RecordedOutline(name, port_ids, port_type(context, port_ids), remark)
 
 
@@ -127,7 +127,7 @@ def _outline_state(
     context: BlockContext, k: int, initial_expression: Any, input_name: str, output_name: str
 ) -> CarriedOutline:
     """Return the outline of a state that a Scan carries, with the ports that read the final value."""
-    port_ids = result_ports(context.node, context.item.id, k)
+    port_ids = result_ports(context.node, context.definition.id, k)
     return CarriedOutline(
         initial_expression=initial_expression,
         input_name=input_name,
@@ -143,8 +143,10 @@ def _outline_state(
 
 def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
     """Return the graph that a Scan or SequenceMap owns."""
-    written_graph = written_body(context.item, context.node)
-    return find_owned_graph(written_graph, context.item, context.where, role, context.document)
+    written_graph = written_body(context.definition, context.node)
+    return find_owned_graph(
+        written_graph, context.definition, context.where, role, context.document
+    )
 
 
 def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
@@ -184,4 +186,6 @@ def _outline_captures(
 ) -> tuple[CaptureOutline, ...]:
     """Return the values that a Scan's body captures, with their types."""
     captures = find_captures(body.inputs, context.scope(bound_names))
-    return tuple(replace(capture, type=context.notes.type_of(capture.path)) for capture in captures)
+    return tuple(
+        replace(capture, type=context.annotations.type_of(capture.path)) for capture in captures
+    )

@@ -62,17 +62,17 @@ def node_scope(
 ) -> OutlineScope:
     """Return the scope of names that the loops of `node` can capture."""
     captures_by_name: dict[str, CaptureOutline] = {}
-    for kind_text, items in (
+    for kind_text, definitions in (
         ("input port", node.input_ports),
         ("parameter", node.parameters),
         ("function", node.functions),
     ):
         field_name = kind_text.replace(" ", "_") + "s"
-        for item in items:
-            path = f"{where}.{field_name}['{item.id}']"
-            constant_value = known_value(node, item.id) if kind_text == "parameter" else None
-            captures_by_name[item.id] = CaptureOutline(
-                item.id, kind_text, node.id, path, constant_value
+        for definition in definitions:
+            path = f"{where}.{field_name}['{definition.id}']"
+            constant_value = known_value(node, definition.id) if kind_text == "parameter" else None
+            captures_by_name[definition.id] = CaptureOutline(
+                definition.id, kind_text, node.id, path, constant_value
             )
     for argument_name in bindings:
         captures_by_name[argument_name] = CaptureOutline(argument_name, "argument", node.id, where)
@@ -81,8 +81,8 @@ def node_scope(
 
 def local_names(node: Any) -> frozenset[str]:
     """Return the names of the node's own ports, parameters and functions."""
-    items = (*node.input_ports, *node.parameters, *node.functions)
-    return frozenset(item.id for item in items)
+    definitions = (*node.input_ports, *node.parameters, *node.functions)
+    return frozenset(definition.id for definition in definitions)
 
 
 def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
@@ -101,23 +101,23 @@ def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
 
 def _expressions(node: Any) -> Iterator[Any]:
     """Yield all expressions of a node."""
-    for item in (*node.functions, *node.parameters):
+    for definition in (*node.functions, *node.parameters):
         for field_name in ("value", "default_initial_value", "time_derivative"):
-            yield from _texts(getattr(item, field_name, None))
-        for value in _arguments(item):
+            yield from _texts(getattr(definition, field_name, None))
+        for value in _arguments(definition):
             yield from _texts(value)
-        for condition in getattr(item, "conditions", None) or ():
+        for condition in getattr(definition, "conditions", None) or ():
             for text in condition_fields(condition):
                 yield from _texts(text)
     for port in node.output_ports:
         yield from _texts(port.value)
 
 
-def _arguments(item: Any) -> Iterator[Any]:
+def _arguments(definition: Any) -> Iterator[Any]:
     """Yield the argument expressions of a function, including those inside dicts such as `slices`."""
-    function_name = graph_function(item.function)
+    function_name = graph_function(definition.function)
     body_arguments = GRAPH_ARGUMENTS[function_name] if function_name else ()
-    for key, value in (item.args or {}).items():
+    for key, value in (definition.args or {}).items():
         if function_name and isinstance(value, Mapping) and key not in body_arguments:
             for nested_argument in value.values():
                 yield from (
@@ -156,21 +156,19 @@ def body_inputs(
         node_path = f"{where}.nodes['{node.id}']"
         for port in node.input_ports:
             if (node.id, port.id) not in connected_ports:
-                source = _input_source(port, declared, outer_scope)
+                role = _input_role(port, declared, outer_scope)
                 path = f"{node_path}.input_ports['{port.id}']"
                 inputs.append(
-                    InputOutline(
-                        port.id, node.id, port.id, source, path, default=port.default_value
-                    )
+                    InputOutline(port.id, node.id, port.id, role, path, default=port.default_value)
                 )
         for name in free_names(node, blocks.get(node.id, ())):
             if name in declared or outer_scope.find(name) is not None:
-                source = declared.get(name, "captured")
-                inputs.append(InputOutline(name, node.id, None, source, node_path))
+                role = declared.get(name, "captured")
+                inputs.append(InputOutline(name, node.id, None, role, node_path))
     return tuple(inputs)
 
 
-def _input_source(port: Any, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:
+def _input_role(port: Any, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:
     """Return the role of an unconnected input port, such as carried or captured."""
     if port.id in declared:
         return declared[port.id]
@@ -184,7 +182,7 @@ def find_captures(
 ) -> tuple[CaptureOutline, ...]:
     """Return the captured values of a body, each once, in the order of first use."""
     captured_names = dict.fromkeys(
-        body_input.name for body_input in inputs if body_input.source == "captured"
+        body_input.name for body_input in inputs if body_input.role == "captured"
     )
     named_captures = ((name, outer_scope.find(name)) for name in captured_names)
     return tuple(capture for _, capture in named_captures if capture is not None)

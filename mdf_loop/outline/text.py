@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.outline.parts import ItemOutline
+from mdf_loop.outline.parts import DefinitionOutline
 
 _MAX_LISTED_NUMBERS = 16
 """Maximum number of elements of an array whose numbers are shown. A larger one is shown by dtype and shape."""
@@ -84,33 +84,35 @@ def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
     return f"{function}({', '.join(f'{key}={value_text(value)}' for key, value in arguments)})"
 
 
-def formula_lines(item: ItemOutline) -> Iterator[str]:
+def formula_lines(definition: DefinitionOutline) -> Iterator[str]:
     """Yield the formulas of a parameter or function, such as `dV/dt = -V / tau` or `V(0) = -1`."""
-    if item.initial_expression is not None:
-        yield f"{item.id}(0) = {value_text(item.initial_expression, 400)}"
-    if item.derivative is not None:
-        yield f"d{item.id}/dt = {value_text(item.derivative, 400)}"
-    if item.function:
-        yield f"{item.id} = {call_text(item.function, item.arguments)}"
-    elif item.value is not None:
-        yield f"{item.id} = {value_text(item.value, 400)}"
-    for condition, value in item.conditions:
-        yield f"{item.id} = {value_text(value, 400)} if {value_text(condition, 400)}"
+    if definition.initial_expression is not None:
+        yield f"{definition.id}(0) = {value_text(definition.initial_expression, 400)}"
+    if definition.derivative is not None:
+        yield f"d{definition.id}/dt = {value_text(definition.derivative, 400)}"
+    if definition.function:
+        yield f"{definition.id} = {call_text(definition.function, definition.arguments)}"
+    elif definition.value is not None:
+        yield f"{definition.id} = {value_text(definition.value, 400)}"
+    for condition, value in definition.conditions:
+        yield f"{definition.id} = {value_text(value, 400)} if {value_text(condition, 400)}"
 
 
 def resolve_expression(node: Any, expression: Any) -> str:
     """Replace an expression that is only a parameter's or function's name by its expression."""
-    items = {item.id: item for item in (*node.parameters, *node.functions)}
+    definitions = {definition.id: definition for definition in (*node.parameters, *node.functions)}
     for _ in range(8):
-        item = items.pop(expression.strip(), None) if isinstance(expression, str) else None
-        if item is None or getattr(item, "conditions", None):
+        definition = (
+            definitions.pop(expression.strip(), None) if isinstance(expression, str) else None
+        )
+        if definition is None or getattr(definition, "conditions", None):
             break
-        if item.function == "onnx::Identity" and len(item.args or {}) == 1:
-            expression = next(iter(item.args.values()))
-        elif item.function:
-            return call_text(item.function, tuple((item.args or {}).items()))
-        elif item.value is None:
+        if definition.function == "onnx::Identity" and len(definition.args or {}) == 1:
+            expression = next(iter(definition.args.values()))
+        elif definition.function:
+            return call_text(definition.function, tuple((definition.args or {}).items()))
+        elif definition.value is None:
             break
         else:
-            expression = item.value
+            expression = definition.value
     return value_text(expression, 400)

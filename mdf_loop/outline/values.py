@@ -50,13 +50,13 @@ class RecordedOutline(Struct, frozen=True):
 
 
 class SliceOutline(Struct, frozen=True):
-    """Sliced value. In iteration i, `name` is `source[indices]`, such as `x[:, i]`.
+    """Sliced value. In iteration i, `name` is `source_expression[indices]`, such as `x[:, i]`.
 
     `remark` is a remark on options: `backwards`, `parts of 2`.
     """
 
     name: str
-    source: Any
+    source_expression: Any
     indices: str
     remark: str = ""
 
@@ -88,7 +88,7 @@ class CaptureOutline(Struct, frozen=True):
     type: str = ""
 
 
-class ResultOutline(Struct, frozen=True):
+class ReportOutline(Struct, frozen=True):
     """Loop result that reports on its run, such as the iteration count, and the ports that have it."""
 
     name: str

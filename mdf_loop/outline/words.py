@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdf_loop.outline.parts import Block, ChoiceOutline, LoopOutline
+from mdf_loop.outline.parts import Block, ConditionalOutline, LoopOutline
 from mdf_loop.outline.text import shorten_name, value_text
 from mdf_loop.outline.values import ArgumentOutline, DelayOutline, SliceOutline
 
@@ -15,8 +15,8 @@ def headline(block: Block) -> str:
     match block:
         case LoopOutline():
             return _loop_headline(block)
-        case ChoiceOutline():
-            return _choice_headline(block)
+        case ConditionalOutline():
+            return _conditional_headline(block)
 
 
 def closed_headline(block: Block) -> str:
@@ -24,8 +24,8 @@ def closed_headline(block: Block) -> str:
     match block:
         case LoopOutline():
             return _loop_headline(block)
-        case ChoiceOutline():
-            return _closed_choice_headline(block)
+        case ConditionalOutline():
+            return _closed_conditional_headline(block)
 
 
 def _loop_headline(loop: LoopOutline) -> str:
@@ -77,9 +77,11 @@ def slice_sources(loop: LoopOutline) -> str:
 
 def _slice_source(row_slice: SliceOutline) -> str:
     """Return the name of the array that a slice reads."""
-    if isinstance(row_slice.source, str):
-        return shorten_name(row_slice.source, 32)
-    return "?" if row_slice.source is None else value_text(row_slice.source, 32)
+    if isinstance(row_slice.source_expression, str):
+        return shorten_name(row_slice.source_expression, 32)
+    return (
+        "?" if row_slice.source_expression is None else value_text(row_slice.source_expression, 32)
+    )
 
 
 def _for_text(loop: LoopOutline) -> str:
@@ -113,33 +115,33 @@ def _condition_text(loop: LoopOutline) -> str:
 # --- choices ----------------------------------------------------------------------------------
 
 
-def _choice_headline(choice: ChoiceOutline) -> str:
+def _conditional_headline(conditional: ConditionalOutline) -> str:
     """Describe a choice with its cases in one line."""
-    if choice.kind == "if":
-        return f"if {selector_text(choice)} … else …"
-    case_count = _case_count(choice)
+    if conditional.kind == "if":
+        return f"if {selector_text(conditional)} … else …"
+    case_count = _case_count(conditional)
     case_numbers = [str(k) for k in range(case_count)]
     if case_count > _MAX_NAMED_CASES:
         case_numbers = [f"{case_numbers[0]} … {case_numbers[-1]}"]
-    case_texts = [*case_numbers, *(["else"] if len(choice.branches) > case_count else [])]
-    return f"case of {selector_text(choice)}: {', '.join(case_texts)}"
+    case_texts = [*case_numbers, *(["else"] if len(conditional.branches) > case_count else [])]
+    return f"case of {selector_text(conditional)}: {', '.join(case_texts)}"
 
 
-def _closed_choice_headline(choice: ChoiceOutline) -> str:
+def _closed_conditional_headline(conditional: ConditionalOutline) -> str:
     """Describe a choice with its number of branches in one line."""
-    kind_text = "if" if choice.kind == "if" else "case of"
-    branch_count = len(choice.branches)
-    return f"{kind_text} {selector_text(choice)} ({branch_count} {'branch' if branch_count == 1 else 'branches'})"
+    kind_text = "if" if conditional.kind == "if" else "case of"
+    branch_count = len(conditional.branches)
+    return f"{kind_text} {selector_text(conditional)} ({branch_count} {'branch' if branch_count == 1 else 'branches'})"
 
 
-def selector_text(choice: ChoiceOutline) -> str:
+def selector_text(conditional: ConditionalOutline) -> str:
     """Return the expression of the condition or number that selects the branch."""
-    return "?" if choice.selector is None else value_text(choice.selector.expression, 40)
+    return "?" if conditional.selector is None else value_text(conditional.selector.expression, 40)
 
 
-def _case_count(choice: ChoiceOutline) -> int:
+def _case_count(conditional: ConditionalOutline) -> int:
     """Return the number of a choice's branches without the default branch."""
-    return sum(branch.title != "else" for branch in choice.branches)
+    return sum(branch.title != "else" for branch in conditional.branches)
 
 
 # --- values -----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.drawing.observed import MAX_TRACE_LENGTH, TRACE_LETTERS, draw_trace
+from mdf_loop.drawing.observed import MAX_SPARKLINE_LENGTH, SPARKLINE_CHARACTERS, format_sparkline
 from mdf_loop.errors import InputError
 from tests.drawing.dot_text import visible_text
 
@@ -92,7 +92,9 @@ def test_results_show_their_last_values(root):
     text = visible_text(root.draw(level=3, rankdir="LR").dot)
     assert "= 1.41421" in text
     assert "→ steps · = 6" in text
-    assert f"{TRACE_LETTERS[-1]}{TRACE_LETTERS[0]}" in text  # six guesses, the first far off
+    assert (
+        f"{SPARKLINE_CHARACTERS[-1]}{SPARKLINE_CHARACTERS[0]}" in text
+    )  # six guesses, the first far off
 
 
 def test_pictures_without_a_run(models):
@@ -107,7 +109,7 @@ def test_a_run_over_time(models):
     text = visible_text(results.draw(level=3, rankdir="LR").dot)
     assert "50 recorded steps" in text
     assert " ms" in text
-    assert any(f"{TRACE_LETTERS[0]}{letter}" in text for letter in TRACE_LETTERS)
+    assert any(f"{SPARKLINE_CHARACTERS[0]}{letter}" in text for letter in SPARKLINE_CHARACTERS)
 
 
 def test_the_first_member_of_a_sweep_is_drawn(models):
@@ -133,24 +135,27 @@ def test_results_without_a_model_cannot_be_drawn():
 
 
 def test_traces_range_from_lowest_to_highest():
-    assert draw_trace(np.arange(8.0)) == TRACE_LETTERS
-    assert draw_trace(np.arange(8.0)[::-1]) == TRACE_LETTERS[::-1]
-    assert len(draw_trace(np.arange(10_000))) == MAX_TRACE_LENGTH
+    assert format_sparkline(np.arange(8.0)) == SPARKLINE_CHARACTERS
+    assert format_sparkline(np.arange(8.0)[::-1]) == SPARKLINE_CHARACTERS[::-1]
+    assert len(format_sparkline(np.arange(10_000))) == MAX_SPARKLINE_LENGTH
 
 
 def test_a_trace_shows_a_single_true_value():
     spikes = np.zeros(1000, bool)
     spikes[500] = True
-    assert draw_trace(spikes).count(TRACE_LETTERS[-1]) == 1
+    assert format_sparkline(spikes).count(SPARKLINE_CHARACTERS[-1]) == 1
 
 
 def test_traces_of_nan_and_of_constants():
-    assert draw_trace(np.array([0.0, np.nan, 1.0])) == f"{TRACE_LETTERS[0]}×{TRACE_LETTERS[-1]}"
-    assert draw_trace(np.ones(3)) == TRACE_LETTERS[0] * 3
+    assert (
+        format_sparkline(np.array([0.0, np.nan, 1.0]))
+        == f"{SPARKLINE_CHARACTERS[0]}×{SPARKLINE_CHARACTERS[-1]}"
+    )
+    assert format_sparkline(np.ones(3)) == SPARKLINE_CHARACTERS[0] * 3
 
 
 @pytest.mark.parametrize(
     "rows", [np.ones(()), np.ones(1), np.array(["a", "b"]), np.ones((3, 0)), np.full(3, np.inf)]
 )
 def test_scalars_and_texts_have_no_trace(rows):
-    assert draw_trace(rows) == ""
+    assert format_sparkline(rows) == ""

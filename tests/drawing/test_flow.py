@@ -3,12 +3,12 @@
 import numpy as np
 
 from mdf_loop.drawing.bands import cut_into_bands, flow_length
-from mdf_loop.drawing.flow import MAX_RUN_LENGTH, flow_of, topological_order
+from mdf_loop.drawing.flow import MAX_CHAIN_LENGTH, flow_of, topological_order
 from mdf_loop.outline import (
+    DefinitionOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
-    ItemOutline,
     NodeOutline,
     OutputOutline,
     PortOutline,
@@ -34,7 +34,7 @@ def graph(edges, input_nodes=("a",), outputs=(), feedback=(), extra_nodes=()):
 
 
 def runs(flow):
-    return ["".join(node.id for node in run) for run in flow.runs]
+    return ["".join(node.id for node in run) for run in flow.chains]
 
 
 def test_a_chain_is_one_run():
@@ -50,7 +50,7 @@ def test_a_run_ends_at_forks_and_joins():
 def test_a_long_chain_is_several_runs():
     names = "abcdefghijk"
     flow = flow_of(graph([names[k : k + 2] for k in range(len(names) - 1)]))
-    assert list(map(len, flow.runs)) == [MAX_RUN_LENGTH, len(names) - MAX_RUN_LENGTH]
+    assert list(map(len, flow.chains)) == [MAX_CHAIN_LENGTH, len(names) - MAX_CHAIN_LENGTH]
 
 
 def test_nodes_without_inputs_fold():
@@ -64,7 +64,7 @@ def test_a_graph_without_inputs_is_not_folded():
 
 
 def test_outputs_and_states_do_not_fold():
-    state = NodeOutline("s", "s", items=(ItemOutline("v", "v", is_stateful=True),))
+    state = NodeOutline("s", "s", definitions=(DefinitionOutline("v", "v", is_stateful=True),))
     flow = flow_of(graph(["ab", "wv"], outputs=["v"], extra_nodes=[state]))
     assert runs(flow) == ["ab", "v", "s"]
 
@@ -82,8 +82,10 @@ def test_feedback_joins_no_run():
 
 
 def test_a_constant_folds():
-    item = ItemOutline("value", "$", value=np.zeros(3))
-    constant = NodeOutline("k", "k", items=(item,), outputs=(PortOutline("k", "k", value="value"),))
+    item = DefinitionOutline("value", "$", value=np.zeros(3))
+    constant = NodeOutline(
+        "k", "k", definitions=(item,), outputs=(PortOutline("k", "k", value="value"),)
+    )
     assert flow_of(graph(["ab", "kb"], extra_nodes=[constant])).folded_count == 1
 
 
@@ -129,14 +131,14 @@ def test_a_source_stands_in_the_band_of_its_reader():
             [
                 *(
                     (a[0].id, b[0].id)
-                    for a, b in [(flow.runs[i], flow.runs[j]) for i, j in flow.links]
+                    for a, b in [(flow.chains[i], flow.chains[j]) for i, j in flow.links]
                 ),
                 ("late", "t11"),
             ],
             input_nodes=["t0", "late"],
         )
     )
-    run_index_by_node = {node.id: k for k, run in enumerate(late_flow.runs) for node in run}
+    run_index_by_node = {node.id: k for k, run in enumerate(late_flow.chains) for node in run}
     bands = cut_into_bands(late_flow, 3)
     assert (
         bands.band_by_run[run_index_by_node["late"]] == bands.band_by_run[run_index_by_node["t11"]]

@@ -37,7 +37,7 @@ def test_outline_of_an_if():
     assert (choice.full_name, choice.kind) == ("heater.choice", "if")
     assert choice.selector.expression == "cold"
     assert [branch.title for branch in choice.branches] == ["if cold", "else"]
-    assert [(o.name, o.node) for o in choice.branches[1].outputs] == [
+    assert [(o.name, o.node_id) for o in choice.branches[1].outputs] == [
         ("t_in", None),
         ("none", "rest"),
     ]
@@ -80,7 +80,7 @@ def test_outline_of_a_case():
     assert [b.title for b in choice.branches] == ["mode = 0", "mode = 1", "mode = 2", "else"]
     assert choice.branches[2].body.path == "$.graphs['jump']"
     assert choice.branches[3].body is None
-    assert [o.port for o in choice.branches[3].outputs] == ["v", "v"]
+    assert [o.port_id for o in choice.branches[3].outputs] == ["v", "v"]
     assert [c.name for c in choice.captures] == ["v", "stride"]
     lines = pseudocode_lines(choice)
     assert lines[0] == "match mode:"
@@ -130,14 +130,14 @@ def test_a_branch_that_contains_its_own_choice_has_a_note():
 def test_outline_of_a_scan():
     (scan,) = node_of("scans", "reader").loops
     assert (scan.kind, headline(scan)) == ("scan", "scan over x, z")
-    assert [(p.input_name, p.output_name, p.ports) for p in scan.carried] == [
+    assert [(p.input_name, p.output_name, p.ports) for p in scan.carried_values] == [
         ("s", "s_next", ("s_final",))
     ]
     assert [(p.name, slice_text(p), p.remark) for p in scan.slices] == [
         ("x_t", "x[i]", ""),
         ("z_t", "z[:, i]", "backwards"),
     ]
-    assert [(r.name, r.ports, r.remark) for r in scan.recorded] == [
+    assert [(r.name, r.ports, r.remark) for r in scan.recorded_values] == [
         ("both", ("products",), "on axis 1"),
         ("seen", ("states",), "last iteration first"),
     ]
@@ -173,7 +173,7 @@ def test_additional_sequences_of_a_sequence_map_are_sliced():
 def test_slices_delays_and_recordings_of_a_loop():
     (loop,) = node_of("slices", "filter").loops
     assert (loop.kind, headline(loop)) == ("sliced", "for each row of x, z")
-    assert {i.name: i.source for i in loop.body.inputs} == {
+    assert {i.name: i.role for i in loop.body.inputs} == {
         "v_in": "carried",
         "v_2": "delayed",
         "x_t": "sliced",
@@ -181,7 +181,7 @@ def test_slices_delays_and_recordings_of_a_loop():
         "z_t": "sliced",
     }
     assert [delay_text(delay) for delay in loop.delays] == ["v_out, 2 iterations ago"]
-    assert [r.remark for r in loop.recorded] == [
+    assert [r.remark for r in loop.recorded_values] == [
         "on axis 1",
         "joined along axis 0, last iteration first",
         "only the last one",

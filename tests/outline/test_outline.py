@@ -33,10 +33,10 @@ def test_outline_of_a_loop():
     assert (loop.start_condition.expression, loop.start_condition.value) == ("going", True)
     assert (loop.iteration_name, loop.condition_name) == ("i", "going_in")
     assert (loop.continue_name, loop.condition_text) == ("going_out", "x_next > 1")
-    (pair,) = loop.carried
+    (pair,) = loop.carried_values
     assert (pair.initial_expression, pair.input_name, pair.output_name) == ("x", "x_in", "x_out")
     assert (pair.ports, pair.type, pair.initial_value) == (("x_final",), "float64[]", 64.0)
-    (recorded,) = loop.recorded
+    (recorded,) = loop.recorded_values
     assert (recorded.name, recorded.ports) == ("lost", ("losses",))
     assert recorded.type == "float64[halve_iterations]"
     (capture,) = loop.captures
@@ -71,14 +71,14 @@ def test_captures_of_nested_loops():
 
 def test_inputs_of_a_body_have_a_source():
     inner = loop_of("nested", "outer_node").body.nodes[0].loops[0]
-    sources = {entry.name: entry.source for entry in inner.body.inputs}
+    sources = {entry.name: entry.role for entry in inner.body.inputs}
     assert sources == {"y_in": "carried", "rate": "captured", "k": "iteration"}
 
 
 def test_names_in_formulas_are_inputs():
     loop = loop_of("modes", "for_node")
     limit = next(entry for entry in loop.body.inputs if entry.name == "limit")
-    assert (limit.port, limit.source) == (None, "captured")
+    assert (limit.port_id, limit.role) == (None, "captured")
     assert loop.captures[0].value == 100.0
 
 
@@ -95,7 +95,7 @@ def test_ports_with_defaults_and_unbound_ports():
         }
     }
     loop = outline(model_with_loop({"M": 2}, body)).nodes[0].loops[0]
-    assert {i.name: i.source for i in loop.body.inputs} == {"given": "default", "lost": "unbound"}
+    assert {i.name: i.role for i in loop.body.inputs} == {"given": "default", "lost": "unbound"}
 
 
 def test_an_input_passed_through_has_no_node():
@@ -106,7 +106,7 @@ def test_an_input_passed_through_has_no_node():
         }
     }
     loop = outline(model_with_loop({"M": 2, "v_initial": "(1.0,)"}, body)).nodes[0].loops[0]
-    assert [(o.name, o.node, o.port) for o in loop.body.outputs] == [
+    assert [(o.name, o.node_id, o.port_id) for o in loop.body.outputs] == [
         ("c", None, "c"),
         ("x", None, "x"),
         ("i", None, "i"),
@@ -115,21 +115,21 @@ def test_an_input_passed_through_has_no_node():
 
 def test_iterations_of_a_loop_are_a_result():
     loop = loop_of("wavefront", "layer_2")
-    assert [(r.name, r.ports) for r in loop.results] == [("iterations", ("ran",))]
-    assert loop.carried[1].ports == ()
+    assert [(r.name, r.ports) for r in loop.reports] == [("iterations", ("ran",))]
+    assert loop.carried_values[1].ports == ()
 
 
 def test_ports_with_the_bare_name_of_a_loop_have_results_by_position(shared):
     graph = outline(shared / "models" / "ONNX" / "abc.yaml")
     (loop,) = graph.nodes[1].loops
-    assert loop.carried[0].ports == ("x.3",)
+    assert loop.carried_values[0].ports == ("x.3",)
     assert loop.condition_text == "true"
 
 
 def test_an_unknown_signature_has_a_note():
     loop = loop_of("broken", "unordered")
     assert "cannot be inferred" in loop.notes[0]
-    assert [(c.initial_expression, c.input_name, c.ports) for c in loop.carried] == [
+    assert [(c.initial_expression, c.input_name, c.ports) for c in loop.carried_values] == [
         ("a", "", ("p",)),
         ("b", "", ()),
     ]
@@ -148,9 +148,9 @@ def test_a_loop_without_a_body_is_outlined():
 def test_nodes_of_a_graph_with_states_conditions_and_feedback():
     graph = outline(MODELS / "feedback.yaml")
     first, second, third = graph.nodes
-    assert [item.id for item in first.items if item.is_stateful] == ["v"]
-    assert [item.id for item in first.items if item.constant] == ["tau"]
-    assert [item.id for item in second.items if item.is_stateful] == ["count", "spike"]
+    assert [item.id for item in first.definitions if item.is_stateful] == ["v"]
+    assert [item.id for item in first.definitions if item.constant] == ["tau"]
+    assert [item.id for item in second.definitions if item.is_stateful] == ["count", "spike"]
     assert first.inputs[0].default == 0.0
     assert (second.condition, third.condition) == (
         "every 2 calls of cell/1:a-b.c<d>",
@@ -187,8 +187,8 @@ def test_types_come_from_the_program_or_the_document():
 
 def test_inputs_and_outputs_of_a_model():
     graph = outline(MODELS / "feedback.yaml")
-    assert [(i.name, i.node) for i in graph.inputs] == [("drive.x", "cell/1:a-b.c<d>")]
-    assert [(o.name, o.node) for o in graph.outputs] == [("seen", "reader")]
+    assert [(i.name, i.node_id) for i in graph.inputs] == [("drive.x", "cell/1:a-b.c<d>")]
+    assert [(o.name, o.node_id) for o in graph.outputs] == [("seen", "reader")]
 
 
 def test_every_shared_model_can_be_outlined(shared):
@@ -205,7 +205,7 @@ def test_a_dict_parameter_is_a_constant():
     graph = outline(
         {"g": {"nodes": {"n": {"parameters": {"chunk": {"value": {"name": "count", "a": 1}}}}}}}
     )
-    (item,) = graph.nodes[0].items
+    (item,) = graph.nodes[0].definitions
     assert item.constant
     assert list(formula_lines(item)) == ["chunk = {name: count, a: 1}"]
 
@@ -239,7 +239,7 @@ def test_a_failure_of_the_reader_is_a_note(monkeypatch):
     monkeypatch.setattr("mdf_loop.outline.annotation.read_annotated", fail)
     graph = outline(MODELS / "sample.yaml")
     assert graph.notes == ("types are not known: KeyError: 'x'",)
-    assert graph.nodes[1].loops[0].carried[0].input_name == "x_in"
+    assert graph.nodes[1].loops[0].carried_values[0].input_name == "x_in"
 
 
 # --- words --------------------------------------------------------------------------------------
@@ -268,13 +268,13 @@ def test_short_texts_of_values(value, text):
 def test_formulas_have_the_spelling_of_the_modeller():
     graph = outline(MODELS / "feedback.yaml")
     cell, other, _ = graph.nodes
-    assert list(formula_lines(cell.items[1])) == ["v(0) = -65", "dv/dt = (from_2 - v) / tau"]
-    assert list(formula_lines(other.items[1])) == [
+    assert list(formula_lines(cell.definitions[1])) == ["v(0) = -65", "dv/dt = (from_2 - v) / tau"]
+    assert list(formula_lines(other.definitions[1])) == [
         "spike(0) = 0",
         "spike = 1 if in_1 > 0 & 1",
         "spike = 0 if in_1 < 0",
     ]
     rnn_body = outline(MODELS / "wavefront.yaml").nodes[1].loops[0].body
-    assert list(formula_lines(rnn_body.nodes[1].items[0])) == [
+    assert list(formula_lines(rnn_body.nodes[1].definitions[0])) == [
         "rate = tanh(variable0=current, scale=1)"
     ]

@@ -18,21 +18,21 @@ def time_loop(model):
 def test_states_and_feedback_outputs_are_carried():
     loop = time_loop(MODELS / "two_nodes.yaml")
     assert (loop.kind, headline(loop)) == ("over time", "for each time step")
-    assert [(p.input_name, p.output_name, p.initial_expression) for p in loop.carried] == [
+    assert [(p.input_name, p.output_name, p.initial_expression) for p in loop.carried_values] == [
         ("hares", "hares'", 10.0),
         ("lynxes", "lynxes'", 2.0),
         ("lynx.kills", "lynx.kills'", 0.0),
     ]
-    assert [(r.name, r.ports) for r in loop.recorded] == [("lynxes[t]", ("lynxes",))]
+    assert [(r.name, r.ports) for r in loop.recorded_values] == [("lynxes[t]", ("lynxes",))]
     assert [capture.name for capture in loop.captures] == ["food", "dt"]
     assert [(e.sender, e.is_feedback) for e in loop.body.edges] == [("hare", False)]
-    assert [(i.name, i.node, i.port, i.weight) for i in loop.body.inputs] == [
+    assert [(i.name, i.node_id, i.port_id, i.weight) for i in loop.body.inputs] == [
         ("hares", "hare", None, None),
         ("lynxes", "lynx", None, None),
         ("lynx.kills", "hare", "eaten", 0.2),
         ("food", "hare", "food", None),
     ]
-    assert [(o.name, o.node, o.port) for o in loop.body.outputs[1:]] == [
+    assert [(o.name, o.node_id, o.port_id) for o in loop.body.outputs[1:]] == [
         ("hares'", "hare", "hares"),
         ("lynxes'", "lynx", "lynxes"),
         ("lynx.kills'", "lynx", "kills"),
@@ -44,26 +44,26 @@ def test_nodes_are_the_same_with_and_without_time():
     graph = outline(MODELS / "conditions.yaml")
     body = time_loop(MODELS / "conditions.yaml").body
     assert [(n.id, n.condition) for n in body.nodes] == [(n.id, n.condition) for n in graph.nodes]
-    assert [list(map(list, map(formula_lines, n.items))) for n in body.nodes] == [
-        list(map(list, map(formula_lines, n.items))) for n in graph.nodes
+    assert [list(map(list, map(formula_lines, n.definitions))) for n in body.nodes] == [
+        list(map(list, map(formula_lines, n.definitions))) for n in graph.nodes
     ]
     assert body.edges == graph.edges
 
 
 def test_initial_values_over_time():
-    pairs = time_loop(MODELS / "fitzhugh_nagumo.yaml").carried
+    pairs = time_loop(MODELS / "fitzhugh_nagumo.yaml").carried_values
     assert [(p.initial_expression, p.initial_value) for p in pairs] == [
         ("initial_v", [-1.0]),
         ("initial_w", [0.0]),
     ]
-    count, *_ = time_loop(MODELS / "states.yaml").carried
+    count, *_ = time_loop(MODELS / "states.yaml").carried_values
     assert (count.input_name, count.initial_expression) == ("count", 0)
 
 
 def test_feedback_within_an_evaluation():
     loop = time_loop(MODELS / "feedback.yaml")
     assert [edge.id for edge in loop.body.edges if edge.is_feedback] == ["back"]
-    assert loop.carried[-1].input_name == "cell_2.out"
+    assert loop.carried_values[-1].input_name == "cell_2.out"
 
 
 def test_ambiguous_states_have_full_names():
@@ -73,7 +73,7 @@ def test_ambiguous_states_have_full_names():
     }
     edge = {"sender": "b", "receiver": "a", "sender_port": "v", "receiver_port": "x"}
     loop = time_loop({"g": {"nodes": nodes, "edges": {"e": edge}}})
-    assert [pair.input_name for pair in loop.carried] == ["a.v", "b.v", "b.v sent"]
+    assert [pair.input_name for pair in loop.carried_values] == ["a.v", "b.v", "b.v sent"]
     assert [capture.name for capture in loop.captures] == ["x"]
 
 
@@ -88,7 +88,7 @@ def test_receivers_with_different_defaults():
         name: {"sender": "c", "receiver": name, "sender_port": "y", "receiver_port": "x"}
         for name in ("a", "b")
     }
-    (pair,) = time_loop({"g": {"nodes": nodes, "edges": edges}}).carried
+    (pair,) = time_loop({"g": {"nodes": nodes, "edges": edges}}).carried_values
     assert (pair.input_name, pair.initial_expression) == ("c.y", "the default of each port")
 
 

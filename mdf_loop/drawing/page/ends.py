@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.drawing.page.scene import Port, Wire
 
-End = tuple[int, str]
+WireEnd = tuple[int, str]
 """Number of a port or a box, with the stroke of wires that end there."""
 
 
@@ -20,11 +20,11 @@ class NodeEnds(Struct):
     """
 
     box_id: int
-    inputs: dict[str, list[End]] = field(default_factory=dict)
+    inputs: dict[str, list[WireEnd]] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
-    targets_by_name: dict[str, list[End]] = field(default_factory=dict)
+    targets_by_name: dict[str, list[WireEnd]] = field(default_factory=dict)
 
-    def targets(self, port: str | None, name: str) -> list[End]:
+    def targets(self, port: str | None, name: str) -> list[WireEnd]:
         """Return the ends of wires to an input port, or to formulas that read the value `name`."""
         ends = self.inputs.get(port) if port is not None else self.targets_by_name.get(name)
         return ends or [(self.box_id, "data")]
@@ -57,36 +57,38 @@ class Numbering(Struct):
 
     observed_depth: int = 1
     current_depth: int = 0
-    counter: count[int] = field(default_factory=lambda: count(1))
-    ports_by_output: dict[str, int] = field(default_factory=dict)
-    frames_by_loop: dict[str, int] = field(default_factory=dict)
+    number_counter: count[int] = field(default_factory=lambda: count(1))
+    port_number_by_output: dict[str, int] = field(default_factory=dict)
+    frame_number_by_loop: dict[str, int] = field(default_factory=dict)
     recordings: list[Recording] = field(default_factory=list)
-    run_box_by_operator: dict[int, int] = field(default_factory=dict)
+    chain_box_by_operator: dict[int, int] = field(default_factory=dict)
 
     def next(self) -> int:
         """Return an unused number for a box or a port."""
-        return next(self.counter)
+        return next(self.number_counter)
 
     def value_source(self, name: str) -> int:
         """Return the number of the port or box that provides the value `node.port`."""
-        return self.run_box_by_operator.get(self.ports_by_output[name], self.ports_by_output[name])
+        return self.chain_box_by_operator.get(
+            self.port_number_by_output[name], self.port_number_by_output[name]
+        )
 
 
 class BoxPorts:
     """Ports through which values enter and leave a box. Each port is created on first use."""
 
-    def __init__(self, numbers: Numbering) -> None:
-        self.numbers = numbers
+    def __init__(self, numbering: Numbering) -> None:
+        self.numbering = numbering
         self.left_ports: dict[str, Port] = {}
         self.right_ports: dict[str, Port] = {}
         self.wires: list[Wire] = []
 
-    def entry_port(self, name: str, ends: list[End], port: Port | None = None) -> End:
+    def entry_port(self, name: str, ends: list[WireEnd], port: Port | None = None) -> WireEnd:
         """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
         if name not in self.left_ports:
             port_template = port or Port(0, name)
             self.left_ports[name] = replace(
-                port_template, id=self.numbers.next(), passes_value=True
+                port_template, id=self.numbering.next(), passes_value=True
             )
         strokes = {stroke for _, stroke in ends}
         self.wires += [Wire(self.left_ports[name].id, end, stroke) for end, stroke in ends]
@@ -97,7 +99,7 @@ class BoxPorts:
         if name not in self.right_ports:
             port_template = port or Port(0, name)
             self.right_ports[name] = replace(
-                port_template, id=self.numbers.next(), passes_value=True
+                port_template, id=self.numbering.next(), passes_value=True
             )
             self.wires.append(Wire(source, self.right_ports[name].id))
         return self.right_ports[name].id

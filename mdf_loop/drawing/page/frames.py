@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from mdf_loop.drawing.frames import block_name, describe_schedule
-from mdf_loop.drawing.page.ends import BoxPorts, End, NodeEnds, Numbering, Recording
+from mdf_loop.drawing.page.ends import BoxPorts, NodeEnds, Numbering, Recording, WireEnd
 from mdf_loop.drawing.page.fitting import simplify_scene
 from mdf_loop.drawing.page.nodes import build_pill_box
 from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
 from mdf_loop.drawing.page.terminals import build_terminals
-from mdf_loop.drawing.rails import Terminal
+from mdf_loop.drawing.terminal_tables import Terminal
 from mdf_loop.drawing.theme import MARKS
 from mdf_loop.outline import (
     Block,
     BranchOutline,
-    ChoiceOutline,
+    ConditionalOutline,
     GraphOutline,
     LoopOutline,
     OutputOutline,
@@ -36,9 +36,9 @@ MAX_NAME_LENGTH, MAX_REMARK_LENGTH, MAX_TITLE_LENGTH = 36, 44, 80
 class FrameBuilder:
     """Builder of the box of a loop or choice with ports, wires and the boxes of its body."""
 
-    def __init__(self, block: Block, numbers: Numbering) -> None:
+    def __init__(self, block: Block, numbering: Numbering) -> None:
         self.block = block
-        self.numbers = numbers
+        self.numbering = numbering
         self.terminals = build_terminals(block)
         self.left_ports = {
             terminal.key: self._port(terminal)
@@ -54,7 +54,7 @@ class FrameBuilder:
     def _port(self, terminal: Terminal) -> Port:
         """Create the port that shows an input or output of the loop or choice."""
         return Port(
-            self.numbers.next(),
+            self.numbering.next(),
             shorten_name(terminal.name, MAX_NAME_LENGTH),
             shorten(terminal.remark, MAX_REMARK_LENGTH),
             terminal.mark_kind,
@@ -63,7 +63,7 @@ class FrameBuilder:
 
     def box(self, build_graph: GraphBuilder) -> Box:
         """Return the box of the loop or choice with its inner scene."""
-        box_number = self.numbers.next()
+        box_number = self.numbering.next()
         if isinstance(self.block, LoopOutline):
             self._register_loop(self.block, box_number)
         left_ports = {
@@ -93,14 +93,14 @@ class FrameBuilder:
     def _register_loop(self, loop: LoopOutline, number: int) -> None:
         """Register the loop, so that a page of a run can show its iterations and recorded values."""
         if loop.kind == "over time":
-            self.numbers.frames_by_loop[OVER_TIME] = number
-        elif self.numbers.current_depth == self.numbers.observed_depth:
-            self.numbers.frames_by_loop[loop.full_name] = number
-            self.numbers.recordings += [
+            self.numbering.frame_number_by_loop[OVER_TIME] = number
+        elif self.numbering.current_depth == self.numbering.observed_depth:
+            self.numbering.frame_number_by_loop[loop.full_name] = number
+            self.numbering.recordings += [
                 Recording(
                     self.right_ports[f"r{k}"].id, number, loop.full_name, f"{loop.owner}.{port}"
                 )
-                for k, row in enumerate(loop.recorded)
+                for k, row in enumerate(loop.recorded_values)
                 for port in row.ports[:1]
                 if not row.remark
             ]
@@ -133,7 +133,7 @@ class FrameBuilder:
 
     def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
         """Return the scene of a loop's body, or of all branches of a choice."""
-        if isinstance(self.block, ChoiceOutline):
+        if isinstance(self.block, ConditionalOutline):
             return _merge_scenes(
                 [self._branch_scene(branch, build_graph) for branch in self.block.branches]
             )
@@ -145,7 +145,7 @@ class FrameBuilder:
             *self._input_wires(body, ends_by_node),
             *self._output_wires(body.outputs, ends_by_node),
         )
-        return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbers)
+        return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbering)
 
     def _input_wires(self, body: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> Iterator[Wire]:
         """Yield wires from the input ports of a loop's box to their readers in the body."""
@@ -153,9 +153,9 @@ class FrameBuilder:
             terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(
                 body_input.name, ("", "")
             )
-            if terminal_key in self.left_ports and body_input.node in ends_by_node:
-                for end, target_stroke in ends_by_node[body_input.node].targets(
-                    body_input.port, body_input.name
+            if terminal_key in self.left_ports and body_input.node_id in ends_by_node:
+                for end, target_stroke in ends_by_node[body_input.node_id].targets(
+                    body_input.port_id, body_input.name
                 ):
                     stroke = "capture" if "capture" in (terminal_stroke, target_stroke) else "data"
                     yield Wire(self.left_ports[terminal_key].id, end, stroke)
@@ -168,16 +168,16 @@ class FrameBuilder:
             target_port = self.right_ports.get(terminal_key)
             if target_port is None:
                 continue
-            if output.node in ends_by_node:
-                yield Wire(ends_by_node[output.node].source(output.port), target_port.id)
-            elif output.port in self.terminals.terminal_by_name:
-                source_key, stroke = self.terminals.terminal_by_name[output.port]
+            if output.node_id in ends_by_node:
+                yield Wire(ends_by_node[output.node_id].source(output.port_id), target_port.id)
+            elif output.port_id in self.terminals.terminal_by_name:
+                source_key, stroke = self.terminals.terminal_by_name[output.port_id]
                 if source_key in self.left_ports:
                     yield Wire(self.left_ports[source_key].id, target_port.id, stroke)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
         """Return the scene of a branch: its box, and wires between the box and the choice's ports."""
-        box_ports = BoxPorts(self.numbers)
+        box_ports = BoxPorts(self.numbering)
         scene: Scene = Scene((), ())
         ends_by_node: dict[str, NodeEnds] = {}
         if branch.body is not None:
@@ -189,20 +189,20 @@ class FrameBuilder:
         }
         outer_wires = list(self._branch_input_wires(branch, ends_by_node, box_ports))
         for terminal_key, output in zip(self.terminals.output_keys, branch.outputs, strict=False):
-            source_ends = ends_by_node.get(output.node or f"passed {output.port}")
+            source_ends = ends_by_node.get(output.node_id or f"passed {output.port_id}")
             if terminal_key in self.right_ports and source_ends is not None:
                 exit_port = box_ports.exit_port(
-                    f"{terminal_key} {output.port}", source_ends.source(output.port), Port(0)
+                    f"{terminal_key} {output.port_id}", source_ends.source(output.port_id), Port(0)
                 )
                 outer_wires.append(Wire(exit_port, self.right_ports[terminal_key].id))
         inner_scene = Scene(
             (*scene.boxes, *pass_through_boxes.values()), (*scene.wires, *box_ports.wires)
         )
         box = Box(
-            id=self.numbers.next(),
+            id=self.numbering.next(),
             kind="branch",
             title=shorten(branch.title, MAX_TITLE_LENGTH),
-            inner_scene=simplify_scene(inner_scene, self.numbers),
+            inner_scene=simplify_scene(inner_scene, self.numbering),
             details=(("id", branch.title), *(("note", note) for note in branch.notes)),
             path=self.block.path if branch.body is None else branch.body.path,
             left_ports=tuple(box_ports.left_ports.values()),
@@ -213,27 +213,27 @@ class FrameBuilder:
     def _pass_through_boxes(self, branch: BranchOutline) -> dict[str, Box]:
         """Return a pill-shaped box for each value that a branch returns unchanged."""
         return {
-            output.port: build_pill_box(
-                self.numbers, "passed", output.port, "passed through", output.path
+            output.port_id: build_pill_box(
+                self.numbering, "passed", output.port_id, "passed through", output.path
             )
             for output in branch.outputs
-            if output.node is None and output.port
+            if output.node_id is None and output.port_id
         }
 
     def _branch_input_wires(
         self, branch: BranchOutline, ends_by_node: dict[str, NodeEnds], box_ports: BoxPorts
     ) -> Iterator[Wire]:
         """Yield wires from the input ports of a choice's box to the box of a branch."""
-        targets_by_name: dict[str, list[End]] = {}
+        targets_by_name: dict[str, list[WireEnd]] = {}
         for body_input in branch.body.inputs if branch.body else ():
-            if body_input.node in ends_by_node:
+            if body_input.node_id in ends_by_node:
                 targets_by_name.setdefault(body_input.name, []).extend(
-                    ends_by_node[body_input.node].targets(body_input.port, body_input.name)
+                    ends_by_node[body_input.node_id].targets(body_input.port_id, body_input.name)
                 )
         for output in branch.outputs:
-            if output.node is None and output.port:
-                pill_id = ends_by_node[f"passed {output.port}"].box_id
-                targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
+            if output.node_id is None and output.port_id:
+                pill_id = ends_by_node[f"passed {output.port_id}"].box_id
+                targets_by_name.setdefault(output.port_id, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
             terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(name, ("", ""))
             if terminal_key in self.left_ports:

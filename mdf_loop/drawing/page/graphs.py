@@ -28,38 +28,45 @@ In a simplified graph, imported operators are single words in runs, and constant
 """
 
 
-def build_model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
+def build_model_scene(graph: GraphOutline, numbering: Numbering) -> Scene:
     """Build the scene of the whole model."""
-    scene, ends_by_node = _SceneBuilder(numbers).build(graph)
+    scene, ends_by_node = _SceneBuilder(numbering).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
     input_node_ids = {node.id for node in graph.nodes if node.is_input}
     for model_input in graph.inputs:
-        if model_input.node in ends_by_node and model_input.node not in input_node_ids:
+        if model_input.node_id in ends_by_node and model_input.node_id not in input_node_ids:
             default_text = (
                 "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
             )
             pill = build_pill_box(
-                numbers, "input", model_input.name, model_input.type, model_input.path, default_text
+                numbering,
+                "input",
+                model_input.name,
+                model_input.type,
+                model_input.path,
+                default_text,
             )
             boxes.append(pill)
-            targets = ends_by_node[model_input.node].targets(model_input.port, model_input.name)
+            targets = ends_by_node[model_input.node_id].targets(
+                model_input.port_id, model_input.name
+            )
             wires += [Wire(pill.id, end, stroke) for end, stroke in targets]
     for output in graph.outputs:
-        if output.node in ends_by_node:
-            pill = build_pill_box(numbers, "output", output.name, output.type, output.path)
+        if output.node_id in ends_by_node:
+            pill = build_pill_box(numbering, "output", output.name, output.type, output.path)
             boxes.append(pill)
-            wires.append(Wire(ends_by_node[output.node].source(output.port), pill.id))
-    return simplify_scene(Scene(tuple(boxes), tuple(wires)), numbers)
+            wires.append(Wire(ends_by_node[output.node_id].source(output.port_id), pill.id))
+    return simplify_scene(Scene(tuple(boxes), tuple(wires)), numbering)
 
 
 class _SceneBuilder(Struct, frozen=True):
     """Builder of scenes of graphs, whose boxes and ports have a common numbering."""
 
-    numbers: Numbering
+    numbering: Numbering
 
     def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
         """Build the scene of a graph, and the wire ends of each node by id."""
-        self.numbers.current_depth += 1
+        self.numbering.current_depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES
         fed_ids = {edge.receiver for edge in graph.edges}
@@ -70,35 +77,37 @@ class _SceneBuilder(Struct, frozen=True):
                 continue
             if node.blocks:
                 outer_names = frozenset(
-                    model_input.name for model_input in graph.inputs if model_input.node == node.id
+                    model_input.name
+                    for model_input in graph.inputs
+                    if model_input.node_id == node.id
                 )
-                box, node_ends = build_owner_box(node, outer_names, self.numbers, self.build)
+                box, node_ends = build_owner_box(node, outer_names, self.numbering, self.build)
             else:
                 box, node_ends = self._node_box(node, node.id in fed_ids, is_large)
             ends_by_node[node.id] = node_ends
             boxes.append(box)
         wires = tuple(_edge_wires(graph, ends_by_node))
-        if self.numbers.current_depth == self.numbers.observed_depth:
-            self.numbers.ports_by_output |= {
+        if self.numbering.current_depth == self.numbering.observed_depth:
+            self.numbering.port_number_by_output |= {
                 f"{name}.{port}": end_number
                 for name, node_ends in ends_by_node.items()
                 for port, end_number in node_ends.outputs.items()
             }
-        self.numbers.current_depth -= 1
+        self.numbering.current_depth -= 1
         return Scene(tuple(boxes), wires), ends_by_node
 
     def _node_box(self, node: NodeOutline, is_fed: bool, is_large: bool) -> tuple[Box, NodeEnds]:
         """Return the box of a node without loops and choices, and its ends."""
         if node.is_input and not is_fed:
             return build_small_box(
-                node, self.numbers, "input", shorten_name(node.id, MAX_TITLE_LENGTH)
+                node, self.numbering, "input", shorten_name(node.id, MAX_TITLE_LENGTH)
             )
         if node.constant is not None:
             label = f"{shorten_name(node.id, MAX_TITLE_LENGTH)} = {value_text(node.constant, 24)}"
-            return build_small_box(node, self.numbers, "constant", label)
+            return build_small_box(node, self.numbering, "constant", label)
         if is_large and operator_name(node):
-            return build_small_box(node, self.numbers, "operator", operator_name(node))
-        return build_node_box(node, self.numbers)
+            return build_small_box(node, self.numbering, "operator", operator_name(node))
+        return build_node_box(node, self.numbering)
 
 
 def _edge_wires(graph: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> list[Wire]:

@@ -44,7 +44,7 @@ class _Group(Struct, frozen=True):
         return len(self.boxes) == 1
 
 
-def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
+def group_boxes(scene: Scene, numbering: Numbering) -> Scene:
     """Return a scene whose boxes are grouped if it has more than `MAX_BOXES` boxes."""
     if len(scene.boxes) <= MAX_BOXES:
         return scene
@@ -52,32 +52,34 @@ def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
     if len(pills) > MAX_GROUP_SIZE:
         pills = ()
     pill_ids = {box.id for box in pills}
-    flow = _build_box_flow(scene)
-    groups = _group_by_scopes(tuple(box for box in scene.boxes if box.id not in pill_ids), flow)
+    box_graph = _build_box_graph(scene)
+    groups = _group_by_scopes(
+        tuple(box for box in scene.boxes if box.id not in pill_ids), box_graph
+    )
     if len(groups) > MAX_GROUPS:
-        groups = list(_merge_neighbours(groups, flow))
-    return _replace_groups(scene, [_Group((box,)) for box in pills] + groups, numbers)
+        groups = list(_merge_neighbours(groups, box_graph))
+    return _replace_groups(scene, [_Group((box,)) for box in pills] + groups, numbering)
 
 
-def _build_box_flow(scene: Scene) -> nx.DiGraph:
+def _build_box_graph(scene: Scene) -> nx.DiGraph:
     """Build the directed graph of boxes and wires, without feedback wires."""
     box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
-    flow = nx.DiGraph()
-    flow.add_nodes_from(box.id for box in scene.boxes)
-    flow.add_edges_from(
+    box_graph = nx.DiGraph()
+    box_graph.add_nodes_from(box.id for box in scene.boxes)
+    box_graph.add_edges_from(
         (box_id_by_end[wire.source], box_id_by_end[wire.target])
         for wire in scene.wires
         if wire.stroke != "feedback"
         and wire.source in box_id_by_end
         and wire.target in box_id_by_end
     )
-    return flow
+    return box_graph
 
 
 # --- scopes ---------------------------------------------------------------------------------------
 
 
-def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Group]:
+def _group_by_scopes(boxes: tuple[Box, ...], box_graph: nx.DiGraph) -> list[_Group]:
     """Group boxes by the first differing part of their names, such that no group feeds itself."""
     scopes = {box.id: _scope_of(box) for box in boxes}
     groups = list(
@@ -90,15 +92,15 @@ def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Group]:
         partial(_split_by_next_scope, scopes),
         _split_into_boxes,
     ):
-        cyclic_indices = _cyclic_groups(groups, flow)
+        cyclic_indices = _cyclic_groups(groups, box_graph)
         if not cyclic_indices:
             break
         groups = [
             split_group
             for k, group in enumerate(groups)
-            for split_group in (split_method(group, flow) if k in cyclic_indices else (group,))
+            for split_group in (split_method(group, box_graph) if k in cyclic_indices else (group,))
         ]
-    if _cyclic_groups(groups, flow):
+    if _cyclic_groups(groups, box_graph):
         groups = [_Group((box,)) for group in groups for box in group.boxes]
     return groups
 
@@ -136,30 +138,30 @@ def _group_scopes(
             yield _Group(tuple(scope_boxes), scope)
 
 
-def _cyclic_groups(groups: list[_Group], flow: nx.DiGraph) -> set[int]:
+def _cyclic_groups(groups: list[_Group], box_graph: nx.DiGraph) -> set[int]:
     """Return the positions of groups that feed themselves."""
     group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
-    group_flow = nx.DiGraph()
-    group_flow.add_nodes_from(range(len(groups)))
-    for source_id, target_id in flow.edges:
+    group_graph = nx.DiGraph()
+    group_graph.add_nodes_from(range(len(groups)))
+    for source_id, target_id in box_graph.edges:
         if (
             source_id in group_index_by_box
             and target_id in group_index_by_box
             and group_index_by_box[source_id] != group_index_by_box[target_id]
         ):
-            group_flow.add_edge(group_index_by_box[source_id], group_index_by_box[target_id])
-    cycles = (cycle for cycle in nx.strongly_connected_components(group_flow) if len(cycle) > 1)
+            group_graph.add_edge(group_index_by_box[source_id], group_index_by_box[target_id])
+    cycles = (cycle for cycle in nx.strongly_connected_components(group_graph) if len(cycle) > 1)
     return {k for cycle in cycles for k in cycle if not groups[k].is_single}
 
 
-def _split_by_reentry(group: _Group, flow: nx.DiGraph) -> list[_Group]:
+def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
     """Split a group at the values that leave the group and enter it again."""
     member_ids = {box.id for box in group.boxes}
     reentry_counts: dict[int, int] = {}
-    for box_id in _topological_order(flow):
+    for box_id in _topological_order(box_graph):
         predecessor_counts = [
             reentry_counts[predecessor] + (predecessor not in member_ids and box_id in member_ids)
-            for predecessor in flow.pred[box_id]
+            for predecessor in box_graph.pred[box_id]
             if predecessor in reentry_counts
         ]
         if predecessor_counts or box_id in member_ids:
@@ -177,43 +179,43 @@ def _split_by_reentry(group: _Group, flow: nx.DiGraph) -> list[_Group]:
 
 
 def _split_by_next_scope(
-    scopes: dict[int, tuple[str, ...]], group: _Group, flow: nx.DiGraph
+    scopes: dict[int, tuple[str, ...]], group: _Group, box_graph: nx.DiGraph
 ) -> list[_Group]:
     """Split a group by the next part of its boxes' names."""
     return list(_group_scopes(group.boxes, scopes, len(group.scope) + 1))
 
 
-def _split_into_boxes(group: _Group, flow: nx.DiGraph) -> list[_Group]:
+def _split_into_boxes(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
     """Split a group into single boxes."""
     return [_Group((box,)) for box in group.boxes]
 
 
-def _topological_order(flow: nx.DiGraph) -> list[int]:
+def _topological_order(box_graph: nx.DiGraph) -> list[int]:
     """Return boxes in topological order, with the boxes of a cycle next to each other."""
-    condensed_flow = nx.condensation(flow)
+    condensed_graph = nx.condensation(box_graph)
     return [
         box_id
-        for k in nx.topological_sort(condensed_flow)
-        for box_id in sorted(condensed_flow.nodes[k]["members"])
+        for k in nx.topological_sort(condensed_graph)
+        for box_id in sorted(condensed_graph.nodes[k]["members"])
     ]
 
 
 # --- merging --------------------------------------------------------------------------------------
 
 
-def _merge_neighbours(groups: list[_Group], flow: nx.DiGraph) -> Iterator[_Group]:
+def _merge_neighbours(groups: list[_Group], box_graph: nx.DiGraph) -> Iterator[_Group]:
     """Yield the groups in topological order, and merge neighbours where no cycle arises."""
     group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
-    group_flow = nx.DiGraph()
-    group_flow.add_nodes_from(range(len(groups)))
-    group_flow.add_edges_from(
+    group_graph = nx.DiGraph()
+    group_graph.add_nodes_from(range(len(groups)))
+    group_graph.add_edges_from(
         (group_index_by_box[source_id], group_index_by_box[target_id])
-        for source_id, target_id in flow.edges
+        for source_id, target_id in box_graph.edges
         if source_id in group_index_by_box and target_id in group_index_by_box
     )
-    group_flow.remove_edges_from(list(nx.selfloop_edges(group_flow)))
+    group_graph.remove_edges_from(list(nx.selfloop_edges(group_graph)))
     pending_boxes: list[Box] = []
-    for k in _topological_order(group_flow):
+    for k in _topological_order(group_graph):
         if groups[k].is_single and len(pending_boxes) < MAX_GROUP_SIZE:
             pending_boxes += groups[k].boxes
             continue
@@ -229,7 +231,7 @@ def _merge_neighbours(groups: list[_Group], flow: nx.DiGraph) -> Iterator[_Group
 # --- boxes of groups ------------------------------------------------------------------------------
 
 
-def _replace_groups(scene: Scene, groups: list[_Group], numbers: Numbering) -> Scene:
+def _replace_groups(scene: Scene, groups: list[_Group], numbering: Numbering) -> Scene:
     """Replace each group of several boxes by one group box."""
     group_index_by_end: dict[int, int] = {}
     port_names: dict[int, str] = {}
@@ -246,7 +248,7 @@ def _replace_groups(scene: Scene, groups: list[_Group], numbers: Numbering) -> S
         port_key = (group_index, side, end)
         if port_key not in group_ports:
             group_ports[port_key] = Port(
-                numbers.next(),
+                numbering.next(),
                 shorten_name(port_names.get(end, ""), MAX_NAME_LENGTH),
                 passes_value=True,
             )
@@ -271,7 +273,7 @@ def _replace_groups(scene: Scene, groups: list[_Group], numbers: Numbering) -> S
     boxes = [
         group.boxes[0]
         if group.is_single
-        else _build_group_box(group, k, group_ports, inner_wires[k], numbers)
+        else _build_group_box(group, k, group_ports, inner_wires[k], numbering)
         for k, group in enumerate(groups)
     ]
     return Scene(tuple(boxes), tuple(outer_wires))
@@ -282,7 +284,7 @@ def _build_group_box(
     group_index: int,
     group_ports: dict[tuple[int, str, int], Port],
     wires: list[Wire],
-    numbers: Numbering,
+    numbering: Numbering,
 ) -> Box:
     """Build the box of a group from its ports and inner wires."""
     ports_by_side = {
@@ -297,12 +299,12 @@ def _build_group_box(
     titles = [box.title for box in group.boxes]
     title = "/".join(group.scope) or f"{titles[0]} … {titles[-1]}"
     return Box(
-        id=numbers.next(),
+        id=numbering.next(),
         kind="group",
         title=shorten_name(title, MAX_NAME_LENGTH) + (f" ({group.remark})" if group.remark else ""),
         remark=f"{inner_scene.count} boxes",
         left_ports=ports_by_side["left"],
         right_ports=ports_by_side["right"],
-        inner_scene=group_boxes(inner_scene, numbers),
+        inner_scene=group_boxes(inner_scene, numbering),
         details=(("id", title), ("", f"{inner_scene.count} boxes")),
     )

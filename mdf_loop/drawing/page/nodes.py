@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.drawing.page.ends import End, NodeEnds, Numbering
+from mdf_loop.drawing.page.ends import NodeEnds, Numbering, WireEnd
 from mdf_loop.drawing.page.scene import Box, Port
 from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID, MARKS
 from mdf_loop.lower import names_in
-from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
+from mdf_loop.outline import DefinitionOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
 MAX_TITLE_LENGTH, MAX_PORT_LENGTH, MAX_FORMULA_LENGTH = 44, 28, 60
@@ -19,25 +19,27 @@ MAX_FORMULA_LINES = 6
 
 def operator_name(node: NodeOutline) -> str:
     """Return the operator of an imported node, such as `Add`, or an empty text for a node with formulas."""
-    items_with_function = [item for item in node.items if item.function]
+    definitions_with_function = [
+        definition for definition in node.definitions if definition.function
+    ]
     if (
         node.blocks
-        or len(items_with_function) != 1
-        or items_with_function[0].id != IMPORTED_FUNCTION_ID
+        or len(definitions_with_function) != 1
+        or definitions_with_function[0].id != IMPORTED_FUNCTION_ID
     ):
         return ""
-    return items_with_function[0].function.rpartition("::")[2]
+    return definitions_with_function[0].function.rpartition("::")[2]
 
 
-def build_node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
+def build_node_box(node: NodeOutline, numbering: Numbering) -> tuple[Box, NodeEnds]:
     """Build the box of a node with ports on both sides and formulas below them."""
-    left_ports = {port.id: Port(numbers.next(), _input_text(port)) for port in node.inputs}
+    left_ports = {port.id: Port(numbering.next(), _input_text(port)) for port in node.inputs}
     right_ports = {
-        port.id: Port(numbers.next(), shorten_name(port.id, MAX_PORT_LENGTH))
+        port.id: Port(numbering.next(), shorten_name(port.id, MAX_PORT_LENGTH))
         for port in node.outputs
     }
     box = Box(
-        id=numbers.next(),
+        id=numbering.next(),
         kind="node",
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
         remark=node_remarks(node),
@@ -57,17 +59,17 @@ def build_node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds
 
 
 def build_small_box(
-    node: NodeOutline, numbers: Numbering, kind: str, title: str
+    node: NodeOutline, numbering: Numbering, kind: str, title: str
 ) -> tuple[Box, NodeEnds]:
     """Build the box of a node as one word: operator, input or constant. All wires end at the box."""
     box = Box(
-        id=numbers.next(),
+        id=numbering.next(),
         kind=kind,
         title=title,
         details=tuple(node_details(node)),
         path=node.path,
     )
-    box_ends: list[End] = [(box.id, "data")]
+    box_ends: list[WireEnd] = [(box.id, "data")]
     node_ends = NodeEnds(
         box.id,
         inputs={port.id: box_ends for port in node.inputs},
@@ -78,12 +80,12 @@ def build_small_box(
 
 
 def build_pill_box(
-    numbers: Numbering, kind: str, title: str, type_: str, path: str, suffix: str = ""
+    numbering: Numbering, kind: str, title: str, type_: str, path: str, suffix: str = ""
 ) -> Box:
     """Build the box of a model's input or output, or of a value that a branch passes through."""
     details = (("id", title), ("type", type_)) if type_ else (("id", title),)
     return Box(
-        id=numbers.next(),
+        id=numbering.next(),
         kind=kind,
         title=shorten_name(title, MAX_TITLE_LENGTH) + suffix,
         remark=type_,
@@ -109,10 +111,10 @@ def node_remarks(node: NodeOutline) -> str:
 
 def node_formulas(node: NodeOutline) -> Iterator[str]:
     """Yield the formulas of a node, without constants: `↻ V(0) = -1`, `out = 2 * V`."""
-    for item in node.items:
-        if not item.constant:
-            state_sign = f"{MARKS['state'].sign} " if item.is_stateful else ""
-            yield from (state_sign + text for text in item_formulas(item))
+    for definition in node.definitions:
+        if not definition.constant:
+            state_sign = f"{MARKS['state'].sign} " if definition.is_stateful else ""
+            yield from (state_sign + text for text in definition_formulas(definition))
     for port in node.outputs:
         value_expression = value_text(port.value, 400)
         if port.value is not None and value_expression not in (port.id, *_plain_names(node)):
@@ -125,16 +127,16 @@ def _plain_names(node: NodeOutline) -> Iterator[str]:
     An output port whose value is only one of these names shows no formula.
     """
     yield from (port.id for port in node.inputs)
-    yield from (item.id for item in node.items)
+    yield from (definition.id for definition in node.definitions)
     yield from (f"{IMPORTED_FUNCTION_ID}[{k}]" for k in range(len(node.outputs)))
 
 
-def item_formulas(item: ItemOutline) -> Iterator[str]:
+def definition_formulas(definition: DefinitionOutline) -> Iterator[str]:
     """Yield the formulas of a parameter or function, with imported operators without `onnx::`."""
-    if item.function and item.id == IMPORTED_FUNCTION_ID:
-        yield call_text(item.function.removeprefix("onnx::"), item.arguments)
+    if definition.function and definition.id == IMPORTED_FUNCTION_ID:
+        yield call_text(definition.function.removeprefix("onnx::"), definition.arguments)
     else:
-        yield from formula_lines(item)
+        yield from formula_lines(definition)
 
 
 def _box_lines(node: NodeOutline) -> Iterator[str]:
@@ -144,7 +146,9 @@ def _box_lines(node: NodeOutline) -> Iterator[str]:
     if len(formulas) > MAX_FORMULA_LINES:
         yield f"… {len(formulas) - MAX_FORMULA_LINES} more"
     constant_texts = [
-        f"{item.id} = {value_text(item.value, 20)}" for item in node.items if item.constant
+        f"{definition.id} = {value_text(definition.value, 20)}"
+        for definition in node.definitions
+        if definition.constant
     ]
     if constant_texts:
         yield shorten(", ".join(constant_texts), MAX_FORMULA_LENGTH)
@@ -156,13 +160,13 @@ def _input_text(port: PortOutline) -> str:
     return shorten_name(port.id, MAX_PORT_LENGTH) + default_text
 
 
-def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
+def _read_ends(node: NodeOutline, box_ends: list[WireEnd]) -> dict[str, list[WireEnd]]:
     """Return the ends of wires for each name that the node's formulas read."""
     expressions = [port.value for port in node.outputs]
-    for item in node.items:
-        expressions += [item.value, item.initial_expression, item.derivative]
-        expressions += [value for _, value in item.arguments]
-        expressions += [expression for case in item.conditions for expression in case]
+    for definition in node.definitions:
+        expressions += [definition.value, definition.initial_expression, definition.derivative]
+        expressions += [value for _, value in definition.arguments]
+        expressions += [expression for case in definition.conditions for expression in case]
     names_read = {name for expression in expressions for name in names_in(expression)}
     return dict.fromkeys(sorted(names_read), box_ends)
 
@@ -179,9 +183,9 @@ def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
         yield "in", port_text(port)
     for text in node_formulas(node):
         yield "", text
-    for item in node.items:
-        if item.constant:
-            yield "constant", f"{item.id} = {value_text(item.value, 400)}"
+    for definition in node.definitions:
+        if definition.constant:
+            yield "constant", f"{definition.id} = {value_text(definition.value, 400)}"
     for port in node.outputs:
         yield "out", port_text(port)
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mdf_loop.drawing.formulas import OwnFormula, own_formulas
-from mdf_loop.drawing.page.ends import BoxPorts, End, NodeEnds, Numbering
+from mdf_loop.drawing.page.ends import BoxPorts, NodeEnds, Numbering, WireEnd
 from mdf_loop.drawing.page.frames import FrameBuilder, GraphBuilder
 from mdf_loop.drawing.page.nodes import (
     MAX_FORMULA_LENGTH,
@@ -30,7 +30,7 @@ Reader = tuple[int, str, tuple[Any, ...]]
 def build_owner_box(
     node: NodeOutline,
     outer: frozenset[str],
-    numbers: Numbering,
+    numbering: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
     """Build the box of a node with loops or choices. A single frame has no box around it.
@@ -38,13 +38,13 @@ def build_owner_box(
     `outer` are the names that the node reads from outside its graph.
     """
     formulas = own_formulas(node)
-    frame_builders = {block.id: FrameBuilder(block, numbers) for block in node.blocks}
+    frame_builders = {block.id: FrameBuilder(block, numbering) for block in node.blocks}
     if len(frame_builders) == 1 and not formulas and not node.condition:
         (frame,) = frame_builders.values()
         return _build_single_frame_box(node, frame, build_graph)
     known_names = outer | {port.id for port in node.inputs}
     return _build_box_around_frames(
-        node, frame_builders, formulas, known_names, numbers, build_graph
+        node, frame_builders, formulas, known_names, numbering, build_graph
     )
 
 
@@ -73,18 +73,18 @@ def _build_box_around_frames(
     frames: dict[str, FrameBuilder],
     formulas: list[OwnFormula],
     known_names: frozenset[str],
-    numbers: Numbering,
+    numbering: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
     """Build a box that contains the frames and formulas of a node."""
-    boxes = {formula.id: _build_formula_box(formula, numbers) for formula in formulas}
+    boxes = {formula.id: _build_formula_box(formula, numbering) for formula in formulas}
     readers: list[Reader] = [
         (boxes[formula.id].id, "data", formula.expressions) for formula in formulas
     ]
     for frame in frames.values():
         readers += _frame_readers(frame)
     wires, outer_ends = _build_inner_wires(node, frames, boxes, readers)
-    box_ports, node_ends = BoxPorts(numbers), NodeEnds(numbers.next())
+    box_ports, node_ends = BoxPorts(numbering), NodeEnds(numbering.next())
     input_names = {port.id for port in node.inputs}
     for name in (name for name in outer_ends if name in known_names):
         entry_port = box_ports.entry_port(
@@ -112,11 +112,11 @@ def _build_box_around_frames(
     return box, node_ends
 
 
-def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
+def _build_formula_box(formula: OwnFormula, numbering: Numbering) -> Box:
     """Build the box of a formula."""
-    type_text = formula.item.type
+    type_text = formula.definition.type
     return Box(
-        id=numbers.next(),
+        id=numbering.next(),
         kind="formula",
         title=formula.id,
         lines=tuple(shorten(text, MAX_FORMULA_LENGTH) for text in formula.formula_texts),
@@ -124,7 +124,7 @@ def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
             *(("", text) for text in formula.formula_texts),
             *((("type", type_text),) if type_text else ()),
         ),
-        path=formula.item.path,
+        path=formula.definition.path,
     )
 
 
@@ -147,10 +147,10 @@ def _build_inner_wires(
     frames: dict[str, FrameBuilder],
     boxes: dict[str, Box],
     readers: list[Reader],
-) -> tuple[list[Wire], dict[str, list[End]]]:
+) -> tuple[list[Wire], dict[str, list[WireEnd]]]:
     """Return the wires between formulas and frames of a node, and the wire ends of its inputs."""
     wires: list[Wire] = []
-    outer_ends: dict[str, list[End]] = {}
+    outer_ends: dict[str, list[WireEnd]] = {}
     input_names = {port.id for port in node.inputs}
     for reader_number, stroke, expressions in readers:
         for name in _sorted_names(expressions):

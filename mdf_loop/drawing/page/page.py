@@ -46,16 +46,18 @@ class Page(Struct, frozen=True):
 
     def data(self) -> dict[str, Any]:
         """Return the content of the page as plain data, which can be written as JSON."""
-        numbers = Numbering(observed_depth=2 if _is_over_time(self.graph) else 1)
-        scene = build_model_scene(self.graph, numbers)
+        numbering = Numbering(observed_depth=2 if _is_over_time(self.graph) else 1)
+        scene = build_model_scene(self.graph, numbering)
         graph = self.graph
-        source_lines = [graph.source] if graph.source and graph.source != graph.id else []
+        source_lines = (
+            [graph.source_name] if graph.source_name and graph.source_name != graph.id else []
+        )
         strokes = {"data": _VALUE_LEGEND_TEXT} | {
             stroke_kind: stroke.legend_text
             for stroke_kind, stroke in STROKES.items()
             if stroke.legend_text
         }
-        run_content = pack_run(self.observation, numbers) if self.observation else None
+        run_content = pack_run(self.observation, numbering) if self.observation else None
         return {
             "run": run_content,
             "title": safe_text(graph.id),

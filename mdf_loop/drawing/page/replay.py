@@ -25,17 +25,19 @@ MAX_TAPE_ROWS = 400
 """Maximum number of rows of a tape, evenly spaced from the first to the last."""
 
 
-def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
+def pack_run(observation: Observation, numbering: Numbering) -> dict[str, Any]:
     """Convert the recorded run to plain data for JSON."""
     loop_observations = {
         name: loop_observation
         for name, loop_observation in observation.loops.items()
-        if name in numbers.frames_by_loop
+        if name in numbering.frame_number_by_loop
     }
     observed_values = {
-        name: value for name, value in observation.values.items() if name in numbers.ports_by_output
+        name: value
+        for name, value in observation.values.items()
+        if name in numbering.port_number_by_output
     }
-    tapes = [*_time_tapes(observation, numbers), *_iteration_tapes(observation, numbers)]
+    tapes = [*_time_tapes(observation, numbering), *_iteration_tapes(observation, numbering)]
     evaluation = observation.loop("")
     duration = (
         ""
@@ -48,12 +50,15 @@ def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
             " · ".join(description for description in run_descriptions if description)
         ),
         "loops": [
-            [numbers.frames_by_loop[name], safe_text(describe_loop(loop_observations[name]))]
+            [
+                numbering.frame_number_by_loop[name],
+                safe_text(describe_loop(loop_observations[name])),
+            ]
             for name in loop_observations
         ],
         "values": [
             [
-                numbers.value_source(name),
+                numbering.value_source(name),
                 safe_text(_append_unit(value_text(value.last_value, 120), value.unit)),
             ]
             for name, value in observed_values.items()
@@ -82,23 +87,26 @@ def _append_unit(text: str, unit: str) -> str:
 # --- tapes ----------------------------------------------------------------------------------------
 
 
-def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
+def _time_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
     """Yield the time series of a run over time, as one "tape" that the page replays."""
     recorded_values = {
         name: value_observation
         for name, value_observation in observation.values.items()
-        if value_observation.rows is not None and name in numbers.ports_by_output
+        if value_observation.rows is not None and name in numbering.port_number_by_output
     }
     if recorded_values:
         yield {
             "label": observation.axis_name,
-            "frame": numbers.frames_by_loop.get(OVER_TIME, 0),
+            "frame": numbering.frame_number_by_loop.get(OVER_TIME, 0),
             "unit": f" {safe_text(observation.unit)}" if observation.unit else "",
             "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
             "series": [
                 _tape_series(
-                    numbers.value_source(name), name, value_observation.rows, value_observation.unit
+                    numbering.value_source(name),
+                    name,
+                    value_observation.rows,
+                    value_observation.unit,
                 )
                 for name, value_observation in recorded_values.items()
                 if value_observation.rows is not None
@@ -106,10 +114,10 @@ def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[s
         }
 
 
-def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
+def _iteration_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
     """Yield the values over iterations of each loop, as a "tape" that the page replays."""
     rows_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
-    for recording in numbers.recordings:
+    for recording in numbering.recordings:
         value_observation = observation.values.get(recording.output_name)
         if (
             value_observation is not None

@@ -17,10 +17,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.drawing.rails import Rows, choice_rows, rail_rows, tests_condition
+from mdf_loop.drawing.terminal_tables import (
+    Rows,
+    conditional_terminal_rows,
+    loop_terminal_rows,
+    tests_condition,
+)
 from mdf_loop.drawing.theme import LEVELS
 from mdf_loop.drawing.view import View
-from mdf_loop.outline import Block, CaptureOutline, ChoiceOutline, LoopOutline
+from mdf_loop.outline import Block, CaptureOutline, ConditionalOutline, LoopOutline
 from mdf_loop.outline.text import value_text
 
 FULL_VIEW = View(LEVELS[-1])
@@ -62,14 +67,14 @@ def build_terminals(block: Block) -> Terminals:
     match block:
         case LoopOutline():
             return _build_loop_terminals(block)
-        case ChoiceOutline():
-            return _build_choice_terminals(block)
+        case ConditionalOutline():
+            return _build_conditional_terminals(block)
 
 
 def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     """Return the inputs and outputs (terminals) of a loop, and their connections."""
-    carried_keys = tuple(f"v{k}" for k in range(len(loop.carried)))
-    recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded)))
+    carried_keys = tuple(f"v{k}" for k in range(len(loop.carried_values)))
+    recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded_values)))
     arguments = (("N", loop.trip_count), ("c", loop.start_condition))
     input_terminals = [
         InputTerminal(terminal_key, (argument.expression,))
@@ -78,17 +83,19 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     ]
     input_terminals += [
         InputTerminal(f"v{k}", (carried_value.initial_expression,))
-        for k, carried_value in enumerate(loop.carried)
+        for k, carried_value in enumerate(loop.carried_values)
     ]
     input_terminals += [
-        InputTerminal(f"s{k}", (row_slice.source,)) for k, row_slice in enumerate(loop.slices)
+        InputTerminal(f"s{k}", (row_slice.source_expression,))
+        for k, row_slice in enumerate(loop.slices)
     ]
     input_terminals += [
         InputTerminal(f"d{k}", (delay.initial_expression,)) for k, delay in enumerate(loop.delays)
     ]
     terminal_by_name = _capture_keys(loop.captures)
     terminal_by_name |= {
-        carried_value.input_name: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)
+        carried_value.input_name: (f"v{k}", "data")
+        for k, carried_value in enumerate(loop.carried_values)
     }
     terminal_by_name |= {
         row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)
@@ -99,10 +106,10 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     result_keys = (*carried_keys, *recorded_keys)
     key_by_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))
     key_by_port |= dict(
-        _keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.results))
+        _keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.reports))
     )
     return Terminals(
-        rows=rail_rows(loop, FULL_VIEW),
+        rows=loop_terminal_rows(loop, FULL_VIEW),
         input_terminals=(*input_terminals, *_capture_terminals(loop.captures)),
         key_by_port=key_by_port,
         result_keys=result_keys,
@@ -115,9 +122,9 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
 def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     """Return the output terminal, input terminal and label of the back edge of each delayed value."""
     keys_by_name = {
-        carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried)
+        carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried_values)
     }
-    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
+    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
     return [
         (keys_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.iterations_back)}")
         for k, delay in enumerate(loop.delays)
@@ -125,18 +132,18 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     ]
 
 
-def _build_choice_terminals(choice: ChoiceOutline) -> Terminals:
+def _build_conditional_terminals(conditional: ConditionalOutline) -> Terminals:
     """Return the inputs and outputs (terminals) of a choice, and their connections."""
-    result_keys = tuple(f"r{k}" for k in range(len(choice.joins)))
+    result_keys = tuple(f"r{k}" for k in range(len(conditional.joins)))
     return Terminals(
-        rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.shows_captures),
+        rows=conditional_terminal_rows(conditional, FULL_VIEW.detail, FULL_VIEW.shows_captures),
         input_terminals=(
-            InputTerminal("c", tuple(choice.expressions)),
-            *_capture_terminals(choice.captures),
+            InputTerminal("c", tuple(conditional.expressions)),
+            *_capture_terminals(conditional.captures),
         ),
-        key_by_port=dict(_keys_by_port(zip(choice.result_ports, result_keys, strict=True))),
+        key_by_port=dict(_keys_by_port(zip(conditional.result_ports, result_keys, strict=True))),
         result_keys=result_keys,
-        terminal_by_name=_capture_keys(choice.captures),
+        terminal_by_name=_capture_keys(conditional.captures),
         output_keys=result_keys,
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.groups import MAX_BOXES, group_boxes
-from mdf_loop.drawing.page.runs import join_operators
+from mdf_loop.drawing.page.operator_chains import join_operators
 from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
 
 
@@ -55,7 +55,7 @@ def test_a_chain_becomes_one_box_with_a_line_for_each():
     box, _ = scene.boxes
     assert (box.kind, box.title, box.lines) == ("run", "Mul", ("Add", "Relu"))
     assert scene.wires == (Wire(900, 1),)
-    assert numbering.run_box_by_operator == {2: 1, 3: 1}
+    assert numbering.chain_box_by_operator == {2: 1, 3: 1}
 
 
 def test_a_run_ends_at_forks_and_after_eight_operators():

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.scene import Box, Scene
 
-MAX_RUN_LENGTH = 8
+MAX_CHAIN_LENGTH = 8
 """Maximum number of operators in one box."""
 
 
-def join_operators(scene: Scene, numbers: Numbering) -> Scene:
+def join_operators(scene: Scene, numbering: Numbering) -> Scene:
     """Join linear chains of operators into one box, and move constant operators to their reader."""
-    return _join_runs(_fold_constant_operators(scene), numbers)
+    return _join_chains(_fold_constant_operators(scene), numbering)
 
 
 class _Links:
@@ -70,43 +70,45 @@ def _fold_constant_operators(scene: Scene) -> Scene:
     return Scene(tuple(boxes_by_id.values()), tuple(wires))
 
 
-def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
+def _join_chains(scene: Scene, numbering: Numbering) -> Scene:
     """Join each linear chain of operators into one box."""
     links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
-    run_start_by_box: dict[int, int] = {}
-    boxes_by_run: dict[int, list[Box]] = {}
+    chain_start_by_box: dict[int, int] = {}
+    boxes_by_chain: dict[int, list[Box]] = {}
     for box in _topological_order(scene, links):
         sender_id = (
             next(iter(links.source_ids_by_box[box.id]), 0)
             if len(links.source_ids_by_box[box.id]) == 1
             else 0
         )
-        run_start = run_start_by_box.get(sender_id, 0)
-        is_run_extended = (
-            run_start
+        chain_start = chain_start_by_box.get(sender_id, 0)
+        is_chain_extended = (
+            chain_start
             and links.reader_ids_by_box[sender_id] == {box.id}
-            and len(boxes_by_run[run_start]) < MAX_RUN_LENGTH
+            and len(boxes_by_chain[chain_start]) < MAX_CHAIN_LENGTH
         )
-        if box.kind == "operator" and is_run_extended:
-            boxes_by_run[run_start].append(box)
-            run_start_by_box[box.id] = run_start
+        if box.kind == "operator" and is_chain_extended:
+            boxes_by_chain[chain_start].append(box)
+            chain_start_by_box[box.id] = chain_start
         elif box.kind == "operator":
-            run_start_by_box[box.id] = box.id
-            boxes_by_run[box.id] = [box]
+            chain_start_by_box[box.id] = box.id
+            boxes_by_chain[box.id] = [box]
     joined_boxes = [
-        _build_run_box(boxes_by_run[box_id]) if box_id in boxes_by_run else boxes_by_id[box_id]
+        _build_chain_box(boxes_by_chain[box_id])
+        if box_id in boxes_by_chain
+        else boxes_by_id[box_id]
         for box_id in boxes_by_id
-        if run_start_by_box.get(box_id, box_id) == box_id
+        if chain_start_by_box.get(box_id, box_id) == box_id
     ]
-    for box_id, run_start in run_start_by_box.items():
-        if box_id != run_start:
-            numbers.run_box_by_operator[box_id] = run_start
+    for box_id, chain_start in chain_start_by_box.items():
+        if box_id != chain_start:
+            numbering.chain_box_by_operator[box_id] = chain_start
     moved_wires = (
         replace(
             wire,
-            source=run_start_by_box.get(wire.source, wire.source),
-            target=run_start_by_box.get(wire.target, wire.target),
+            source=chain_start_by_box.get(wire.source, wire.source),
+            target=chain_start_by_box.get(wire.target, wire.target),
         )
         for wire in scene.wires
     )
@@ -137,7 +139,7 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     return ordered_boxes + [box for box in scene.boxes if box.id not in ordered_ids]
 
 
-def _build_run_box(boxes: list[Box]) -> Box:
+def _build_chain_box(boxes: list[Box]) -> Box:
     """Build one box that represents a linear chain of operators."""
     if len(boxes) == 1:
         return boxes[0]

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Canvas, End
+from mdf_loop.drawing.canvas import Canvas, EdgeEnd
 from mdf_loop.drawing.labels import (
     badge,
     bold_text,
@@ -38,7 +38,7 @@ from mdf_loop.outline import (
     ArgumentOutline,
     Block,
     CaptureOutline,
-    ChoiceOutline,
+    ConditionalOutline,
     LoopOutline,
     Observation,
 )
@@ -68,7 +68,7 @@ Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 """Input and output terminal of each row, with None on a side without a terminal."""
 
 
-def rail_rows(loop: LoopOutline, view: View) -> Rows:
+def loop_terminal_rows(loop: LoopOutline, view: View) -> Rows:
     """Return the inputs and outputs of a loop's frame, as rows (input terminal, output terminal).
 
     The order is trip count, iteration number, condition, carried values, then captures with recorded values.
@@ -85,7 +85,7 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
     rows.append((_start_terminal(loop), _stop_terminal(loop)))
     rows += [
         (_enter_terminal(loop, k, detail), _leave_terminal(loop, k, detail, observation))
-        for k in range(len(loop.carried))
+        for k in range(len(loop.carried_values))
     ]
     left_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
     left_terminals += _capture_terminals(loop.captures, detail) if shows_captures else []
@@ -99,32 +99,36 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
     )
 
 
-def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
+def conditional_terminal_rows(
+    conditional: ConditionalOutline, detail: Detail, captures: bool
+) -> Rows:
     """Return the inputs and outputs of a choice's frame, as rows (input terminal, output terminal).
 
     The selector is first, then captures are beside results.
     """
     left_terminals = [
-        _selector_terminal(choice),
-        *(_capture_terminals(choice.captures, detail) if captures else []),
+        _selector_terminal(conditional),
+        *(_capture_terminals(conditional.captures, detail) if captures else []),
     ]
-    right_terminals = [_join_terminal(choice, k, detail) for k in range(len(choice.joins))]
+    right_terminals = [
+        _join_terminal(conditional, k, detail) for k in range(len(conditional.joins))
+    ]
     return tuple(zip_longest(left_terminals, right_terminals))
 
 
-def _selector_terminal(choice: ChoiceOutline) -> Terminal:
+def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
     """Return the terminal of the condition or number that selects the branch."""
-    remark = "condition" if choice.kind == "if" else "number of the branch"
+    remark = "condition" if conditional.kind == "if" else "number of the branch"
     return Terminal(
-        "choose", "c", argument_text(choice.selector) if choice.selector else "?", remark
+        "choose", "c", argument_text(conditional.selector) if conditional.selector else "?", remark
     )
 
 
-def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
+def _join_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> Terminal:
     """Return the output terminal of the `k`-th result of a choice."""
-    join = choice.joins[k]
+    join = conditional.joins[k]
     type_text = join.type if detail.shows_types else ""
-    if choice.id == IMPORTED_FUNCTION_ID and join.ports:
+    if conditional.id == IMPORTED_FUNCTION_ID and join.ports:
         return Terminal("join", f"r{k}", ", ".join(join.ports), type_text)
     return Terminal("join", f"r{k}", join.name, _ports_text(join.ports, type_text))
 
@@ -149,7 +153,7 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
         remark = f"← {argument_text(loop.start_condition)}"
         return Terminal("start", "c", loop.condition_name or "condition", remark)
     is_condition_read = loop.body is not None and any(
-        body_input.source == "condition" for body_input in loop.body.inputs
+        body_input.role == "condition" for body_input in loop.body.inputs
     )
     return Terminal("start", "c", loop.condition_name, "always true") if is_condition_read else None
 
@@ -164,7 +168,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
     """Return the input terminal of a loop's `k`-th carried value."""
-    carried_value = loop.carried[k]
+    carried_value = loop.carried_values[k]
     initial_text = (
         "?"
         if carried_value.initial_expression is None
@@ -191,7 +195,7 @@ def _leave_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
     """Return the output terminal of a loop's `k`-th carried value."""
-    carried_value = loop.carried[k]
+    carried_value = loop.carried_values[k]
     type_text = carried_value.type if detail.shows_types else ""
     remark = _ports_text(
         carried_value.ports, type_text, _observed_value(observation, loop, carried_value.ports)
@@ -203,7 +207,7 @@ def _recording_terminals(
     loop: LoopOutline, detail: Detail, observation: Observation | None
 ) -> Iterable[Terminal]:
     """Yield the output terminals of a loop's recorded values."""
-    for k, recorded_value in enumerate(loop.recorded):
+    for k, recorded_value in enumerate(loop.recorded_values):
         type_text = recorded_value.type if detail.shows_types else ""
         observed_value = _observed_value(observation, loop, recorded_value.ports)
         remark = _ports_text(recorded_value.ports, recorded_value.remark, type_text, observed_value)
@@ -212,7 +216,7 @@ def _recording_terminals(
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
     """Yield the output terminals of a loop's reports on its run, such as the iteration count."""
-    for k, report in enumerate(loop.results):
+    for k, report in enumerate(loop.reports):
         remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
         yield Terminal("result", f"x{k}", report.name.replace("_", " "), remark)
 
@@ -260,25 +264,25 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
 # --- drawing ----------------------------------------------------------------------------------
 
 
-class Rail(Struct, frozen=True):
+class TerminalTable(Struct, frozen=True):
     """Drawn input or output side of a frame, with the ends of edges at each of its terminals."""
 
     name: str
     outer_side: str
     inner_side: str
 
-    def outer(self, key: str) -> End:
+    def outer(self, key: str) -> EdgeEnd:
         """Return the end of an edge at a terminal, for edges outside the frame."""
-        return End(self.name, f"{key}_o", self.outer_side)
+        return EdgeEnd(self.name, f"{key}_o", self.outer_side)
 
-    def inner(self, key: str, side: str = "") -> End:
+    def inner(self, key: str, side: str = "") -> EdgeEnd:
         """Return the end of an edge at a terminal, for edges inside the frame."""
-        return End(self.name, f"{key}_i", side or self.inner_side)
+        return EdgeEnd(self.name, f"{key}_i", side or self.inner_side)
 
 
-def draw_rails(
+def draw_terminal_tables(
     canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
-) -> tuple[Rail, Rail]:
+) -> tuple[TerminalTable, TerminalTable]:
     """Draw the input side and the output side (rails) of a loop's or choice's frame.
 
     A horizontal rail begins with the title, where no edge crosses the title. Edges from above would cross a
@@ -291,30 +295,30 @@ def draw_rails(
         for terminal in terminal_pair
         if terminal is not None
     )
-    rails = []
+    terminal_tables = []
     for side_index, name_suffix in enumerate(("in", "out")):
-        rail_name = canvas.name(block.owner, block.id, name_suffix)
+        table_name = canvas.name(block.owner, block.id, name_suffix)
         terminals = [terminal_pair[side_index] for terminal_pair in rows]
         if direction.is_sideways:
-            table_rows = list(_vertical_rail(terminals, side_index))
+            table_rows = list(_vertical_table_rows(terminals, side_index))
         else:
             table_rows = _prepend_title(
-                list(_horizontal_rail(terminals, side_index, _column_widths(rows))),
+                list(_horizontal_table_rows(terminals, side_index, _column_widths(rows))),
                 side_index,
                 *title,
             )
         content = table((row(cells) for cells in table_rows), CELLSPACING=3)
-        canvas.node(rail_name, content, "terminals", block.path)
+        canvas.node(table_name, content, "terminals", block.path)
         enter_side, leave_side = direction.enter_side, direction.leave_side
-        rails.append(
-            Rail(rail_name, enter_side, leave_side)
+        terminal_tables.append(
+            TerminalTable(table_name, enter_side, leave_side)
             if side_index == 0
-            else Rail(rail_name, leave_side, enter_side)
+            else TerminalTable(table_name, leave_side, enter_side)
         )
-    return rails[0], rails[1]
+    return terminal_tables[0], terminal_tables[1]
 
 
-def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
+def _vertical_table_rows(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
     """Yield one row per terminal, for flow from left to right. The sign is beside the body."""
     for terminal in terminals:
         if terminal is None:
@@ -328,7 +332,7 @@ def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list
         yield [name_cell, sign_cell][:: 1 - 2 * side]
 
 
-def _horizontal_rail(
+def _horizontal_table_rows(
     terminals: list[Terminal | None], side: int, widths: list[int]
 ) -> list[list[str]]:
     """Return rows with one column per terminal, for flow from top to bottom."""

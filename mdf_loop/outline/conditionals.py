@@ -10,7 +10,7 @@ from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.block_context import BlockContext, output_names
 from mdf_loop.outline.loops import outline_argument, port_type, result_ports
-from mdf_loop.outline.parts import BranchOutline, ChoiceOutline, OutputOutline
+from mdf_loop.outline.parts import BranchOutline, ConditionalOutline, OutputOutline
 from mdf_loop.outline.scope import OutlineScope, find_captures
 from mdf_loop.outline.text import value_text
 from mdf_loop.outline.values import CaptureOutline, JoinOutline
@@ -19,12 +19,12 @@ from mdf_loop.reading.entries import list_expressions
 from mdf_loop.reading.owned_graph import find_owned_graph
 
 
-def outline_if(context: BlockContext) -> ChoiceOutline:
+def outline_if(context: BlockContext) -> ConditionalOutline:
     """Return the outline of an If, whose branches have titles such as `if hot` and `else`."""
     condition_text = value_text(context.args.get("cond"), 60)
     titles = {"then_branch": f"if {condition_text}", "else_branch": "else"}
-    graphs_by_key = written_bodies(context.item, context.node)
-    return _build_choice(
+    graphs_by_key = written_bodies(context.definition, context.node)
+    return _build_conditional(
         context,
         "if",
         "cond",
@@ -32,10 +32,10 @@ def outline_if(context: BlockContext) -> ChoiceOutline:
     )
 
 
-def outline_case(context: BlockContext) -> ChoiceOutline:
+def outline_case(context: BlockContext) -> ConditionalOutline:
     """Return the outline of a case_of, with one branch per number and a default branch."""
     index_text = value_text(context.args.get("index"), 40)
-    graphs_by_key = written_bodies(context.item, context.node)
+    graphs_by_key = written_bodies(context.definition, context.node)
     default_graph = graphs_by_key.pop("default", None)
     branches = [
         _outline_branch(context, f"{index_text} = {k}", body, key)
@@ -45,20 +45,20 @@ def outline_case(context: BlockContext) -> ChoiceOutline:
         branches.append(_outline_pass_through_branch(context))
     elif default_graph.graph_or_id is not None:
         branches.append(_outline_branch(context, "else", default_graph, "default"))
-    return _build_choice(context, "case", "index", branches)
+    return _build_conditional(context, "case", "index", branches)
 
 
-def _build_choice(
+def _build_conditional(
     context: BlockContext, kind: str, selector: str, branches: list[BranchOutline]
-) -> ChoiceOutline:
+) -> ConditionalOutline:
     """Return the outline of a choice from its selector and its branches."""
-    item, node = context.item, context.node
+    definition, node = context.definition, context.node
     selector_expression = context.args.get(selector)
     notes = [note for branch in branches for note in branch.notes]
     if selector_expression is None:
         notes.append(f"there is no {selector}")
-    return ChoiceOutline(
-        id=item.id,
+    return ConditionalOutline(
+        id=definition.id,
         owner=node.id,
         path=context.where,
         kind=kind,
@@ -80,7 +80,7 @@ def _outline_branch(
     try:
         role = describe_branch(context.name, key)
         owned_body = find_owned_graph(
-            written_graph, context.item, context.where, role, context.document
+            written_graph, context.definition, context.where, role, context.document
         )
         output_names_of_graph = output_names(owned_body)
         body = context.read_body(
@@ -93,7 +93,7 @@ def _outline_branch(
 
 def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return a branch without a graph, which returns the values of the argument `default`."""
-    default_value = written_body(context.item, context.node, "default").graph_or_id
+    default_value = written_body(context.definition, context.node, "default").graph_or_id
     path = f"{context.where}.args.default"
     output_texts = (value_text(expression) for expression in list_expressions(default_value))
     return BranchOutline(
@@ -108,11 +108,11 @@ def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
 
 def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
     """Return the results of a choice. Each result is one output of the branch that runs."""
-    item, node = context.item, context.node
-    ports_of_results = [result_ports(node, item.id, k) for k in range(count)]
+    definition, node = context.definition, context.node
+    ports_of_results = [result_ports(node, definition.id, k) for k in range(count)]
     return tuple(
         JoinOutline(
-            item.id if count == 1 else f"{item.id}[{k}]",
+            definition.id if count == 1 else f"{definition.id}[{k}]",
             ports,
             port_type(context, ports),
         )
@@ -130,7 +130,7 @@ def _outline_captures(
         for capture in _branch_captures(branch, scope):
             captures_by_name.setdefault(capture.name, capture)
     return tuple(
-        replace(capture, type=context.notes.type_of(capture.path))
+        replace(capture, type=context.annotations.type_of(capture.path))
         for capture in captures_by_name.values()
     )
 
@@ -140,6 +140,6 @@ def _branch_captures(branch: BranchOutline, scope: OutlineScope) -> Iterator[Cap
     if branch.body is not None:
         yield from find_captures(branch.body.inputs, scope)
     for output in branch.outputs:
-        capture = scope.find(output.port) if output.node is None and output.port else None
+        capture = scope.find(output.port_id) if output.node_id is None and output.port_id else None
         if capture is not None:
             yield capture
