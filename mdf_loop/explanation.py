@@ -1,4 +1,4 @@
-"""Description of a model, its loops and its conditionals in words and pseudo-code.
+"""Description of a model in words and pseudo-code, with its loops and conditionals.
 
 A model that cannot be compiled is described, too, as far as its document can be read.
 """
@@ -80,7 +80,7 @@ def explain(source: Source) -> str:
 
 
 def _needs_program(graph: GraphOutline) -> bool:
-    """Return True if the description of a graph needs its program.
+    """Return True if the description of a graph needs the compiler's program for the graph.
 
     This is so for control functions, random numbers or a schedule.
 
@@ -90,13 +90,13 @@ def _needs_program(graph: GraphOutline) -> bool:
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
-    """Yield the outermost loops of a graph."""
+    """Yield the outermost loops of a graph, in the order of execution."""
     for node in order_nodes(graph):
         yield from node.loops
 
 
 def find_blocks(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
-    """Yield the outermost loops and conditionals of a graph, each with its node."""
+    """Yield the outermost loops and conditionals of a graph, each with the node that contains it."""
     for node in order_nodes(graph):
         yield from ((node, block) for block in node.blocks)
 
@@ -170,7 +170,7 @@ def _describe_node(node: NodeOutline) -> Iterator[str]:
 
 
 def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
-    """Yield lines about a run over time: states between evaluations, and recorded outputs."""
+    """Yield lines about a run over time: carried states, and recorded outputs."""
     if not time.carried_values:
         return
     yield "Over time, one evaluation for each step"
@@ -186,7 +186,7 @@ def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
 
 
 def _read_program(document: Document, *, over_time: bool) -> Program | None:
-    """Return the program for the default inputs of the model, or None if the model cannot run."""
+    """Return the program for the model's default inputs, or None if the model cannot run."""
     try:
         return PreparedModel(document, DEFAULT_PLACEMENT, Options()).default_program(
             over_time=over_time
@@ -196,14 +196,14 @@ def _read_program(document: Document, *, over_time: bool) -> Program | None:
 
 
 def _describe_draws(program: Program) -> Iterator[str]:
-    """Yield lines that list the calls which draw random numbers."""
+    """Yield lines that list the places at which a program draws random numbers."""
     if program.sites:
         yield "Random numbers, each from a stream of its own"
         yield from (f"  {site}" for site in program.sites)
 
 
 def _describe_native(program: Program, order: Order) -> Iterator[str]:
-    """Yield a line for each loop that says if machine code or ONNX Runtime computes it."""
+    """Yield a line for each loop that states if machine code or ONNX Runtime runs the loop."""
     try:
         form_by_loop = predict_forms(prepare(program, ONNXRUNTIME, order))
     except LoopError:
@@ -216,7 +216,7 @@ def _describe_native(program: Program, order: Order) -> Iterator[str]:
 
 
 def _describe_start(pair: CarriedOutline) -> str:
-    """Return a text about the initial value of a state of the model."""
+    """Describe the initial value of a state of the model."""
     constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
     start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
     return f"{pair.input_name}, starts as {start_text}" + (
@@ -225,7 +225,7 @@ def _describe_start(pair: CarriedOutline) -> str:
 
 
 def _describe_decisions(document: Document) -> Iterator[str]:
-    """Yield lines that list which trip counts, conditions and indices are constant or variable."""
+    """Yield lines that list constant and variable trip counts, conditions and indices."""
     try:
         decisions = classify(document)
     except LoopError:
@@ -241,7 +241,7 @@ def _describe_decisions(document: Document) -> Iterator[str]:
 
 
 def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
-    """Yield lines about a loop or a conditional, with pseudo-code, and about nested ones."""
+    """Yield lines about a loop or conditional and its nested blocks, with pseudo-code."""
     yield f"{indent}{block.block_type.capitalize()} {block.full_name}: {block.kind}"
     inner_indent = indent + "  "
     sentences, value_lines = _describe_parts(block, [*_describe_result_uses(node, block)])
@@ -268,7 +268,7 @@ def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str],
 
 
 def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
-    """Yield a text that names the ports or functions that use each result of a loop.
+    """Yield a text for each result of a loop that names the ports and functions that use it.
 
     Examples are `x_final`, `read by choice` and `(not used)`.
     """
@@ -279,7 +279,7 @@ def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
 
 
 def _describe_conditional(conditional: ConditionalOutline) -> Iterator[str]:
-    """Yield a sentence about the branches of a conditional and about its condition."""
+    """Yield a sentence about the branches and the condition of a conditional."""
     selector_name = selector_text(conditional)
     if conditional.kind == "if":
         yield f"Computes one of two graphs: the first if {selector_name} is true, else the second."
@@ -306,7 +306,7 @@ def _describe_conditional_values(
 
 
 def describe_mode(loop: LoopOutline) -> Iterator[str]:
-    """Yield sentences about the kind of a loop: its number of iterations, and what ends it."""
+    """Yield sentences about the number of iterations of a loop and the condition that ends it."""
     condition_name = loop.continue_name or "its condition"
     if loop.has_mid_exit:
         limit_text = "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
@@ -351,7 +351,7 @@ def _describe_trip_count(loop: LoopOutline) -> str:
 
 
 def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
-    """Yield sentences about a loop condition that is constant."""
+    """Yield a sentence about a loop condition that is constant."""
     if loop.start_condition is None:
         return
     if loop.start_condition.value is False:
@@ -366,7 +366,7 @@ def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
 
 
 def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
-    """Yield lines about a loop's carried, scanned, recorded and captured values and its condition."""
+    """Yield lines about the carried, sliced, recorded and captured values of a loop."""
     final_uses, row_uses = takers[: len(loop.carried_values)], takers[len(loop.carried_values) :]
     carried_lines = [*map(_describe_carried, loop.carried_values, final_uses)]
     yield from _label_lines("carried", carried_lines or ([] if loop.kind == "map" else ["nothing"]))
@@ -391,13 +391,13 @@ def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
 
 
 def _label_lines(word: str, lines: list[str]) -> Iterator[str]:
-    """Yield indented lines, with the label `word` before the first line."""
+    """Yield the lines `lines` in a column to the right of the label `word`."""
     for k, line in enumerate(lines):
         yield f"{word if k == 0 else '':<{_WORD_WIDTH}}{line}"
 
 
 def _describe_carried(pair: CarriedOutline, final: str) -> str:
-    """Return a text about a loop-carried value: initial value, names in the body, and final value."""
+    """Describe a loop-carried value: its initial value, names in the body, and final value."""
     start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
     constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
     initial_text = f"{start_text} = {constant_text}" if constant_text else start_text
@@ -408,24 +408,24 @@ def _describe_carried(pair: CarriedOutline, final: str) -> str:
 
 
 def _describe_recorded(row: RecordedOutline, branch_name: str) -> str:
-    """Return a text about a recorded value of a loop and the names that read its rows."""
+    """Describe a recorded value of a loop and the names that read its rows."""
     return _append_type(f"{row.name}, {row.remark or 'every iteration'} → {branch_name}", row.type)
 
 
 def _append_type(text: str, kind: str) -> str:
-    """Return a text followed by a type, if the type is known."""
+    """Append a type to a text, unless the type is unknown."""
     return f"{text}   {kind}" if kind else text
 
 
 def _describe_captured(capture: CaptureOutline) -> str:
-    """Return a text about a captured value of a loop body: name, value, kind, owner and type."""
+    """Describe a captured value of a loop body: its name, value, kind, owner and type."""
     value_suffix = "" if capture.value is None else f" = {value_text(capture.value)}"
     owner_suffix = f" of {capture.owner}" if capture.owner else ""
     return _append_type(f"{capture.name}{value_suffix}, {capture.kind}{owner_suffix}", capture.type)
 
 
 def _describe_condition(loop: LoopOutline) -> Iterator[str]:
-    """Yield texts about the condition of a loop, at its start and after each iteration."""
+    """Yield texts about the condition of a loop at the start and after each iteration."""
     if loop.start_condition is None:
         if loop.has_mid_exit:
             yield f"{loop.continue_name or '?'} = {loop.condition_text}"

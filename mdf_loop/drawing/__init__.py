@@ -6,8 +6,8 @@
 
 Each element of a picture has a module:
 
-- `frames` (loops) and `choices`, with their `rails`;
-- `owners` (nodes that own loops and choices, by the table `BLOCK_DRAWERS`), `nodes` and `small` nodes;
+- `frames` (loops) and `conditionals`, with their `terminal_tables` (inputs and outputs);
+- `owners` (nodes that own loops and conditionals, by the table `BLOCK_DRAWERS`), `nodes` and `small` nodes;
 - `graphs` (edges, cycles, inputs and outputs) and `legend`.
 
 `theme` has colours and signs, `canvas` collects DOT text, and `render` converts the text to an image.

@@ -1,6 +1,6 @@
-"""Automatic choice of a picture's level of detail, direction and columns by its size.
+"""Automatic choice of a picture's level of detail, direction and columns by the estimated size.
 
-Options of the caller are never changed. The forms are tried in this order:
+Options of the caller are never changed. The layouts are tried in this order:
 
     level 3, left to right        if it fits
     level 3, top to bottom        otherwise, if it fits
@@ -53,7 +53,7 @@ class PictureLayout(Struct, frozen=True):
 
 
 CanvasBuilder = Callable[[PictureLayout], Canvas]
-"""Function that draws a picture in a form, so that the extent can be estimated."""
+"""Function that draws a picture in a layout, so that the extent can be estimated."""
 
 
 class LayoutRequest(Struct, frozen=True):
@@ -70,7 +70,7 @@ class LayoutRequest(Struct, frozen=True):
 def draw_fitting(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Canvas:
-    """Draw a graph in the most detailed layout that fits on a page, or in the least detailed one."""
+    """Draw a graph in the most detailed layout that fits on a page, else in the least detailed."""
     layouts = _candidate_layouts(graph, request, build_canvas)
     canvas = build_canvas(next(layouts))
     while not _fits(canvas.extent(), canvas.direction.is_sideways):
@@ -82,7 +82,7 @@ def draw_fitting(
 
 
 def _fits(extent: Extent, sideways: bool) -> bool:
-    """Return True if a picture of this extent is small enough and not too wide or too high."""
+    """Return True if a picture of size `extent` fits on a page or on a wide screen."""
     max_ratio = MAX_WIDTH_RATIO if sideways else MAX_WIDTH_RATIO_DOWN
     has_fitting_width = extent.width <= PAGE_WIDTH or extent.width <= min(
         max_ratio * extent.height, MAX_WIDTH
@@ -108,7 +108,7 @@ def _candidate_layouts(
 
 
 def _detail_level_layouts(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureLayout]:
-    """Yield layouts of each allowed level of detail and direction, the most detailed first."""
+    """Yield a layout for each allowed level of detail and direction, the most detailed first."""
     default_detail_level = default_level(graph)
     levels = (
         [request.level] if request.level is not None else list(range(default_detail_level, 0, -1))
@@ -134,7 +134,7 @@ _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 def _operator_layouts(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, node_count: int
 ) -> Iterator[PictureLayout]:
-    """Yield layouts that show operators in columns, first with all frames open, then with fewer."""
+    """Yield layouts that show only operators, from all frames open to all frames closed."""
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
     path_length = flow_length(flow_of(graph))
@@ -149,7 +149,7 @@ def _operator_layouts(
 
 
 def _depth_remark(depth: int) -> str:
-    """Return a remark that states how many nested frames are open."""
+    """Return a remark about the number of nested frames that are open in a picture."""
     if depth == 0:
         return ", frames closed"
     return f", {depth} {'frame' if depth == 1 else 'frames'} deep"
@@ -158,7 +158,7 @@ def _depth_remark(depth: int) -> str:
 def _operators_note(
     graph: GraphOutline, layout: PictureLayout, request: LayoutRequest, node_count: int
 ) -> str:
-    """Return a note about the number of operators, the direction and the bands."""
+    """Return a note for a picture of operators: node count, flow direction and number of columns."""
     folded_count = flow_of(graph).folded_count
     note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[layout.rankdir]}"
     if layout.view.band_count > 1:
@@ -176,7 +176,7 @@ def _choose_bands(
     flow_length_of_graph: float,
     build_canvas: CanvasBuilder,
 ) -> PictureLayout:
-    """Choose the number of columns that brings the aspect ratio closest to `BANDS_ASPECT_RATIO`."""
+    """Choose the number of columns (bands) whose aspect ratio is closest to `BANDS_ASPECT_RATIO`."""
     if request.band_count is not None:
         return replace(layout, view=replace(layout.view, band_count=request.band_count))
     ratio_deviations: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Layout of a long graph in bands, which are side by side like columns of a text.
+"""Layout of a long graph in several columns (bands), like columns of text on a page.
 
     1 -> 2 -> 3 -> 4 -> 5 -> 6        1   +> 4
          |_________________^          2 -+|  5
@@ -22,19 +22,19 @@ LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
 
 
 class Bands(Struct, frozen=True):
-    """Band of each chain of operators, and a stub number for each chain that feeds another band."""
+    """Columns (bands) of a long graph: column of each chain, and numbers for edges between columns."""
 
     band_by_chain: tuple[int, ...]
     stub_number_by_chain: dict[int, int]
 
     @property
     def count(self) -> int:
-        """Number of bands."""
+        """Number of columns (bands)."""
         return max(self.band_by_chain, default=-1) + 1
 
 
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
-    """Cut a flow of nodes into bands of about equal length, drawn side by side."""
+    """Distribute the chains of a graph over columns (bands) of about equal length."""
     chain_lengths = [BOX_PADDING + LINE_HEIGHT * len(chain) for chain in flow.chains]
     chain_positions = _chain_positions(flow, chain_lengths)
     total_length = max(
@@ -58,7 +58,7 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
 
 
 def flow_length(flow: Flow) -> float:
-    """Return the drawn length of the longest path through a flow of boxes."""
+    """Return the length in points of the longest path through a graph of boxes."""
     chain_lengths = [BOX_PADDING + LINE_HEIGHT * len(chain) for chain in flow.chains]
     chain_positions = _chain_positions(flow, chain_lengths)
     return max(
@@ -68,7 +68,7 @@ def flow_length(flow: Flow) -> float:
 
 
 def _chain_positions(flow: Flow, chain_lengths: list[float]) -> list[float]:
-    """Return the position of each chain of nodes along the flow.
+    """Return the position of each chain of nodes in points along the flow direction.
 
     A chain without senders is just before its first reader.
     """

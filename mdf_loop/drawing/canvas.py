@@ -1,4 +1,4 @@
-"""Construction of DOT text: names, nodes, clusters, edges, and the signs for the legend."""
+"""Builder of DOT text for Graphviz: the nodes, frames and edges of a picture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EdgeEnd(Struct, frozen=True):
 
 
 class EdgeTarget(Struct, frozen=True):
-    """Target of drawn edges, with their stroke and the expressions that read their values."""
+    """End of edges at a drawn node, with a line style and the formulas that read the values."""
 
     end: EdgeEnd
     stroke: str = "data"
@@ -52,16 +52,16 @@ class EdgeTarget(Struct, frozen=True):
 
 
 class NodeConnections(Struct):
-    """Ends of edges at a drawn node.
+    """Points of a drawn node at which edges start and end, by port.
 
     Attributes:
-        first_name: Name of the first drawn node.
-        last_name: Name of the last drawn node.
+        first_dot_node: Name of the first drawn node.
+        last_dot_node: Name of the last drawn node.
         header_port: Port for values without their own port, or an empty text.
         inputs: Targets of edges, by input port.
         outputs: Ends of edges, by output port.
         targets_by_name: Targets by the name of an outer value that a formula reads.
-        unanchored_names: Names of drawn nodes beside the frames, whose position is not determined by edges.
+        unanchored_dot_nodes: Names of drawn nodes beside the frames, whose position is not determined by edges.
     """
 
     first_dot_node: str
@@ -96,7 +96,7 @@ _Edges = dict[tuple[str, str, str], dict[str, str]]
 
 
 class Canvas:
-    """Builder of the DOT text of a picture. Equal models have equal texts.
+    """Builder of the DOT text of a picture. Equal models produce equal texts.
 
     Edges with `hidden` strokes are omitted. A `dense` picture has little space between nodes.
     """
@@ -158,8 +158,8 @@ class Canvas:
         """DOT text of the whole picture."""
         return str(self._root.source)
 
-    def name(self, *ids: str) -> str:
-        """Return an unused name for DOT and for ids in SVG, composed of ids of the model."""
+    def unused_name(self, *ids: str) -> str:
+        """Return an unused DOT name, composed of model ids, that also serves as an id in SVG."""
         base_name = "__".join(_to_identifier(model_id) for model_id in ids if model_id) or "x"
         name, suffix_number = base_name, 2
         while name in self._names:
@@ -167,28 +167,28 @@ class Canvas:
         self._names.add(name)
         return name
 
-    def text(self, value: str) -> str:
-        """Escape a text for an attribute of Graphviz. The middle of a long text is omitted."""
+    def escape(self, value: str) -> str:
+        """Escape a text for a Graphviz attribute, and omit the middle of a long text."""
         return str(
             self._graphviz.escape(escape_to_one_line(shorten_middle(value, MAX_TOOLTIP_LENGTH)))
         )
 
-    def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
-        """Draw a node with an HTML-like label."""
+    def add_node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
+        """Add a node with an HTML-like label to the picture."""
         self._store_label(name, label, attributes)
         self._current_graph.node(
             name,
             label=f"<{label}>",
-            **{"id": name, "class": kind, "tooltip": self.text(path), **attributes},
+            **{"id": name, "class": kind, "tooltip": self.escape(path), **attributes},
         )
 
-    def point(self, name: str, label: str, **attributes: str) -> None:
-        """Draw an auxiliary shape that represents no part of the model."""
+    def add_auxiliary_node(self, name: str, label: str, **attributes: str) -> None:
+        """Add a node that represents no part of the model, such as the end of a cut edge."""
         self._store_label(name, label, attributes)
         self._current_graph.node(name, label=f"<{label}>", **attributes)
 
     def _store_label(self, name: str, label: str, attributes: dict[str, str]) -> None:
-        """Store the label and the minimum size of a node, for the estimate of the extent."""
+        """Store the label and the minimum size of a node, for the estimate of the picture's size."""
         min_box_size = None
         if "shape" in attributes:
             min_box_size = (
@@ -200,7 +200,7 @@ class Canvas:
         )
 
     def extent(self) -> Extent:
-        """Return the estimated size of the picture."""
+        """Return the estimated width and height of the picture."""
         spacing = DENSE_SPACING if self.is_dense else ROOMY_SPACING
         return estimate_extent(
             self._unplaced_nodes, self._ranked_edges, spacing, self.direction.is_sideways
@@ -210,9 +210,9 @@ class Canvas:
     def cluster(
         self, name: str, label: str, kind: str, path: str, **attributes: str
     ) -> Iterator[None]:
-        """Draw a frame around all elements that are drawn inside the `with` block."""
+        """Draw a frame around all elements that are added inside the `with` block."""
         outer_state = self._current_graph, self._edges
-        svg_attributes = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
+        svg_attributes = {"id": f"cluster_{name}", "class": kind, "tooltip": self.escape(path)}
         with outer_state[0].subgraph(name=f"cluster_{name}") as frame:
             label_text = f"<{label}>" if label else ""
             frame.attr(
@@ -226,14 +226,14 @@ class Canvas:
             self._current_graph, self._edges = outer_state
 
     @contextmanager
-    def band(self, count: int, label: str, path: str) -> Iterator[None]:
-        """Draw one of `count` bands side by side. A single band has no frame."""
+    def band_frame(self, count: int, label: str, path: str) -> Iterator[None]:
+        """Draw a frame around one of `count` columns (bands), or no frame around a single column."""
         if count < 2:
             yield
             return
         self._band_number += 1
         with self.cluster(
-            self.name("band"),
+            self.unused_name("band"),
             label,
             "band",
             path,
@@ -244,16 +244,16 @@ class Canvas:
         ):
             yield
 
-    def edge(
+    def add_edge(
         self, tail: EdgeEnd, head: EdgeEnd, kind: str, path: str = "", label: str = ""
     ) -> None:
-        """Draw an edge, unless the same ends already have an edge of this kind."""
+        """Add an edge, unless an edge of the same kind already connects the same ends."""
         if kind in self.hidden_strokes:
             return
         self.drawn_strokes.add(kind)
         attributes = {"class": kind, **STROKES[kind].attributes}
         if path:
-            attributes |= {"tooltip": self.text(path), "id": self.name("edge", path)}
+            attributes |= {"tooltip": self.escape(path), "id": self.unused_name("edge", path)}
         if label:
             attributes |= {
                 "label": f"< {label} >",
@@ -262,18 +262,18 @@ class Canvas:
         self._edges.setdefault((str(tail), str(head), kind), attributes)
 
     def has_edge(self, name: str) -> bool:
-        """Return True if an edge of the frame under construction begins or ends at a node."""
+        """Return True if an edge of the innermost open frame begins or ends at the node `name`."""
         end_names = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
         return name in end_names
 
     def add_invisible_edge(self, tail: str, head: str, weight: int = 1) -> None:
-        """Add an invisible edge that places `head` after `tail`, on one line if `weight` is large."""
+        """Add an invisible edge, so that Graphviz places `head` after `tail`."""
         edge_key = (tail, head, "hold")
         old_weight = int(self._edges.get(edge_key, {}).get("weight", "0"))
         self._edges[edge_key] = {"style": "invis", "weight": str(max(weight, old_weight))}
 
     def keep_side_by_side(self, frames: Sequence[str]) -> None:
-        """Place the first nodes of frames in one rank, in the given order if Graphviz supports it."""
+        """Make Graphviz place the first nodes of several frames in one rank, side by side."""
         with self._current_graph.subgraph() as rank_subgraph:
             rank_subgraph.attr(rank="same")
             for frame in frames:
@@ -282,7 +282,7 @@ class Canvas:
                 rank_subgraph.edge(tail, head, style="invis")
 
     def _write_edges(self) -> None:
-        """Write the edges of the current frame.
+        """Write the edges of the innermost open frame as DOT text.
 
         Invisible edges are first, because Graphviz straightens the first parallel edge.
         """
@@ -292,7 +292,7 @@ class Canvas:
                 self._ranked_edges.append((tail.partition(":")[0], head.partition(":")[0]))
 
     def finish(self, legend: str) -> str:
-        """Write the edges and the legend, and return the DOT text."""
+        """Write the remaining edges and the legend, and return the DOT text."""
         self._write_edges()
         if len(self._names) > MAX_THOROUGH_NAMES:
             self._root.attr("graph", **FAST_LAYOUT)
@@ -301,11 +301,11 @@ class Canvas:
 
 
 def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
-    """Return True if an edge is visible."""
+    """Return True if an edge of the picture is visible."""
     (_, _, stroke), _ = edge
     return stroke != "hold"
 
 
 def _to_identifier(text: str) -> str:
-    """Replace characters other than letters, digits and underscores, so that the text is safe in DOT and CSS."""
+    """Replace characters that are not safe in DOT and CSS identifiers by underscores."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:60] or "x"

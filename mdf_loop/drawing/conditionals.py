@@ -1,6 +1,6 @@
-"""Drawing of choices (If, case_of) as frames with an inner frame for each branch.
+"""Drawing of conditionals (If, case_of) as frames with an inner frame for each branch.
 
-Frames of choices have square corners and another colour than loops, and no back edges.
+Frames of conditionals have square corners and another colour than loops, and no back edges.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from mdf_loop.outline import BranchOutline, ConditionalOutline
 def draw_conditional(
     canvas: Canvas, conditional: ConditionalOutline, view: View, draw_graph: GraphDrawer
 ) -> Frame:
-    """Draw a choice (If or case_of) as a frame with one inner frame for each branch."""
+    """Draw a conditional (If or case_of) as a frame with one inner frame for each branch."""
     with canvas.cluster(
-        canvas.name(conditional.owner, conditional.id),
+        canvas.unused_name(conditional.owner, conditional.id),
         frame_title(canvas, conditional, [block_name(conditional)]),
         "choice",
         conditional.path,
@@ -89,15 +89,15 @@ def _draw_branch(
     input_table: TerminalTable,
     output_table: TerminalTable,
 ) -> list[tuple[str, str]]:
-    """Draw the frame of one branch of a choice.
+    """Draw the frame of one branch of a conditional.
 
     Return the first and the last drawn node of each node in its longest chain.
 
-    The edges between branch and rails are drawn outside of the frame.
+    The edges between the branch and the conditional's terminals are drawn outside of the frame.
     """
     visible_body = branch.body if view.detail.shows_bodies else None
     with canvas.cluster(
-        canvas.name(conditional.owner, conditional.id, branch.title),
+        canvas.unused_name(conditional.owner, conditional.id, branch.title),
         bold_text(branch.title),
         "branch",
         conditional.path if branch.body is None else branch.body.path,
@@ -135,7 +135,7 @@ def _draw_branch(
 
 
 def _terminals_by_name(conditional: ConditionalOutline) -> dict[str, tuple[str, str]]:
-    """Return the input terminal's key and the edge stroke of each value that the branches capture."""
+    """Map each name that a conditional's branches capture to its input key and line style."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(conditional.captures)}
 
 
@@ -146,9 +146,11 @@ def _draw_pass_through(
     pills: dict[str, str] = {}
     for output in branch.outputs:
         if output.node_id is None and output.port_id and output.port_id not in pills:
-            pill_name = canvas.name(conditional.owner, conditional.id, branch.title, output.port_id)
+            pill_name = canvas.unused_name(
+                conditional.owner, conditional.id, branch.title, output.port_id
+            )
             pills[output.port_id] = pill_name
-            canvas.node(
+            canvas.add_node(
                 pill_name,
                 stack_lines(style_text(output.port_id, tag="I"), small_text("passed through")),
                 "passed",
@@ -172,7 +174,7 @@ def _wire_outputs(
     input_table: TerminalTable,
     output_table: TerminalTable,
 ) -> None:
-    """Draw edges from the outputs of a branch to the results of the choice."""
+    """Draw edges from the outputs of a branch to the results of the conditional."""
     for pill_name in pills.values():
         _keep_between_tables(canvas, input_table, pill_name, output_table)
     terminals = _terminals_by_name(conditional)
@@ -184,15 +186,15 @@ def _wire_outputs(
             source_end = EdgeEnd(pills[output.port_id])
             if output.port_id in terminals:
                 terminal_key, stroke = terminals[output.port_id]
-                canvas.edge(input_table.inner(terminal_key), source_end, stroke, output.path)
+                canvas.add_edge(input_table.inner(terminal_key), source_end, stroke, output.path)
         else:
             continue
-        canvas.edge(source_end, output_table.inner(f"r{k}"), "data", f"{output.path} {k}")
+        canvas.add_edge(source_end, output_table.inner(f"r{k}"), "data", f"{output.path} {k}")
 
 
 def _keep_between_tables(
     canvas: Canvas, input_table: TerminalTable, name: str, output_table: TerminalTable
 ) -> None:
-    """Draw invisible edges that keep a node between the input and the output side of its frame."""
+    """Add invisible edges that keep a node between the inputs and the outputs of its frame."""
     canvas.add_invisible_edge(input_table.name, name)
     canvas.add_invisible_edge(name, output_table.name)

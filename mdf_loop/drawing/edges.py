@@ -1,4 +1,4 @@
-"""Drawing of edges between nodes, and of inputs and outputs of the model."""
+"""Drawing of edges between nodes, and of the model's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def draw_edge(
     if edge.is_feedback:
         label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
         label = label_text if view.detail.shows_bodies else ""
-        canvas.edge(
+        canvas.add_edge(
             EdgeEnd(sender_ends.first_dot_node),
             EdgeEnd(receiver_ends.last_dot_node),
             "feedback",
@@ -32,13 +32,13 @@ def draw_edge(
         edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_ends.first_dot_node))]
     ):
         label = weight_label if view.detail.shows_bodies else ""
-        canvas.edge(source_end, target.end, target.stroke, edge.path, label)
+        canvas.add_edge(source_end, target.end, target.stroke, edge.path, label)
 
 
 def draw_inputs_and_outputs(
     canvas: Canvas, graph: GraphOutline, connections: dict[str, NodeConnections], view: View
 ) -> None:
-    """Draw inputs and outputs of the model as pill-shaped nodes with edges to `connections`."""
+    """Draw the model's inputs and outputs as pill-shaped nodes, with edges to the connected nodes."""
     if not view.detail.shows_bodies:
         return
     drawn_input_ids = {node.id for node in graph.nodes if node.id in connections and node.is_input}
@@ -51,7 +51,7 @@ def draw_inputs_and_outputs(
         )
         if all(target.stroke in canvas.hidden_strokes for target in targets):
             continue
-        pill_name = canvas.name("input", model_input.name)
+        pill_name = canvas.unused_name("input", model_input.name)
         default_text = (
             "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
         )
@@ -65,10 +65,10 @@ def draw_inputs_and_outputs(
             view,
         )
         for target in targets:
-            canvas.edge(EdgeEnd(pill_name), target.end, target.stroke, model_input.path)
+            canvas.add_edge(EdgeEnd(pill_name), target.end, target.stroke, model_input.path)
     for output in graph.outputs:
         if output.node_id in connections:
-            pill_name = canvas.name("output", output.node_id, output.name)
+            pill_name = canvas.unused_name("output", output.node_id, output.name)
             observed_value = describe_value(view.observation, output.node_id, output.port_id)
             draw_pill(
                 canvas,
@@ -81,7 +81,7 @@ def draw_inputs_and_outputs(
                 observed_value,
             )
             node_ends = connections[output.node_id]
-            canvas.edge(
+            canvas.add_edge(
                 node_ends.outputs.get(output.port_id, EdgeEnd(node_ends.last_dot_node)),
                 EdgeEnd(pill_name),
                 "data",

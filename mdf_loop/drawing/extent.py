@@ -1,4 +1,4 @@
-"""Estimate of the size of a picture before its layout, to choose its level of detail.
+"""Estimate of the size of a picture before its layout by Graphviz.
 
     extent = sum over ranks of the largest node          along the flow
              largest sum of nodes over ranks             across the flow
@@ -22,7 +22,7 @@ _BOX_PADDING = (16.0, 8.0)
 
 
 class Spacing(Struct, frozen=True):
-    """Space in points between ranks, between nodes of one rank, and for an edge that passes a rank."""
+    """Gaps in points between ranks, between nodes of a rank, and beside edges that cross a rank."""
 
     rank_gap: float
     node_gap: float
@@ -49,7 +49,7 @@ class Extent(Struct, frozen=True):
 
 
 class UnplacedNode(Struct, frozen=True):
-    """Drawn node whose size is estimated: label, minimum size, band, and number of enclosing frames.
+    """Drawn node of unknown position: label, minimum size, column, and number of enclosing frames.
 
     A box has a minimum size and padding around its label. A plain label has no minimum size and no padding.
     """
@@ -66,7 +66,7 @@ def estimate_extent(
     spacing: Spacing,
     sideways: bool,
 ) -> Extent:
-    """Return the estimated extent of nodes and edges, for flow from left to right or from top to bottom."""
+    """Return the estimated size of a picture of nodes and edges, before its layout by Graphviz."""
     links = [
         (tail, head)
         for tail, head in dict.fromkeys(edges)
@@ -100,7 +100,7 @@ def estimate_extent(
 
 
 def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
-    """Return the rank of each drawn node: the length of the longest path to it.
+    """Return the rank of each drawn node: the length of the longest path to the node.
 
     A source is just before its first reader.
 
@@ -129,7 +129,7 @@ def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int
 
 
 def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float, float]:
-    """Return width and height of a label. A box has a minimum size."""
+    """Return the width and height of a label in points, or of the box around the label."""
     width, height = _content_size(ElementTree.fromstring(f"<L>{label}</L>"), 11.0)
     if min_size is None:
         return width, height
@@ -137,7 +137,7 @@ def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float,
 
 
 def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
-    """Return the size of an HTML-like element. Lines are stacked, other elements are side by side."""
+    """Return the width and height in points of an HTML-like label element."""
     line_sizes = [[_text_size(element.text, font)]]
     for child_element in element:
         match child_element.tag:
@@ -166,7 +166,7 @@ def _text_size(text: str | None, font: float) -> tuple[float, float]:
 
 
 def _table_size(table: ElementTree.Element, font: float) -> tuple[float, float]:
-    """Return the estimated size of a table from the sizes of its cells."""
+    """Return the estimated width and height of a label's table from the sizes of its cells."""
     padding, spacing = (
         float(table.get(f"CELL{property_name}", 0)) for property_name in ("PADDING", "SPACING")
     )

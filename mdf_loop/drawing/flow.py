@@ -4,7 +4,7 @@
     weight -> Transpose -> Conv                           no box: independent of all inputs
 
 Nodes that are independent of all inputs are omitted. A chain of nodes, each the only reader of the node
-before, becomes one run. Nodes that own graphs, inputs and outputs of the graph have separate boxes.
+before, becomes one box. Nodes that own graphs, inputs and outputs of the graph have separate boxes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_CHAIN_LENGTH = 8
 
 
 class Flow(Struct, frozen=True):
-    """Reduced graph for layout: chains of nodes, each drawn as one box, and links between them.
+    """Graph reduced for layout: chains of nodes, each drawn as one box, and links between chains.
 
-    The chains (`runs`) are ordered by their first nodes.
+    The `chains` are ordered by their first nodes.
 
     Attributes:
-        links: Distinct pairs (sender, receiver) of positions in `runs`.
+        links: Distinct pairs (sender, receiver) of positions in `chains`.
         back_links: Distinct pairs of positions for feedback edges, which carry values of an earlier pass.
         folded_count: Number of nodes without a box.
     """
@@ -46,7 +46,7 @@ class Flow(Struct, frozen=True):
 
 
 def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
-    """Join chains of nodes in a graph into single boxes, except for nodes with an id in `alone`."""
+    """Return a graph reduced to linear chains of nodes. Nodes in `alone` are chains of their own."""
     live_ids = _live_node_ids(graph)
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
     edge_pairs = _edge_pairs(graph, nodes, feedback=False)
@@ -79,7 +79,7 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
 def _edge_pairs(
     graph: GraphOutline, nodes: Iterable[str], *, feedback: bool
 ) -> list[tuple[str, str]]:
-    """Return the distinct pairs (sender, receiver) of feedback edges, or of all other edges."""
+    """Return the distinct pairs (sender, receiver) of either the feedback edges or all other edges."""
     node_ids = frozenset(nodes)
     edge_pairs = (
         (edge.sender, edge.receiver)
@@ -90,7 +90,7 @@ def _edge_pairs(
 
 
 def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
-    """Return the ids of nodes whose values may vary, and of nodes that provide outputs of the graph."""
+    """Return the ids of nodes whose values may vary, and of nodes that provide the graph's outputs."""
     input_nodes = {model_input.node_id for model_input in graph.inputs} | {
         node.id for node in graph.nodes if node.is_input
     }
@@ -125,7 +125,7 @@ def _varies_without_inputs(node: NodeOutline) -> bool:
 def _chains(
     nodes: dict[str, NodeOutline], edge_pairs: list[tuple[str, str]], alone: frozenset[str]
 ) -> list[list[str]]:
-    """Return chains of nodes in which each node feeds only the next one and is its only sender."""
+    """Return the linear chains of nodes, in which each node feeds only the next node."""
     receivers, senders = defaultdict(list), defaultdict(list)
     for sender, receiver in edge_pairs:
         receivers[sender].append(receiver)

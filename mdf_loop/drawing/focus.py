@@ -1,4 +1,4 @@
-"""Part of a model: some nodes and their neighbours."""
+"""Reduction of a graph to selected nodes and their neighbours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 
 
 def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
-    """Check that the graph or its bodies contain a node for each id in `ids`.
+    """Check that a graph, or a graph nested inside, contains a node for each id in `ids`.
 
     Raises:
         UnknownNameError: A node does not exist. The hint has the most similar id.
@@ -27,7 +27,7 @@ def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
 
 
 def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
-    """Return the part of a graph with the given nodes, their neighbours, and the loops around them."""
+    """Return the part of a graph with the nodes `ids`, their neighbours, and the enclosing loops."""
     focus_ids = {node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)}
     neighbour_ids = {edge.receiver for edge in graph.edges if edge.sender in focus_ids}
     neighbour_ids |= {edge.sender for edge in graph.edges if edge.receiver in focus_ids}
@@ -53,7 +53,7 @@ def _contains_ids(node: NodeOutline, ids: frozenset[str]) -> bool:
 
 
 def _focus_bodies(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
-    """Reduce the bodies of a node to the nodes whose ids are in `ids`, and their neighbours."""
+    """Reduce the graphs inside a node to the nodes `ids` and their neighbours."""
     if node.id in ids or not _contains_ids(node, ids):
         return node
     blocks = (block.with_bodies(lambda body: focus_graph(body, ids)) for block in node.blocks)

@@ -1,4 +1,4 @@
-"""Formulas of a node that also owns loops or choices, drawn before, between and after them."""
+"""Formulas of a node that also contains loops or conditionals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdf_loop.outline.text import formula_lines, value_text
 
 
 class OwnFormula(Struct, frozen=True):
-    """Formula of a node that is computed outside the node's loops and choices."""
+    """Formula that a node computes outside of its loops and conditionals."""
 
     id: str
     formula_texts: tuple[str, ...]
@@ -21,7 +21,7 @@ class OwnFormula(Struct, frozen=True):
 
 
 def own_formulas(node: NodeOutline) -> list[OwnFormula]:
-    """Return a node's formulas outside of its loops and choices, without constants.
+    """Return a node's formulas outside of its loops and conditionals, without constants.
 
     An output port whose value is only a name has no formula.
     """
@@ -52,7 +52,7 @@ def own_formulas(node: NodeOutline) -> list[OwnFormula]:
 
 
 def _definition_expressions(definition: DefinitionOutline) -> tuple[object, ...]:
-    """Return all expressions of a parameter or function."""
+    """Return all expressions in the definition of a parameter or function."""
     arguments = tuple(value for _, value in definition.arguments)
     condition_expressions = tuple(
         expression for case in definition.conditions for expression in case

@@ -1,4 +1,4 @@
-"""Drawing of loops as frames with a headline, inputs, outputs, the body and back edges."""
+"""Drawing of loops as frames with a headline, inputs, outputs, the loop's body and back edges."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from mdf_loop.outline.words import headline
 MAX_COUNTED_LINE = 90
 """Maximum number of characters in a line about the scheduler's counted events."""
 MAX_TITLE_LINE = 26
-"""Maximum number of characters in a line of a rail's title."""
+"""Maximum number of characters in a line of a title in a table of inputs."""
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
 """Function that draws the nodes and edges of a graph, and returns the connections of its nodes by id."""
 
 
 class Frame(Struct, frozen=True):
-    """Drawn loop or choice, with the ends of edges for the values it reads and its results."""
+    """Frame of a drawn loop or conditional, with the points at which edges connect to the frame."""
 
     first_dot_node: str
     last_dot_node: str
@@ -58,8 +58,8 @@ class Frame(Struct, frozen=True):
 
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
-    """Draw a loop with its body."""
-    frame_name, title_lines = canvas.name(loop.owner, loop.id), [loop_title(loop)]
+    """Draw a loop as a frame that contains the loop's body."""
+    frame_name, title_lines = canvas.unused_name(loop.owner, loop.id), [loop_title(loop)]
     if observation_text := describe_loop(view.observation, loop):
         title_lines.append(observation_text)
         canvas.mark_kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
@@ -113,14 +113,14 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
 
 
 def block_name(block: Block) -> str:
-    """Return the displayed name of a loop or choice: `node · function`, or only the node."""
+    """Return the displayed name of a loop or conditional: `node · function`, or only the node."""
     is_unnamed = block.id in (block.owner, IMPORTED_FUNCTION_ID)
     return shorten_name(block.owner, 60) if is_unnamed else f"{block.owner} · {block.id}"
 
 
 @contextmanager
 def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
-    """Draw a frame around a graph whose scheduler may run its nodes in several passes.
+    """Draw a dashed frame around a graph whose nodes the scheduler may run in several passes.
 
     Without `pass_lines`, no frame is drawn.
     """
@@ -130,7 +130,7 @@ def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str])
     canvas.mark_kinds.add("schedule")
     lines_below = pass_lines if canvas.direction.is_sideways else []
     with canvas.cluster(
-        canvas.name(loop.owner, "passes"),
+        canvas.unused_name(loop.owner, "passes"),
         stack_lines(
             bold_text("for each pass of an evaluation"), *map(small_text, lines_below), align="LEFT"
         ),
@@ -144,7 +144,7 @@ def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str])
 
 
 def describe_schedule(loop: LoopOutline) -> list[str]:
-    """Describe the end of an evaluation and the counted events of a model with conditions."""
+    """Describe when an evaluation of a scheduled model ends, and which events the scheduler counts."""
     body = loop.body
     if body is None or loop.kind != "over time" or not body.scheduled:
         return []
@@ -158,15 +158,15 @@ def describe_schedule(loop: LoopOutline) -> list[str]:
 
 
 def loop_title(loop: LoopOutline) -> str:
-    """Return the line below the headline of a loop: its name, and whether the body is strict."""
+    """Return the title of a loop: its name, and a remark if the body reads only declared inputs."""
     name = block_name(loop)
     return f"{name} · strict: reads only what it is given" if loop.is_strict else name
 
 
 def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
-    """Return the title of a frame: headline, lines and notes.
+    """Return the label of a frame: a headline of the loop or conditional, text lines, and notes.
 
-    If the rail has headline and lines, the title has only the notes.
+    If the table of inputs has headline and lines, the title has only the notes.
     """
     notes = [
         style_text(f"⚠ {shorten(note, 110)}", size=SMALL_FONT_SIZE, color=WARNING_COLOR)
@@ -181,22 +181,22 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
 
 
 def wrap_frame_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
-    """Wrap the headline of a loop or choice, and the lines below it, to a small width."""
+    """Wrap the headline and the text lines of a loop or conditional to a small width."""
     wrapped_lines = [line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE + 8)]
     return wrap_text(headline(block), MAX_TITLE_LINE), wrapped_lines
 
 
 def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
-    """Draw a placeholder for a body that is not shown, and return its name in the picture."""
+    """Draw a placeholder for a hidden loop body or branch, and return its DOT name."""
     node_count = sum(1 for _ in all_nodes(body)) if body else 0
     label = "no body" if body is None else f"{node_count} node{'s' if node_count != 1 else ''}"
-    placeholder_name = canvas.name(block.owner, block.id, "body")
-    canvas.point(placeholder_name, small_text(f"… {label} …"))
+    placeholder_name = canvas.unused_name(block.owner, block.id, "body")
+    canvas.add_auxiliary_node(placeholder_name, small_text(f"… {label} …"))
     return placeholder_name
 
 
 def _edge_targets(loop: LoopOutline, input_table: TerminalTable) -> list[EdgeTarget]:
-    """Return the loop's input terminals as targets of edges from values outside the loop."""
+    """Return the ends of edges at a loop's inputs, for values from outside the loop."""
     edge_targets = []
     if loop.trip_count is not None:
         edge_targets.append(
@@ -229,7 +229,7 @@ def _edge_targets(loop: LoopOutline, input_table: TerminalTable) -> list[EdgeTar
 
 
 def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
-    """Return the input terminal's key and the edge stroke of each value that enters a loop's body."""
+    """Map each name that enters a loop's body to the key of its input and to its line style."""
     terminals = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
     terminals.update(
         {
@@ -251,7 +251,7 @@ def wire_inputs(
     connections: dict[str, NodeConnections],
     input_table: TerminalTable,
 ) -> None:
-    """Draw edges from the inputs of a frame to their readers in the body."""
+    """Draw edges from the inputs of a frame to the nodes that read them inside the frame."""
     for body_input in body.inputs:
         terminal_key, terminal_stroke = terminals.get(body_input.name, ("", ""))
         if not terminal_key:
@@ -262,7 +262,7 @@ def wire_inputs(
             body_input.port_id or body_input.name, [EdgeTarget(node_ends.node_input)]
         ):
             stroke = "capture" if "capture" in (terminal_stroke, target.stroke) else "data"
-            canvas.edge(
+            canvas.add_edge(
                 input_table.inner(terminal_key),
                 target.end,
                 stroke,
@@ -289,10 +289,10 @@ def _wire_outputs(
         if output.node_id is not None:
             node_ends = connections[output.node_id]
             source_end = node_ends.outputs.get(output.port_id, node_ends.node_output)
-            canvas.edge(source_end, output_table.inner(terminal_key), "data", output.path)
+            canvas.add_edge(source_end, output_table.inner(terminal_key), "data", output.path)
         elif output.port_id in terminals:
             source_key, stroke = terminals[output.port_id]
-            canvas.edge(
+            canvas.add_edge(
                 input_table.inner(source_key), output_table.inner(terminal_key), stroke, output.path
             )
 
@@ -306,7 +306,7 @@ def _draw_back_edges(
     """
     direction = canvas.direction
     for k, carried_value in direction.stacking_order(list(enumerate(loop.carried_values))):
-        canvas.edge(
+        canvas.add_edge(
             output_table.inner(f"v{k}", direction.back_start_side),
             input_table.inner(f"v{k}", direction.back_end_side),
             "back",
@@ -319,7 +319,7 @@ def _draw_back_edges(
     keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
     for k, delay in enumerate(loop.delays):
         if delay.source_name in keys_by_name:
-            canvas.edge(
+            canvas.add_edge(
                 output_table.inner(keys_by_name[delay.source_name], direction.back_start_side),
                 input_table.inner(f"d{k}", direction.back_end_side),
                 "back",
@@ -335,7 +335,7 @@ def keep_body_between_tables(
     graph: GraphOutline,
     connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
-    """Draw invisible edges that keep a loop's body between the input and output side of its frame.
+    """Add invisible edges that keep a loop's body between the inputs and the outputs of its frame.
 
     Return the receivers of each node.
     """
@@ -365,7 +365,7 @@ def longest_chain_ends(
     receivers_by_node: dict[str, list[str]],
     connections: dict[str, NodeConnections],
 ) -> list[tuple[str, str]]:
-    """Return the first and the last drawn shape of each node in the longest chain."""
+    """Return the first and last DOT node of each node in the longest path of a graph."""
     return [
         (connections[node].first_dot_node, connections[node].last_dot_node)
         for node in _longest_chain(graph, receivers_by_node)
@@ -375,7 +375,7 @@ def longest_chain_ends(
 def straighten(
     canvas: Canvas, first_dot_node: str, last_dot_node: str, chain_ends: list[tuple[str, str]]
 ) -> None:
-    """Draw invisible edges that place a chain of nodes and both sides of its frame on one line."""
+    """Add invisible edges that place a path of nodes and both sides of its frame on one line."""
     edge_starts = [first_dot_node, *(end_name for _, end_name in chain_ends)]
     edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_dot_node]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):
@@ -383,7 +383,7 @@ def straighten(
 
 
 def _longest_chain(graph: GraphOutline, receivers_by_node: dict[str, list[str]]) -> list[str]:
-    """Return the longest path along edges. Among equal paths, return the first in document order."""
+    """Return the longest path of nodes along the edges of a graph."""
     longest_chain_by_start: dict[str, list[str]] = {}
     for node in (
         outline_node.id

@@ -1,4 +1,4 @@
-"""Drawing of a graph: nodes, edges and cycles, or the operators of a large graph in bands."""
+"""Drawing of a graph: nodes, edges and cycles, or only the operators of a large graph."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def _draw_nodes(
 def _draw_cycle(
     canvas: Canvas, graph: GraphOutline, group: tuple[str, ...], view: View
 ) -> dict[str, NodeConnections]:
-    """Draw a frame around nodes that form a cycle. One pass runs each of these nodes once."""
+    """Draw a frame around nodes that form a cycle."""
     label = stack_lines(
         style_text("cycle: once around per pass", color=STROKES["feedback"].attributes["color"])
     )
     with canvas.cluster(
-        canvas.name("cycle", *group),
+        canvas.unused_name("cycle", *group),
         label,
         "cycle",
         graph.path,

@@ -61,7 +61,7 @@ def small_text(text: str) -> str:
 
 
 def stack_lines(*parts: str, align: str = "CENTER") -> str:
-    """Arrange lines of different sizes below each other, as rows of a table."""
+    """Stack lines of text of different sizes as rows of an HTML-like table."""
     nonempty_lines = [line for line in parts if line]
     if len(nonempty_lines) < 2:
         return "".join(nonempty_lines)
@@ -76,12 +76,12 @@ def wrap_text(text: str, width: int) -> list[str]:
 
 
 def cell(content: str, **attributes: str | int) -> str:
-    """Build a table cell of an HTML-like label, with attributes of Graphviz."""
+    """Build a table cell of an HTML-like label from its content and Graphviz attributes."""
     return f"<TD{_format_attributes(attributes)}>{content or ' '}</TD>"
 
 
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
-    """Build a table cell with the sign of a mark kind, such as "sliced", on its colour.
+    """Build a coloured table cell with the sign of a property, such as "sliced".
 
     A sign on white has a border.
     """
@@ -105,7 +105,7 @@ def row(cells: Iterable[str]) -> str:
 
 
 def table(rows: Iterable[str], **attributes: str | int) -> str:
-    """Build an HTML-like table, without lines unless the attributes draw them."""
+    """Build an HTML-like table, by default without lines."""
     all_attributes = {
         "BORDER": 0,
         "CELLBORDER": 0,

@@ -1,4 +1,4 @@
-"""Legend of the signs and lines that are in the picture."""
+"""Legend of the signs and line styles that occur in a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ENTRIES_PER_ROW = 5
 
 
 def draw_legend(canvas: Canvas) -> str:
-    """Build the legend of the signs and lines in a picture, or return an empty text.
+    """Return the legend of the signs and line styles in a picture, or an empty text.
 
     The text is empty if nothing needs an explanation.
     """

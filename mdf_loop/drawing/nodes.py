@@ -1,4 +1,4 @@
-"""Drawing of nodes without loops: ports on two sides, formulas between them, constants in a grey line."""
+"""Drawing of nodes without loops, as boxes or as tables of ports, formulas and constants."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ MAX_PORT_LENGTH = 24
 
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
-    """Draw a node without loops, as a box at low levels of detail, else as a table with ports and formulas."""
+    """Draw a node without loops as a table of ports and formulas, or as a box if detail is low."""
     if not view.detail.shows_bodies or node.id in view.collapsed_ids:
         return draw_box(canvas, node, ())
     return draw_table(canvas, node, view)
 
 
 def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
-    """Return the lines of a node's title: its id, its condition and other remarks."""
+    """Return the lines of a node's title: the node id and remarks, such as a scheduler condition."""
     remarks: list[str] = []
     if node.condition:
         canvas.mark_kinds.add("schedule")
@@ -68,11 +68,11 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
 
 
 def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> NodeConnections:
-    """Draw a node as one box with its title and some lines. All edges end at the box."""
-    box_name = canvas.name(node.id)
+    """Draw a node as one box with its title and `extra_lines`. All edges end at the box."""
+    box_name = canvas.unused_name(node.id)
     content = stack_lines(*title_lines(node, canvas), *extra_lines)
     box_kind = next((block.block_type for block in node.blocks), "node")
-    canvas.node(
+    canvas.add_node(
         box_name,
         content,
         box_kind,
@@ -93,7 +93,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
 
 def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
     """Draw a node as a table with its ports and formulas."""
-    table_name = canvas.name(node.id)
+    table_name = canvas.unused_name(node.id)
     input_dot_ports = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
     output_dot_ports = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
     cells = _NodeCells(
@@ -127,7 +127,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         BGCOLOR=PAPER_COLOR,
         CELLPADDING=0,
     )
-    canvas.node(table_name, content, "node", node.path)
+    canvas.add_node(table_name, content, "node", node.path)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     connections = NodeConnections(
         first_dot_node=table_name,
@@ -147,7 +147,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
 
 
 class _NodeCells(Struct, frozen=True):
-    """Cells of a node's table: title, ports, formulas and constants."""
+    """Table cells of a drawn node: header, input ports, formulas, output ports and constants."""
 
     header_cell: str
     input_cells: list[str]
@@ -161,7 +161,7 @@ _COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER
 
 
 def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield table rows with ports left and right of the formulas, where edges end."""
+    """Yield the rows of a node's table for flow from left to right, with ports beside the formulas."""
     yield cells.header_cell
     nonempty_columns = [
         column for column in (cells.input_cells, cells.formula_cells, cells.output_cells) if column
@@ -181,7 +181,7 @@ def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
 
 
 def _downward_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield table rows with ports above and below the other cells."""
+    """Yield the rows of a node's table for flow downwards, with ports above and below the formulas."""
     if cells.input_cells:
         yield cell(table([row(cells.input_cells)], CELLPADDING=4))
     yield cells.header_cell
@@ -224,7 +224,7 @@ def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
 
 
 def fit_formula(text: str, detail: Detail, align: str) -> str:
-    """Break a formula into lines, or shorten it at low levels of detail."""
+    """Wrap a formula into lines, or shorten it to one line if the level of detail is low."""
     if not detail.shows_types:
         return style_text(shorten(text, detail.line_width))
     return f'<BR ALIGN="{align}"/>'.join(
@@ -233,7 +233,7 @@ def fit_formula(text: str, detail: Detail, align: str) -> str:
 
 
 def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[str]:
-    """Return cells with the formulas of a node. At most `detail.max_formulas` formulas are shown."""
+    """Return table cells with the first `detail.max_formulas` formulas of a node."""
     cells: list[str] = []
     names_typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for definition in node.definitions:
@@ -265,7 +265,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
 
 
 def _call_text(definition: DefinitionOutline) -> str:
-    """Return an imported node's operator as a call, `Add(A=x, B=y)`, with shortened names."""
+    """Format the operator of an imported node as a call with shortened names, `Add(A=x, B=y)`."""
     arguments = (
         (key, shorten_name(value, MAX_PORT_LENGTH) if isinstance(value, str) else value)
         for key, value in definition.arguments
@@ -274,7 +274,7 @@ def _call_text(definition: DefinitionOutline) -> str:
 
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
-    """Build a cell with a formula, and with its type at the highest level of detail."""
+    """Build a table cell with a formula, and with its type at the highest level of detail."""
     type_remark = small_text(f"  {type_text}") if detail.shows_types and type_text else ""
     attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
@@ -314,7 +314,7 @@ def _join_texts(texts: list[str], width: int) -> list[str]:
 
 
 def _expressions(node: NodeOutline) -> Iterator[object]:
-    """Yield all expressions of a node."""
+    """Yield the expressions of a node's definitions and output ports."""
     for definition in node.definitions:
         yield from (
             definition.value,
@@ -328,7 +328,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 
 
 def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
-    """Map each name that the node's formulas and captures read to the edge targets `targets`."""
+    """Map each name that a node's formulas and captures read to the edge targets `targets`."""
     names_read = {name for expression in _expressions(node) for name in names_in(expression)}
     names_read |= {capture.name for block in node.blocks for capture in block.captures}
     return dict.fromkeys(sorted(names_read), targets)

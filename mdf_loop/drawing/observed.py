@@ -1,4 +1,4 @@
-"""Texts in a picture about a recorded run: at loops, in ports and at results.
+"""Texts that describe a recorded run in a picture: loop iterations and port values.
 
     6 iterations · its condition became false · 0.8 ms · ⚡ native
     = 1.41421 mV  ▁▂▄▇█
@@ -45,7 +45,7 @@ def describe_loop(observation: Observation | None, loop: LoopOutline) -> str:
 
 
 def describe_run(observation: Observation | None) -> list[str]:
-    """Return texts about the whole run: batch member, stop reason and duration."""
+    """Return texts about a whole run: observed batch member, stop reason and duration."""
     if observation is None:
         return []
     evaluation = observation.loop("")
@@ -59,7 +59,7 @@ def describe_run(observation: Observation | None) -> list[str]:
 
 
 def describe_value(observation: Observation | None, node: str, port: str) -> str:
-    """Format the last value of a port in a run, with a sparkline of its values.
+    """Format the last value of a port in a run, with a sparkline of the recorded values.
 
     The text is empty without a run.
     """
@@ -78,7 +78,7 @@ def describe_value(observation: Observation | None, node: str, port: str) -> str
 
 
 def describe_terminal(observation: Observation | None, loop: LoopOutline, port: str) -> str:
-    """Format the last value of a loop's result in a run, with a sparkline of its values."""
+    """Format the last value of a loop's output in a run, with a sparkline of the recorded values."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node_id is not None:
@@ -87,7 +87,7 @@ def describe_terminal(observation: Observation | None, loop: LoopOutline, port: 
 
 
 def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
-    """Return the recorded values of an output port, or None.
+    """Return the recorded values of an output port, or None if the port was not recorded.
 
     The name of a model result may consist of only the port.
     """
@@ -112,7 +112,7 @@ def _format_milliseconds(seconds: float) -> str:
 
 
 def format_sparkline(rows: Array) -> str:
-    """Draw the first element of each row as a sparkline of block characters.
+    """Format the first element of each row as a sparkline of block characters.
 
     A single row has an empty text.
     """

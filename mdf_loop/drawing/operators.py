@@ -1,4 +1,4 @@
-"""Drawing of large graphs: boxes show only operators, chains share a box, and the flow is cut into bands."""
+"""Drawing of large graphs in columns (bands) of boxes that show only operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_OPERATOR_LENGTH = 26
 
 
 def operator_name(node: NodeOutline) -> str:
-    """Return the name of a node's only operator, or the id of a node without a single operator."""
+    """Return the name of a node's only operator, or the node's id if it has none or several."""
     functions = [definition.function for definition in node.definitions if definition.function]
     if len(functions) == 1 and (
         len(node.definitions) == 1 or node.definitions[0].id == IMPORTED_FUNCTION_ID
@@ -44,7 +44,7 @@ def operator_name(node: NodeOutline) -> str:
 def draw_operators(
     canvas: Canvas, graph: GraphOutline, view: View, draw_graph: GraphDrawer
 ) -> dict[str, NodeConnections]:
-    """Draw a graph as boxes of joined operators. A whole model has bands, inputs and outputs."""
+    """Draw a graph in columns (bands) of boxes, with one box for each chain of operators."""
     flow = flow_of(graph)
     bands = cut_into_bands(flow, view.band_count if view.nesting_depth == 0 else 1)
     banded_graph = _build_banded_graph(graph, view, flow, bands)
@@ -55,7 +55,7 @@ def draw_operators(
             for chain, chain_band in zip(flow.chains, bands.band_by_chain, strict=True)
             if chain_band == band
         ]
-        with canvas.band(bands.count, _band_label(band, chains), graph.path):
+        with canvas.band_frame(bands.count, _band_label(band, chains), graph.path):
             band_connections = _draw_chains(canvas, chains, view, draw_graph)
             _draw_edges(canvas, banded_graph, band, band_connections)
             if view.nesting_depth == 0:
@@ -65,7 +65,7 @@ def draw_operators(
 
 
 class _BandedGraph(Struct, frozen=True):
-    """Graph to draw in bands side by side, with the box of each node and the edges of each band."""
+    """Graph split into columns (bands), with the column of each node and the edges in each column."""
 
     graph: GraphOutline
     view: View
@@ -74,12 +74,12 @@ class _BandedGraph(Struct, frozen=True):
     edges_by_band: dict[int, list[EdgeOutline]]
 
     def band(self, node: str) -> int:
-        """Return the number of the band in which a node is drawn."""
+        """Return the number of the column (band) in which a node is drawn."""
         return self.bands.band_by_chain[self.chain_index_by_node[node]]
 
 
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
-    """Assign the nodes of a graph to boxes, and its edges to bands."""
+    """Assign the edges of a graph to the columns (bands) in which they are drawn."""
     chain_index_by_node = {node.id: k for k, chain in enumerate(flow.chains) for node in chain}
     edges_by_band: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
@@ -94,7 +94,7 @@ def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Band
 
 
 def _band_label(band: int, chains: Sequence[tuple[NodeOutline, ...]]) -> str:
-    """Return the label of a band: its number and the name of its first node."""
+    """Return the label of a column (band): its number and the name of its first node."""
     first_node_id = next((chain[0].id for chain in chains if not chain[0].is_input), "")
     return small_text(f"{band + 1}  {shorten_name(first_node_id, 30)}")
 
@@ -105,7 +105,7 @@ def _draw_chains(
     view: View,
     draw_graph: GraphDrawer,
 ) -> dict[str, NodeConnections]:
-    """Draw the boxes of one band, and return the connections of their nodes by id."""
+    """Draw the boxes of one column (band), and return the connections of their nodes by id."""
     connections: dict[str, NodeConnections] = {}
     for chain in canvas.direction.stacking_order(chains):
         (first_node, *following_nodes) = chain
@@ -126,9 +126,9 @@ def _draw_chain(
 
     A tooltip has the names of the nodes.
     """
-    box_name = canvas.name(chain[0].id)
+    box_name = canvas.unused_name(chain[0].id)
     operator_lines = [style_text(operator_name(node), size=SMALL_FONT_SIZE) for node in chain]
-    canvas.node(
+    canvas.add_node(
         box_name,
         stack_lines(*operator_lines),
         "node",
@@ -158,7 +158,7 @@ def _draw_chain(
 def _draw_edges(
     canvas: Canvas, banded_graph: _BandedGraph, band: int, connections: dict[str, NodeConnections]
 ) -> None:
-    """Draw the edges of a band, with numbered stubs for edges to or from other bands."""
+    """Draw the edges of a column (band), with numbered stubs for edges to or from other columns."""
     stub_names: dict[tuple[int, str], str] = {}
     for edge in banded_graph.edges_by_band[band]:
         sender_band, receiver_band = (
@@ -183,22 +183,22 @@ def _draw_edges(
                 source_end = sender_ends.outputs.get(
                     edge.sender_port, EdgeEnd(sender_ends.last_dot_node)
                 )
-                canvas.edge(source_end, EdgeEnd(stub_names[sender_chain, stub_side]), "cut")
+                canvas.add_edge(source_end, EdgeEnd(stub_names[sender_chain, stub_side]), "cut")
         if stub_side == "arrives":
             receiver_ends = connections[edge.receiver]
             for target in receiver_ends.inputs.get(
                 edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_ends.first_dot_node))]
             ):
-                canvas.edge(
+                canvas.add_edge(
                     EdgeEnd(stub_names[sender_chain, stub_side]), target.end, "cut", edge.path
                 )
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
-    """Draw one numbered end of an edge that is cut between two rows of nodes, and return its name."""
-    stub_name = canvas.name(f"cut {number} {side}")
+    """Draw a numbered end of an edge that is cut between two columns, and return its DOT name."""
+    stub_name = canvas.unused_name(f"cut {number} {side}")
     label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
-    canvas.point(
+    canvas.add_auxiliary_node(
         stub_name,
         style_text(label, size=SMALL_FONT_SIZE, color=STROKES["cut"].attributes["color"], tag="B"),
         shape="plaintext",

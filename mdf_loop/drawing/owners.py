@@ -1,4 +1,4 @@
-"""Drawing of nodes that own graphs: frames, and the formulas before, between and after the frames."""
+"""Drawing of nodes that contain loops or conditionals, as frames connected with formulas."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ BLOCK_DRAWERS: Mapping[type[Block], Drawer] = {
 def draw_owner(
     canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer
 ) -> NodeConnections:
-    """Draw a node with loops or choices as frames, or as one box if the view keeps it closed."""
+    """Draw a node with loops or conditionals as frames, or as one box if the node is collapsed."""
     if not view.opens(node):
         return draw_box(canvas, node, [_closed_block_lines(block) for block in node.blocks])
     formulas = own_formulas(node)
     if len(node.blocks) == 1 and not formulas and not node.condition:
         return _draw_frames_and_formulas(canvas, node, formulas, view, draw_graph)
-    cluster_name = canvas.name(node.id)
+    cluster_name = canvas.unused_name(node.id)
     with canvas.cluster(
         cluster_name,
         stack_lines(*title_lines(node, canvas), align="LEFT"),
@@ -57,7 +57,7 @@ def draw_owner(
 
 
 def _closed_block_lines(block: Block) -> str:
-    """Describe a loop or choice in two lines: `for i in range(M=10)`, `(b) → (b_final, values)`."""
+    """Describe a closed loop or conditional in two lines: its headline, and its inputs and outputs."""
     source_text = ", ".join(value_text(expression, 24) for expression in block.source_expressions)
     result_text = ", ".join(port for result_ports in block.result_ports for port in result_ports)
     return stack_lines(
@@ -76,7 +76,7 @@ def _draw_frames_and_formulas(
     view: View,
     draw_graph: GraphDrawer,
 ) -> NodeConnections:
-    """Draw the frames and formulas of a node with the edges between them."""
+    """Draw the frames and formulas of a node, and the edges between them."""
     frames = {
         block.id: BLOCK_DRAWERS[type(block)](canvas, block, view, draw_graph)
         for block in node.blocks
@@ -101,7 +101,7 @@ def _draw_frames_and_formulas(
             if name in input_names:
                 connections.inputs.setdefault(name, []).append(target)
             elif name in formula_ends:
-                canvas.edge(formula_ends[name], target.end, target.stroke, node.path)
+                canvas.add_edge(formula_ends[name], target.end, target.stroke, node.path)
             elif name not in frames:
                 connections.targets_by_name.setdefault(name, []).append(target)
         _wire_results(canvas, node, target, frames)
@@ -118,25 +118,25 @@ def _draw_frames_and_formulas(
 def _wire_results(
     canvas: Canvas, node: NodeOutline, target: EdgeTarget, frames: dict[str, Frame]
 ) -> None:
-    """Draw edges from the loop and choice results that the expressions of `target` read."""
+    """Draw edges to `target` from the results of loops and conditionals that it reads."""
     for block_id, frame in frames.items():
         for expression in target.expressions:
             for k in result_positions(expression, block_id):
                 result_ends = frame.result_ends if k is None else frame.result_ends[k : k + 1]
                 for end in result_ends:
-                    canvas.edge(end, target.end, target.stroke, node.path)
+                    canvas.add_edge(end, target.end, target.stroke, node.path)
 
 
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, formulas: list[OwnFormula], view: View
 ) -> tuple[dict[str, EdgeEnd], list[EdgeTarget]]:
-    """Draw a small table for the formulas before, between and after the frames of a node."""
+    """Draw tables of a node's formulas that are computed before, between and after its frames."""
     stages = _formula_stages(node, formulas)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     formula_ends: dict[str, EdgeEnd] = {}
     formula_targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
-        table_name = canvas.name(node.id, "formulas")
+        table_name = canvas.unused_name(node.id, "formulas")
         rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
         for k, formula in enumerate(
             stage_formula for stage_formula in formulas if stages[stage_formula.id] == stage
@@ -149,7 +149,7 @@ def _draw_formulas(
             formula_targets.append(
                 EdgeTarget(EdgeEnd(table_name, f"f{k}", input_side), "data", formula.expressions)
             )
-        canvas.node(
+        canvas.add_node(
             table_name,
             table(rows, BORDER=1, COLOR=LINE_COLOR, BGCOLOR=PAPER_COLOR, CELLPADDING=4),
             "node",
@@ -159,7 +159,7 @@ def _draw_formulas(
 
 
 def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, int]:
-    """Return the number of frames (loops or choices) on the longest path to each formula."""
+    """Return the number of loops and conditionals on the longest path to each formula."""
     formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
     stages_by_name: dict[str, int] = {}
@@ -190,7 +190,7 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
 
 
 def _names_read(block: Block) -> set[str]:
-    """Return the names that a loop or choice reads in its expressions or captures from its node."""
+    """Return the names that a loop or conditional reads in its expressions or captures from its node."""
     expressions = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for expression in expressions for name in names_in(expression)}
 
@@ -202,7 +202,7 @@ def _source_ends(
     ends: dict[str, EdgeEnd],
     connections: NodeConnections,
 ) -> dict[str, EdgeEnd]:
-    """Return the source end of edges for each output port of the node."""
+    """Return the point at which the edges from each output port of a node start."""
     source_ends = {formula.id: ends[formula.id] for formula in formulas if formula.is_port}
     for block in node.blocks:
         for end, ports in zip(frames[block.id].result_ends, block.result_ports, strict=True):

@@ -1,4 +1,4 @@
-"""`draw`: draw a model as a picture."""
+"""Function `draw`, which draws a model as a picture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_NOTEBOOK_BYTES = 200_000
 @public_calls
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Picture of a model as DOT text. Images and pages are rendered on demand.
+    """Picture of a model as DOT text, which is rendered as an image or page on demand.
 
     `read_from` are the files of the model, which saving never overwrites.
     """
@@ -103,7 +103,7 @@ def draw(
     over_time: bool = False,
     observation: Observation | None = None,
 ) -> Drawing:
-    """Draw a model. Models that cannot be compiled can be drawn, too.
+    """Draw a model as a picture, even if the model cannot be compiled.
 
     Args:
         source: Path, modeci_mdf Model or Graph.
@@ -159,13 +159,13 @@ def draw(
 
 
 def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
-    """Draw a graph, and return the DOT text."""
+    """Draw a graph, and return the picture as DOT text."""
     canvas = draw_fitting(graph, request, lambda layout: _draw_canvas(graph, layout))
     return canvas.finish(draw_legend(canvas))
 
 
 def _draw_canvas(graph: GraphOutline, layout: PictureLayout) -> Canvas:
-    """Draw a graph at the level of detail and in the direction of `form`, and return the canvas."""
+    """Draw a graph with a level of detail and a direction, and return the canvas."""
     view = layout.view
     hidden_kinds = frozenset() if view.shows_captures else frozenset({"capture"})
     canvas = Canvas(
@@ -180,7 +180,7 @@ def _draw_canvas(graph: GraphOutline, layout: PictureLayout) -> Canvas:
 
 
 def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
-    """Return the title of a picture: graph name, file, termination conditions and notes."""
+    """Return the title of a picture: graph name, file name, termination conditions and notes."""
     title_lines = [graph.source_name] if graph.source_name and graph.source_name != graph.id else []
     title_lines += [*_termination_texts(graph), *filter(None, notes)]
     return stack_lines(
@@ -191,13 +191,13 @@ def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
 
 
 def _termination_texts(graph: GraphOutline) -> tuple[str, ...]:
-    """Describe when evaluations end. A model over time describes this in its frame."""
+    """Describe when evaluations end, unless a model over time describes this in its frame."""
     loops = (block.kind for node in graph.nodes for block in node.loops)
     return () if "over time" in loops else graph.termination
 
 
 def _check_page_options(level: int | str | None, rankdir: str, bands: int | None) -> None:
-    """Check that options fit an interactive page, which has all levels and one direction.
+    """Check that an interactive page supports the options `level`, `rankdir` and `bands`.
 
     Raises:
         InputError: An option does not apply to pages.
@@ -217,12 +217,12 @@ def _check_page_options(level: int | str | None, rankdir: str, bands: int | None
 
 
 def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
-    """Convert an argument with node ids to a set."""
+    """Convert an argument with one or several node ids to a set of ids."""
     return frozenset(names(ids, argument))
 
 
 def _check_level(level: int | str | None, bands: int | None) -> int | str | None:
-    """Return the level of detail, or "operators" if the number of bands is given."""
+    """Return the checked level of detail, which is "operators" if `bands` is given."""
     known_levels = (*range(len(LEVELS)), OPERATORS_DETAIL.level)
     if level is not None and not (isinstance(level, int | str) and level in known_levels):
         raise InputError(
@@ -238,7 +238,7 @@ def _check_level(level: int | str | None, bands: int | None) -> int | str | None
 
 
 def _check_bands(bands: int | None) -> int | None:
-    """Return the number of bands, or raise an error for an invalid number."""
+    """Return the number of columns (bands), or raise an error for an invalid number."""
     if bands is not None and (type(bands) is not int or not 1 <= bands <= MAX_BANDS):
         raise InputError(
             f"the number of bands is {bands!r}"[:200],
@@ -248,14 +248,14 @@ def _check_bands(bands: int | None) -> int | None:
 
 
 def _check_depth(depth: int | None) -> int | None:
-    """Return the depth of open frames, or raise an error for an invalid depth."""
+    """Return the number of nested loops to open, or raise an error for an invalid number."""
     if depth is not None and (not isinstance(depth, int) or depth < 0):
         raise InputError(f"the depth is {depth!r}"[:200], hint="give a whole number from 0 on")
     return depth
 
 
 def _check_rankdir(rankdir: str) -> str | None:
-    """Return the direction of flow, None for "auto", or raise an error for an invalid direction."""
+    """Return the flow direction, None for "auto", or raise an error for an invalid direction."""
     if isinstance(rankdir, str) and rankdir == "auto":
         return None
     if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:

@@ -21,7 +21,7 @@ FORMATS = ("svg", "png", "pdf", "html", "dot")
 
 
 def format_of(target: str | Path) -> str:
-    """Return the picture format of a file suffix.
+    """Return the picture format that a file suffix stands for.
 
     Raises:
         UnsupportedError: The suffix is not in `FORMATS`.

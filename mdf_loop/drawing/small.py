@@ -1,7 +1,7 @@
-"""Drawing of nodes that only provide a value: model inputs and typed constants.
+"""Drawing of nodes that only provide a value: model inputs and constants.
 
 Models from other systems have one node for every input and every constant. A constant is shown in the port
-that reads the constant (`B = 2`). A constant has its own node if a loop or a choice reads it, if it is a
+that reads the constant (`B = 2`). A constant has its own node if a loop or a conditional reads it, if it is a
 result, or if several nodes share a large constant.
 """
 
@@ -26,7 +26,7 @@ MAX_NAME_LENGTH = 36
 
 
 def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
-    """Move constants into the default values of the ports that read them."""
+    """Replace constant nodes by default values of the ports that read the constants."""
     constants = {node.id: node.constant for node in graph.nodes if node.constant is not None}
     nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
@@ -61,7 +61,7 @@ def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
 
 
 def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array]) -> NodeOutline:
-    """Return a node whose input ports have constants as defaults."""
+    """Return a node with constants as default values of its input ports."""
     return replace(
         node,
         inputs=tuple(
@@ -72,16 +72,16 @@ def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array])
 
 
 def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections | None:
-    """Draw a node that is an input or a constant, and return None for any other node."""
+    """Draw a node that is a model input or a constant, or return None for any other node."""
     constant = node.constant
     if constant is None and not node.is_input:
         return None
-    node_name = canvas.name("input" if constant is None else "", node.id)
+    node_name = canvas.unused_name("input" if constant is None else "", node.id)
     if constant is None:
         draw_pill(canvas, node_name, node.id, node.inputs[0].type, node.path, "input", view)
     else:
         label = f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(constant, 24)}"
-        canvas.node(
+        canvas.add_node(
             node_name,
             small_text(label),
             "constant",
@@ -112,10 +112,10 @@ def draw_pill(
     view: View,
     observed_value: str = "",
 ) -> None:
-    """Draw an input or an output of the model, with its observed value."""
+    """Draw a model input or output as a pill-shaped node, with its observed value."""
     canvas.mark_kinds.add(role)
     type_line = small_text(type_text) if view.detail.shows_types and type_text else ""
-    canvas.node(
+    canvas.add_node(
         name,
         stack_lines(
             style_text(shorten_name(text, MAX_NAME_LENGTH), tag="I"),

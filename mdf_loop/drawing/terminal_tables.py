@@ -1,8 +1,8 @@
-"""Rails of a loop frame: a table of input terminals on one side and of outputs on the other.
+"""Tables of a frame's inputs and outputs (terminals), drawn at two sides of the frame.
 
 Each carried value has a row with two terminals.
 
-A rail is one table, so that the layout cannot reorder its rows. Both rails have the same number of rows of
+Each side has one table, so that the layout cannot reorder its rows. Both tables have the same number of rows of
 equal height, so that both terminals of a carried value are on one line.
 """
 
@@ -48,7 +48,7 @@ from mdf_loop.outline.words import delay_text, slice_text
 
 
 class Terminal(Struct, frozen=True):
-    """Input or output of a loop or choice, drawn as a row of a rail with a mark and a name.
+    """Input or output of a loop or conditional, drawn as a labelled row at one side of its frame.
 
     `key` identifies the ports of the row in Graphviz. `remark` is a text below the name.
     """
@@ -62,7 +62,7 @@ class Terminal(Struct, frozen=True):
 MAX_REMARK_LENGTH = 64
 """Maximum number of characters of a remark below the name of a terminal."""
 _LETTER_WIDTH = 7.2
-"""Width of a letter in a rail, in points."""
+"""Width of a letter in a terminal's name, in points."""
 
 Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 """Input and output terminal of each row, with None on a side without a terminal."""
@@ -102,7 +102,7 @@ def loop_terminal_rows(loop: LoopOutline, view: View) -> Rows:
 def conditional_terminal_rows(
     conditional: ConditionalOutline, detail: Detail, captures: bool
 ) -> Rows:
-    """Return the inputs and outputs of a choice's frame, as rows (input terminal, output terminal).
+    """Return the inputs and outputs of a conditional's frame, as rows (input, output).
 
     The selector is first, then captures are beside results.
     """
@@ -117,7 +117,7 @@ def conditional_terminal_rows(
 
 
 def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
-    """Return the terminal of the condition or number that selects the branch."""
+    """Return the input terminal of the condition or number that selects a conditional's branch."""
     remark = "condition" if conditional.kind == "if" else "number of the branch"
     return Terminal(
         "choose", "c", argument_text(conditional.selector) if conditional.selector else "?", remark
@@ -125,7 +125,7 @@ def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
 
 
 def _join_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> Terminal:
-    """Return the output terminal of the `k`-th result of a choice."""
+    """Return the output terminal of the `k`-th result of a conditional."""
     join = conditional.joins[k]
     type_text = join.type if detail.shows_types else ""
     if conditional.id == IMPORTED_FUNCTION_ID and join.ports:
@@ -134,12 +134,12 @@ def _join_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> T
 
 
 def tests_condition(loop: LoopOutline) -> bool:
-    """Return True if the loop tests the condition that its body computes."""
+    """Return True if a loop tests the condition that its body computes."""
     return loop.start_condition is not None or loop.has_mid_exit
 
 
 def argument_text(argument: ArgumentOutline) -> str:
-    """Format an argument with its constant value, if there is one: `n = 10`."""
+    """Format an argument, followed by its constant value if the value is known: `n = 10`."""
     expression = value_text(argument.expression)
     is_literal = literal_value(expression) is not None or not isinstance(argument.expression, str)
     if argument.value is None or is_literal:
@@ -148,7 +148,7 @@ def argument_text(argument: ArgumentOutline) -> str:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the input terminal of a loop's start condition, or None if there is none to show."""
+    """Return the input terminal of a loop's condition, or None if the loop has no condition."""
     if loop.start_condition is not None:
         remark = f"← {argument_text(loop.start_condition)}"
         return Terminal("start", "c", loop.condition_name or "condition", remark)
@@ -159,7 +159,7 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the output terminal of the body's condition, or None if the loop does not test it."""
+    """Return the output terminal of a loop's condition, or None if the loop does not test it."""
     if not tests_condition(loop):
         return None
     remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
@@ -185,7 +185,7 @@ def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
 
 
 def _initial_text(expression: object) -> str:
-    """Return an initial value as a short text."""
+    """Format the initial value of a carried value as a short text."""
     return (
         shorten_name(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
     )
@@ -215,7 +215,7 @@ def _recording_terminals(
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the output terminals of a loop's reports on its run, such as the iteration count."""
+    """Yield the output terminals of a loop's reports, such as the iteration count."""
     for k, report in enumerate(loop.reports):
         remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
         yield Terminal("result", f"x{k}", report.name.replace("_", " "), remark)
@@ -224,12 +224,12 @@ def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Ite
 def _observed_value(
     observation: Observation | None, loop: LoopOutline, ports: tuple[str, ...]
 ) -> str:
-    """Format the recorded value of the first output port in `ports`."""
+    """Format the value that a run recorded for the first output port in `ports`."""
     return describe_terminal(observation, loop, ports[0]) if ports else ""
 
 
 def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
-    """Format the output ports of a result, followed by remarks."""
+    """Format the output ports of a result, followed by remarks: `→ y · float64[3]`."""
     return " · ".join(text for text in (f"→ {', '.join(ports)}" if ports else "", *remarks) if text)
 
 
@@ -254,7 +254,7 @@ def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
-    """Yield the input terminals of captured values."""
+    """Yield the input terminals of the values that a loop or conditional captures."""
     for k, capture in enumerate(captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         remark = capture.type if detail.shows_types else ""
@@ -265,27 +265,27 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
 
 
 class TerminalTable(Struct, frozen=True):
-    """Drawn input or output side of a frame, with the ends of edges at each of its terminals."""
+    """Drawn table of a frame's inputs or outputs, with the points at which edges connect."""
 
     name: str
     outer_side: str
     inner_side: str
 
     def outer(self, key: str) -> EdgeEnd:
-        """Return the end of an edge at a terminal, for edges outside the frame."""
+        """Return the end of edges outside the frame at the terminal `key`."""
         return EdgeEnd(self.name, f"{key}_o", self.outer_side)
 
     def inner(self, key: str, side: str = "") -> EdgeEnd:
-        """Return the end of an edge at a terminal, for edges inside the frame."""
+        """Return the end of edges inside the frame at the terminal `key`."""
         return EdgeEnd(self.name, f"{key}_i", side or self.inner_side)
 
 
 def draw_terminal_tables(
     canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
 ) -> tuple[TerminalTable, TerminalTable]:
-    """Draw the input side and the output side (rails) of a loop's or choice's frame.
+    """Draw the tables of inputs and outputs at two sides of a loop's or conditional's frame.
 
-    A horizontal rail begins with the title, where no edge crosses the title. Edges from above would cross a
+    A horizontal table begins with the title, where no edge crosses the title. Edges from above would cross a
     title in the corner of the frame.
     """
     direction = canvas.direction
@@ -297,7 +297,7 @@ def draw_terminal_tables(
     )
     terminal_tables = []
     for side_index, name_suffix in enumerate(("in", "out")):
-        table_name = canvas.name(block.owner, block.id, name_suffix)
+        table_name = canvas.unused_name(block.owner, block.id, name_suffix)
         terminals = [terminal_pair[side_index] for terminal_pair in rows]
         if direction.is_sideways:
             table_rows = list(_vertical_table_rows(terminals, side_index))
@@ -308,7 +308,7 @@ def draw_terminal_tables(
                 *title,
             )
         content = table((row(cells) for cells in table_rows), CELLSPACING=3)
-        canvas.node(table_name, content, "terminals", block.path)
+        canvas.add_node(table_name, content, "terminals", block.path)
         enter_side, leave_side = direction.enter_side, direction.leave_side
         terminal_tables.append(
             TerminalTable(table_name, enter_side, leave_side)
@@ -319,7 +319,7 @@ def draw_terminal_tables(
 
 
 def _vertical_table_rows(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
-    """Yield one row per terminal, for flow from left to right. The sign is beside the body."""
+    """Yield one table row per input or output of a frame, for flow from left to right."""
     for terminal in terminals:
         if terminal is None:
             yield [cell("", HEIGHT=ROW_HEIGHT), cell("", WIDTH=BADGE_SIZE, HEIGHT=ROW_HEIGHT)][
@@ -335,7 +335,7 @@ def _vertical_table_rows(terminals: list[Terminal | None], side: int) -> Iterabl
 def _horizontal_table_rows(
     terminals: list[Terminal | None], side: int, widths: list[int]
 ) -> list[list[str]]:
-    """Return rows with one column per terminal, for flow from top to bottom."""
+    """Return table rows with one column per input or output, for flow from top to bottom."""
     name_cells, sign_cells = [], []
     for terminal, width in zip(terminals, widths, strict=True):
         if terminal is None:
@@ -352,7 +352,7 @@ def _horizontal_table_rows(
 def _prepend_title(
     table_rows: list[list[str]], side: int, headline_lines: list[str], lines_below: list[str]
 ) -> list[list[str]]:
-    """Prepend a cell with the title to the input side, or an empty one to the output side."""
+    """Prepend a title cell to a table of inputs, or an empty cell to a table of outputs."""
     line_widths = [_LETTER_WIDTH * len(line) for line in headline_lines] + [
         5.0 * len(line) for line in lines_below
     ]
@@ -370,7 +370,7 @@ def _prepend_title(
 
 
 def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
-    """Build the cell with the name and the remark of a terminal."""
+    """Build a table cell with the name and the remark of an input or output of a frame."""
     content = stack_lines(
         style_text(shorten_name(terminal.name, 40)),
         small_text(shorten(terminal.remark, MAX_REMARK_LENGTH)) if terminal.remark else "",
@@ -388,7 +388,7 @@ def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
 
 
 def _column_widths(rows: Rows) -> list[int]:
-    """Return the width of each column, equal for the inputs and the outputs of a frame."""
+    """Return column widths that fit both the inputs and the outputs of a frame."""
 
     def needed_width(terminal: Terminal | None) -> int:
         if terminal is None:

@@ -1,4 +1,4 @@
-"""Colours, shapes, signs and fonts of pictures.
+"""Colours, signs, fonts, line styles and levels of detail of pictures.
 
 Every kind has a letter or sign in addition to its colour, so that a picture is readable in black and white.
 The colours are suitable for colour-blind readers (Okabe and Ito, 2008).
@@ -27,19 +27,19 @@ FRAME_FILL_COLORS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
 
 CONDITIONAL_LINE_COLOR = "#9a6700"
 CONDITIONAL_FILL_COLOR, BRANCH_FILL_COLOR = "#fdf6e3", "#fffdf7"
-"""Backgrounds of a choice and of its branches."""
+"""Backgrounds of a conditional and of its branches."""
 
 IMPORTED_FUNCTION_ID = "result"
 """Id of a node's function in a model that was imported from another system."""
 
 BIG_FONT_SIZE, NORMAL_FONT_SIZE, SMALL_FONT_SIZE = 13, 11, 9
 ROW_HEIGHT = 40
-"""Height of a terminal in points. It has space for two lines, so that the rows of both rails are equal."""
+"""Height of a row with an input or output in points. It has space for two lines, so that the rows of both tables are equal."""
 BADGE_SIZE = 24
 
 
 class Mark(Struct, frozen=True):
-    """Sign on a coloured background, with the text of its legend entry."""
+    """Sign on a coloured background that marks a property, with its legend text."""
 
     sign: str
     background: str
@@ -72,7 +72,7 @@ MARKS: dict[str, Mark] = {
 
 
 class Stroke(Struct, frozen=True):
-    """Graphviz attributes of an edge, with the sample and the text of its legend entry."""
+    """Line style of an edge: Graphviz attributes, and a sample and a text for the legend."""
 
     attributes: dict[str, str]
     legend_sample: str
@@ -113,7 +113,7 @@ STROKES: dict[str, Stroke] = {
 
 
 class Direction(Struct, frozen=True):
-    """Direction of flow, with the sides of nodes at which edges start and end."""
+    """Flow direction of a picture, with the sides of nodes at which edges start and end."""
 
     rankdir: str
     enter_side: str
@@ -127,7 +127,7 @@ class Direction(Struct, frozen=True):
         return self.rankdir == "LR"
 
     def stacking_order(self, elements: Sequence[_T]) -> Sequence[_T]:
-        """Return elements in the order in which Graphviz needs them, reversed if flow is sideways.
+        """Return elements in the order that Graphviz needs, which is reversed for sideways flow.
 
         Graphviz stacks the nodes of a left-to-right picture bottom up.
         """
@@ -141,7 +141,7 @@ DIRECTIONS = {
 
 
 class Detail(Struct, frozen=True):
-    """Settings of a level of detail. `max_formulas` and `line_width` limit a node's formulas.
+    """Settings of a level of detail, such as the number of formulas shown per node.
 
     With `shows_only_operators`, nodes show only their operators, and chains of operators share a box.
     """

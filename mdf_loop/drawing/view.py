@@ -1,4 +1,4 @@
-"""Options of a picture: detail, depth, captures and collapsed nodes."""
+"""Options of a picture, such as the level of detail and the depth of open frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
 class View(Struct, frozen=True):
-    """Options of a picture: detail, depth, captures and collapsed nodes.
+    """Options of a picture, such as the level of detail and the depth of open frames.
 
     Attributes:
         depth: Number of further nested frames to open. None means all.
@@ -33,18 +33,18 @@ class View(Struct, frozen=True):
     observation: Observation | None = None
 
     def opens(self, node: NodeOutline) -> bool:
-        """Return True if the loops and choices of a node are drawn as frames rather than as one box."""
+        """Return True if a node's loops and conditionals are drawn as frames, not as one box."""
         is_depth_allowed = self.depth is None or self.depth > 0
         return self.detail.shows_frames and is_depth_allowed and node.id not in self.collapsed_ids
 
     def inner(self) -> View:
-        """Return the view of the graph inside a frame."""
+        """Return the view for the graph inside a frame, which is one level deeper."""
         inner_depth = None if self.depth is None else self.depth - 1
         return replace(self, depth=inner_depth, nesting_depth=self.nesting_depth + 1)
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
-    """Yield all nodes of a graph and of its bodies. The nodes of bodies follow their owner."""
+    """Yield all nodes of a graph, each followed by the nodes inside its loops and conditionals."""
     for node in graph.nodes:
         yield node
         for body in node.bodies:
@@ -52,11 +52,11 @@ def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
 
 
 def default_level(graph: GraphOutline) -> int:
-    """Choose the level of detail by the size of a graph: 3 small, 2 medium, 1 large."""
+    """Choose a level of detail by the size of a graph: 3 if small, 2 if medium, 1 if large."""
     node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     return 3 if node_count <= 12 else 2 if node_count <= 40 else 1
 
 
 def detail_of(level: int | str) -> Detail:
-    """Return the detail settings of a level: a number, or "operators"."""
+    """Return the settings of a level of detail, which is a number or "operators"."""
     return OPERATORS_DETAIL if isinstance(level, str) else LEVELS[level]

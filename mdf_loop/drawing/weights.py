@@ -1,9 +1,9 @@
-"""Merging of captured constants: a loop or choice with many of them gets one terminal for all.
+"""Merging of many captured constants of a loop or conditional into one drawn input.
 
     ◇ w_1  ◇ b_1  ◇ w_2  ...        ->        ◇ 42 constants
 
 Models from other systems capture every weight of a body. Typed constants outside the body are omitted from
-the rails of the frame and of all inner frames.
+the terminals of the frame and of all inner frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_SEPARATE_CONSTANTS = 8
 
 
 def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
-    """Merge many captured constants of a loop or choice into one terminal."""
+    """Merge many captured constants of a loop or conditional into one drawn input."""
     if view.draws_all_constants or not any(node.blocks for node in graph.nodes):
         return graph
     constant_ids = {node.id for node in graph.nodes if node.constant is not None}
@@ -41,7 +41,7 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
 
 
 def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[str]:
-    """Return the names of captured constants to merge: those that only the node's bodies read.
+    """Return the names of a node's constants that only its loop bodies and branches read.
 
     The result is empty if there are at most `MAX_SEPARATE_CONSTANTS`.
     """
@@ -55,7 +55,7 @@ def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[s
 
 
 def _remove_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
-    """Remove the input ports and captures called `names` from a node."""
+    """Remove the input ports and captures named in `names` from a node."""
     return replace(
         node,
         inputs=tuple(port for port in node.inputs if port.id not in names),
@@ -64,7 +64,7 @@ def _remove_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
 
 
 def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
-    """Replace the captures called `names` of a loop or choice by a single capture."""
+    """Replace the captures named in `names` of a loop or conditional by one merged capture."""
     merged_captures = [capture for capture in block.captures if capture.name in names]
     if not merged_captures:
         return block
@@ -76,7 +76,7 @@ def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
 
 
 def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
-    """Remove the inputs and captures called `names` from a body."""
+    """Remove the inputs and captures named in `names` from a loop body or branch."""
     return replace(
         body,
         inputs=tuple(

@@ -1,11 +1,11 @@
-"""Outline of an MDF model: the content of its pictures and explanations, with or without compilation.
+"""Outline of an MDF model: the content of its pictures and explanations.
 
     outline("model.yaml").nodes[1].loops[0].carried_values
 
-- `parts` and `values` are the data: graphs, nodes, loops and choices.
-- `graphs` reads them from the document, with `loops`, `scans` and `choices` for functions that own graphs.
+- `parts` and `values` are the data: graphs, nodes, loops and conditionals.
+- `graphs` reads them from the document, with `loops`, `scans` and `conditionals` for functions that own graphs.
 - `scope` computes the captures of a body, and `schedule` words the scheduler's conditions.
-- `words` and `pseudocode` describe a loop or a choice in text.
+- `words` and `pseudocode` describe a loop or a conditional in text.
 - `over_time` makes the whole graph the body of a loop over time steps.
 - `observation` has the iterations and values that a run observed.
 """

@@ -1,4 +1,4 @@
-"""Types, constants and notes about a document, as determined by the compiler's front end.
+"""Annotations of an MDF document by the compiler's front end: types, constants and notes.
 
 If the model cannot be read, there are no annotations, and the notes are the reasons. Otherwise the notes
 are remarks for the modeller.
@@ -27,7 +27,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class Annotations(Struct, frozen=True):
-    """Types, constants and notes about a model, as determined by the compiler's front end.
+    """Types, constants and notes about an MDF document, determined by the compiler's front end.
 
     Attributes:
         program_values: Program value of each port, parameter and function.
@@ -49,12 +49,12 @@ class Annotations(Struct, frozen=True):
         return program_value.type if isinstance(program_value, Value) else stated_type(port)
 
     def fixed_value(self, value: Value | None) -> Any | None:
-        """Return the array of a constant value, as lists if it is small, or None for a varying value."""
+        """Return the array of a constant value (as lists if small), or None for a varying value."""
         array = None if value is None else self.constants.get(value)
         return array if array is None or array.size > _MAX_LISTED_ELEMENTS else array.tolist()
 
     def always_true(self, loop: Loop) -> bool:
-        """Return True if the condition of a loop is true before the first and after every iteration."""
+        """Return True if a loop's condition is true before the first and after every iteration."""
         return always_true(
             loop,
             {program_value for program_value, array in self.constants.items() if is_true(array)},
@@ -66,7 +66,7 @@ _MAX_LISTED_ELEMENTS = 64
 
 
 def stated_type(port: Any) -> str:
-    """Return the type that a port declares in the document: `float[2, 3]`."""
+    """Return the type that a port declares in the MDF document, such as `float[2, 3]`."""
     dtype = str(getattr(port, "type", None) or "")
     shape = _named_extents(port) or getattr(port, "shape", None)
     if not shape:
@@ -75,13 +75,13 @@ def stated_type(port: Any) -> str:
 
 
 def _named_extents(port: Any) -> Any:
-    """Return the shape with the extent names in the port's metadata, or None without names."""
+    """Return the names of a port's dimensions in its metadata, or None without names."""
     extent_names = (getattr(port, "metadata", None) or {}).get("dims")
     return extent_names if isinstance(extent_names, list | tuple) else None
 
 
 def annotate(document: Document) -> Annotations:
-    """Return the annotations of a document. An invalid document has only notes."""
+    """Return the annotations of an MDF document, or only notes if the document is invalid."""
     try:
         reading = read_annotated(document, options=Options(max_iterations=1))
     except LoopError as error:
@@ -100,7 +100,7 @@ def annotate(document: Document) -> Annotations:
 
 
 def annotate_over_time(document: Document) -> Annotations:
-    """Return annotations of a document that hold in every time step.
+    """Return the annotations of an MDF document that are valid in every time step of a run.
 
     The types of carried values are those in the loop, not those of the initial values.
 

@@ -1,4 +1,4 @@
-"""Context for outlining a loop or choice: its node, its path and the scope around it."""
+"""Context for the outline of a loop or conditional: its node, its path and the enclosing scope."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BodyReader: TypeAlias = Callable[
 
 
 class BlockContext(Struct, frozen=True):
-    """Function or parameter that defines a loop or choice, with its node, path and scope.
+    """Function or parameter that defines a loop or conditional, with its node, path and scope.
 
     `read_body` outlines the graphs that the function owns.
     """
@@ -37,20 +37,20 @@ class BlockContext(Struct, frozen=True):
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """Arguments of the function or parameter, as written in the document."""
+        """Arguments of the function or parameter, as written in the MDF document."""
         return dict(self.definition.args or {})
 
     @property
     def name(self) -> str:
-        """Name `node.function` in error messages."""
+        """Name of the loop or conditional in error messages, as `node.function`."""
         return f"{self.node.id}.{self.definition.id}"
 
     def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:
-        """Return the scope of names that a body of the loop or choice can capture."""
+        """Return the scope of names that a body of the loop or conditional can capture."""
         return node_scope(self.node, self.node_where, bindings, self.outer_scope)
 
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:
-    """Return the names of a graph's outputs, by default the first output port that feeds no edge."""
+    """Return the names of a graph's outputs, by default the first output port without an edge."""
     ports_without_edges = find_end_ports(owned.graph) if owned.outputs is None else ()
     return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in ports_without_edges[:1])

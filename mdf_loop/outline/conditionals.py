@@ -1,4 +1,4 @@
-"""Outline of an If or a case_of of a node, also for an incomplete model."""
+"""Outline of a node's If or case_of, also for an incomplete model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.reading.owned_graph import find_owned_graph
 
 
 def outline_if(context: BlockContext) -> ConditionalOutline:
-    """Return the outline of an If, whose branches have titles such as `if hot` and `else`."""
+    """Return the outline of an If with two branches, titled for example `if hot` and `else`."""
     condition_text = value_text(context.args.get("cond"), 60)
     titles = {"then_branch": f"if {condition_text}", "else_branch": "else"}
     graphs_by_key = written_bodies(context.definition, context.node)
@@ -51,7 +51,7 @@ def outline_case(context: BlockContext) -> ConditionalOutline:
 def _build_conditional(
     context: BlockContext, kind: str, selector: str, branches: list[BranchOutline]
 ) -> ConditionalOutline:
-    """Return the outline of a choice from its selector and its branches."""
+    """Return the outline of a conditional, composed of a selector and branches."""
     definition, node = context.definition, context.node
     selector_expression = context.args.get(selector)
     notes = [note for branch in branches for note in branch.notes]
@@ -92,7 +92,7 @@ def _outline_branch(
 
 
 def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
-    """Return a branch without a graph, which returns the values of the argument `default`."""
+    """Return the outline of a default branch that returns values without a graph."""
     default_value = written_body(context.definition, context.node, "default").graph_or_id
     path = f"{context.where}.args.default"
     output_texts = (value_text(expression) for expression in list_expressions(default_value))
@@ -107,7 +107,7 @@ def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
 
 
 def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
-    """Return the results of a choice. Each result is one output of the branch that runs."""
+    """Return the outlines of a conditional's results, each joined from one output per branch."""
     definition, node = context.definition, context.node
     ports_of_results = [result_ports(node, definition.id, k) for k in range(count)]
     return tuple(
@@ -123,7 +123,7 @@ def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]
 def _outline_captures(
     context: BlockContext, branches: Iterable[BranchOutline]
 ) -> tuple[CaptureOutline, ...]:
-    """Return the values that the branches of a choice capture, each name once."""
+    """Return the distinct values that the branches of a conditional capture."""
     scope = context.scope()
     captures_by_name: dict[str, CaptureOutline] = {}
     for branch in branches:
@@ -136,7 +136,7 @@ def _outline_captures(
 
 
 def _branch_captures(branch: BranchOutline, scope: OutlineScope) -> Iterator[CaptureOutline]:
-    """Yield the values that a branch captures by its graph or passes through."""
+    """Yield the values that a branch reads from outside, in its graph or to pass them through."""
     if branch.body is not None:
         yield from find_captures(branch.body.inputs, scope)
     for output in branch.outputs:

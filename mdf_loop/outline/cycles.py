@@ -1,4 +1,4 @@
-"""Cycles of a graph: nodes that feed each other, and edges that feed back.
+"""Cycles of a graph, and the feedback edges that close them.
 
 A node does not wait for an edge into a port with a default_value. If the receiver runs before the sender,
 the edge is feedback. In a cycle without such a port, the edge that closes it in document order is feedback.
@@ -13,7 +13,7 @@ from mdf_loop.reading.graph import find_required_senders, sort_into_layers
 
 
 def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of nodes that form cycles, in document order."""
+    """Return the groups of node ids that form cycles, in document order."""
     import networkx
 
     positions = {node.id: position for position, node in enumerate(graph.nodes)}
@@ -32,7 +32,7 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return the ids of feedback edges, whose sender runs after their receiver.
+    """Return the ids of feedback edges, whose senders run after their receivers.
 
     Such an edge carries the value of an earlier pass over the graph.
     """
@@ -63,7 +63,7 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
 
 
 def usable_edges(graph: Any) -> list[Any]:
-    """Return the edges whose sender and receiver port exist in the graph."""
+    """Return the edges of a graph whose sender node and receiver port exist."""
     node_ids = {node.id for node in graph.nodes}
     input_port_ids = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
     return [
@@ -74,7 +74,7 @@ def usable_edges(graph: Any) -> list[Any]:
 
 
 def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
-    """Return the ids of edges that close a cycle, found by depth-first search in document order."""
+    """Return the ids of edges that close a cycle, found by depth-first search."""
     visited_nodes: set[str] = set()
     nodes_on_path: list[str] = []
     closing_edge_ids: list[str] = []

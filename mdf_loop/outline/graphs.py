@@ -1,4 +1,4 @@
-"""Outline of a document: nodes, edges, inputs and outputs of its graphs."""
+"""Outline of an MDF document: the nodes, edges, inputs and outputs of its graphs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def outline(source: Source) -> GraphOutline:
 
 
 def outline_document(document: Document, annotations: Annotations) -> GraphOutline:
-    """Return the outline of a document with its annotations."""
+    """Return the outline of an MDF document with the given annotations."""
     reader = _Reader(document, annotations)
     graph = reader.graph(document.graph, document.where, None)
     return replace(
@@ -72,7 +72,7 @@ def outline_document(document: Document, annotations: Annotations) -> GraphOutli
 
 
 class _Reader:
-    """Builder of the outlines of the graphs in one document."""
+    """Builder of the outlines of all graphs in one MDF document."""
 
     def __init__(self, document: Document, annotations: Annotations) -> None:
         self.document = document
@@ -80,7 +80,7 @@ class _Reader:
         self.open_bodies: list[str] = []
 
     def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
-        """Return the outline of a graph. `scope` has the names that an enclosing node defines."""
+        """Return the outline of a graph inside the enclosing `scope` of names."""
         cycles = cycle_groups(graph)
         conditions_by_node = node_conditions(graph)
         return GraphOutline(
@@ -105,7 +105,7 @@ class _Reader:
         outputs: Sequence[str],
         outer_scope: OutlineScope,
     ) -> GraphOutline:
-        """Return the outline of a loop body or branch with its inputs and outputs.
+        """Return the outline of a loop body or branch, with its inputs and outputs.
 
         `outer_scope` belongs to the node that owns the body.
         """
@@ -130,7 +130,7 @@ class _Reader:
     def _body_output(
         self, body: Any, where: str, name: str, passed_names: Iterable[str]
     ) -> OutputOutline:
-        """Return an output of a body by its name: an output port, or a value that is passed through."""
+        """Return the outline of a body's output: an output port, or a value that is passed through."""
         for node in body.nodes:
             for port in node.output_ports:
                 if name in (port.id, f"{node.id}.{port.id}"):
@@ -145,7 +145,7 @@ class _Reader:
     def _node(
         self, node: Any, where: str, condition: str, scope: OutlineScope | None
     ) -> NodeOutline:
-        """Return the outline of a node."""
+        """Return the outline of a node of an MDF graph."""
         path = f"{where}.nodes['{node.id}']"
         return NodeOutline(
             id=node.id,
@@ -162,7 +162,7 @@ class _Reader:
         )
 
     def _port(self, port: Any, path: str) -> PortOutline:
-        """Return the outline of a port with its type."""
+        """Return the outline of an input or output port, with its type."""
         return PortOutline(
             id=port.id,
             path=path,
@@ -172,7 +172,7 @@ class _Reader:
         )
 
     def _blocks(self, node: Any, path: str, scope: OutlineScope | None) -> Iterable[Block]:
-        """Yield the outlines of the node's functions that own graphs."""
+        """Yield the outlines of a node's loops and conditionals."""
         for list_name, definition in _functions_and_parameters(node):
             function_name = graph_function(definition.function)
             if function_name is not None:
@@ -191,7 +191,7 @@ class _Reader:
                 )
 
     def _definitions(self, node: Any, path: str) -> Iterable[DefinitionOutline]:
-        """Yield the outlines of the node's parameters and functions that own no graphs."""
+        """Yield the outlines of a node's parameters and functions that contain no graphs."""
         for list_name, definition in _functions_and_parameters(node):
             if graph_function(definition.function) is None and not _is_graph(definition.value):
                 yield self._definition(definition, node, f"{path}.{list_name}['{definition.id}']")
@@ -234,7 +234,7 @@ class _Reader:
     # --- inputs and outputs of the whole model --------------------------------------------------
 
     def model_inputs(self) -> tuple[InputOutline, ...]:
-        """Return the input ports of the model that no edge feeds."""
+        """Return the outlines of the model's input ports that no edge feeds."""
         return tuple(
             InputOutline(
                 name=port.name,
@@ -249,7 +249,7 @@ class _Reader:
         )
 
     def model_outputs(self) -> tuple[OutputOutline, ...]:
-        """Return the outputs that `metadata.outputs` names, or else all output ports without an edge."""
+        """Return the model's outputs that the metadata names, or else all unconnected output ports."""
         graph = self.document.graph
         stated_names = _stated_outputs(graph)
         connected_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
@@ -267,7 +267,7 @@ class _Reader:
 
 
 def _stated_outputs(graph: Any) -> dict[str, str]:
-    """Return the output names in the graph's metadata, by `node.port` or `port`."""
+    """Map output ports (`node.port` or `port`) to the names that the graph's metadata states."""
     output_metadata = (graph.metadata or {}).get("outputs") or ()
     if isinstance(output_metadata, Mapping):
         return {str(port): str(name) for name, port in output_metadata.items()}
@@ -278,13 +278,13 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
 
 
 def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
-    """Yield pairs ("functions" or "parameters", item) for the functions and parameters of a node."""
+    """Yield the functions and parameters of a node, with "functions" or "parameters"."""
     yield from (("functions", definition) for definition in node.functions)
     yield from (("parameters", definition) for definition in node.parameters)
 
 
 def _is_graph(value: Any) -> bool:
-    """Return True if a value is a body: a graph, `{nodes: ...}`, `{id: {nodes: ...}}`, or a list of these."""
+    """Return True if a value is a graph, a mapping that describes a graph, or a list of graphs."""
     if isinstance(value, list) and value:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
@@ -294,12 +294,12 @@ def _is_graph(value: Any) -> bool:
 
 
 def _identifiers(names: Iterable[str]) -> set[str]:
-    """Return the names that are valid identifiers."""
+    """Return the names in `names` that are valid Python identifiers."""
     return {name for name in names if name.isidentifier()}
 
 
 def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
-    """Return the inputs of a loop body as captures, for bodies nested inside it."""
+    """Return the inputs of a loop body as values that nested bodies can capture."""
     role_texts = {"iteration": "iteration number"}
     role_texts |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
     return {
@@ -309,7 +309,7 @@ def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, Ca
 
 
 def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutline, ...]:
-    """Return the outlines of the edges of a graph."""
+    """Return the outlines of all edges of a graph."""
     return tuple(
         EdgeOutline(
             id=edge.id,
@@ -326,6 +326,6 @@ def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutlin
 
 
 def _weight(edge: Any) -> Any | None:
-    """Return the weight of an edge, or None if the weight is 1."""
+    """Return the weight of an edge, or None if the weight is 1 or absent."""
     weight = (edge.parameters or {}).get("weight")
     return None if isinstance(weight, int | float) and weight == 1 else weight

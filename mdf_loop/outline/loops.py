@@ -1,4 +1,4 @@
-"""Outline of a loop of a node, also for an incomplete model."""
+"""Outline of a node's loop, also for an incomplete model."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class PartialSignature(Struct, frozen=True):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the condition, the carried values and the recorded values, in the order of ONNX."""
+        """Names of a loop body's outputs: the condition, the carried and the recorded values."""
         return (self.condition_out, *self.carried_outputs, *self.recorded_outputs)
 
 
 def outline_loop(context: BlockContext) -> LoopOutline:
-    """Return the outline of a loop that a function or parameter of a node describes."""
+    """Return the outline of a loop that a node's function or parameter defines."""
     definition, node, annotations = context.definition, context.node, context.annotations
     try:
         loop_arguments = parse_loop(definition, node, context.where, context.document)
@@ -99,7 +99,7 @@ def outline_loop(context: BlockContext) -> LoopOutline:
 
 
 def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
-    """Return a loop without arguments, carried values and body, for which only the path is known."""
+    """Return the outline of a loop of which only the path and the result ports are known."""
     return LoopOutline(
         id=context.definition.id,
         owner=context.node.id,
@@ -140,7 +140,7 @@ def _outline_arguments(context: BlockContext, program_loop: ir.Loop | None) -> d
 def _outline_start_condition(
     context: BlockContext, program_loop: ir.Loop | None
 ) -> ArgumentOutline | None:
-    """Return the start condition of a loop, with the value of a constant that an edge feeds."""
+    """Return the outline of a loop's start condition, with its value if it is constant."""
     expression = context.args.get("cond")
     comes_from_edge = isinstance(expression, str) and expression in {
         port.id for port in context.node.input_ports
@@ -208,7 +208,7 @@ def loop_kind(
 def outline_argument(
     expression: Any | None, node: Any, fixed_value: Any | None
 ) -> ArgumentOutline | None:
-    """Return an argument with its constant value, if it has one, or None for an omitted argument."""
+    """Return the outline of an argument with its constant value, or None if it is omitted."""
     if expression is None or expression == "":
         return None
     argument_value = known_value(node, expression) if fixed_value is None else fixed_value
@@ -223,7 +223,7 @@ def outline_argument(
 def _read_signature(
     loop_arguments: LoopForm, node: Any
 ) -> tuple[tuple[Any, ...], PartialSignature]:
-    """Return the initial values of a loop and the signature of its body."""
+    """Return the initial values of a loop, and the names of its body's inputs and outputs."""
     try:
         initial_expressions = order_initial_values(loop_arguments)
         return initial_expressions, _complete_signature(
@@ -253,7 +253,7 @@ def _read_signature(
 
 
 def _complete_signature(signature: Signature) -> PartialSignature:
-    """Replace missing names of a signature by empty texts."""
+    """Return a loop body's signature with empty texts in place of missing names."""
     return PartialSignature(
         iteration=signature.iteration or "",
         condition_in=signature.condition_in or "",
@@ -273,7 +273,7 @@ def _name_at(names: Sequence[str], position: int) -> str:
 
 
 def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
-    """Return the indices of the loop results that an expression reads. None means all results."""
+    """Return the indices of the loop results that an expression reads, with None for all results."""
     if not isinstance(expression, str):
         return ()
     result_pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
@@ -299,12 +299,12 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
 
 
 def _remove_spaces(value: Any) -> str:
-    """Remove white space from an expression. The result is empty for a value that is no text."""
+    """Return an expression without white space, or an empty text for a value that is no text."""
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
 def _outline_reports(node: Any, loop_id: str) -> tuple[ReportOutline, ...]:
-    """Return a loop's reports on its run, such as the iteration count, with their output ports."""
+    """Return the outlines of a loop's reports on its run, such as the iteration count."""
     reports = []
     for name in REPORT_NAMES:
         port_ids = [
@@ -325,7 +325,7 @@ def _outline_carried_values(
     annotations: Annotations,
     program_loop: ir.Loop | None,
 ) -> tuple[CarriedOutline, ...]:
-    """Return the carried values of a loop with initial values, names in the body, and ports."""
+    """Return the outlines of a loop's carried values, with initial values and output ports."""
     carried_values = []
     for position in range(max(len(initial_expressions), len(signature.carried_inputs))):
         expression = initial_expressions[position] if position < len(initial_expressions) else None
@@ -356,7 +356,7 @@ def _outline_recorded_values(
     carried_count: int,
     program_loop: ir.Loop | None,
 ) -> tuple[RecordedOutline, ...]:
-    """Return the recorded values of a loop with names, ports and types."""
+    """Return the outlines of a loop's recorded values, with output ports and types."""
     recorded_values = []
     program_recordings = (
         program_loop.recorded
@@ -374,7 +374,7 @@ def _outline_recorded_values(
 
 
 def port_type(context: BlockContext, ports: Iterable[str]) -> str:
-    """Return the first known type among some output ports."""
+    """Return the first known type of the output ports `ports`, or an empty text."""
     paths = (f"{context.node_where}.output_ports['{port}']" for port in ports)
     return next(
         (type_text for type_text in map(context.annotations.type_of, paths) if type_text), ""

@@ -1,4 +1,4 @@
-"""Data of a run for pictures: iterations of each loop, and values of each output port.
+"""Observation of a run for pictures: iterations of each loop, and values of each output port.
 
     observation = observe(results)
     observation.loop("newton.improve").iterations_text      # "6 iterations"
@@ -27,7 +27,7 @@ MAX_OBSERVED_NUMBERS = 100_000
 
 
 class LoopObservation(Struct, frozen=True):
-    """Iterations and stop reason of a loop in a run, such as `6 iterations`.
+    """Iteration count, stop reason and duration of a loop in a run.
 
     `native_text` is `native`, `standard: ` with the reason, or empty. `seconds` is None for a loop that was not
     measured separately.
@@ -45,7 +45,7 @@ class LoopObservation(Struct, frozen=True):
 
 
 class ValueObservation(Struct, frozen=True, eq=False):
-    """Last value of an output in a run, and for a run over time its values `rows[row, ...]`.
+    """Last value of an output in a run, and its values at several time steps (`rows`).
 
     `rows` has the steps in `Observation.row_numbers`. None for an output without a time axis.
     """
@@ -56,7 +56,7 @@ class ValueObservation(Struct, frozen=True, eq=False):
 
 
 class Observation(Struct, frozen=True, eq=False):
-    """Loop reports and output values of a run, for pictures of its model.
+    """Iterations of loops and values of outputs in a run, for pictures of the model.
 
     Attributes:
         loops: Observed loops by `node.function`. `time` is the loop over time, the empty name one evaluation.
@@ -81,16 +81,16 @@ class Observation(Struct, frozen=True, eq=False):
     stopped_by: str = ""
 
     def loop(self, name: str) -> LoopObservation | None:
-        """Return the data of a run about the loop `node.function`."""
+        """Return the observation of the loop `node.function`, or None if it was not observed."""
         return self.loops.get(name)
 
     def value(self, node: str, port: str) -> ValueObservation | None:
-        """Return the values of an output port in a run."""
+        """Return the observed values of an output port, or None if the port was not observed."""
         return self.values.get(f"{node}.{port}")
 
 
 def observe(results: Outputs) -> Observation:
-    """Collect the data of a run that pictures of its model show."""
+    """Collect the iterations and values of a run that pictures of the model show."""
     time_axis = next((axis for axis in results.axes if axis.name == OVER_TIME), None)
     other_axes = [axis for axis in results.axes if axis.name != OVER_TIME]
     row_count = 0 if time_axis is None else time_axis.length
@@ -114,7 +114,7 @@ def observe(results: Outputs) -> Observation:
 
 
 def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
-    """Yield the name and the run data of each loop, such as iterations and duration.
+    """Yield the name and the observation of each loop, such as its iteration count and duration.
 
     Loops without a report, a choice of native code and a duration are omitted.
     """

@@ -6,7 +6,7 @@ from mdf_loop.outline.parts import GraphOutline, NodeOutline
 
 
 def order_nodes(graph: GraphOutline) -> tuple[NodeOutline, ...]:
-    """Sort the nodes topologically, layer by layer.
+    """Return the nodes of a graph in topological order, layer by layer.
 
     Document order applies within layers and cycles.
     """

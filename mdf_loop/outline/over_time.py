@@ -1,4 +1,4 @@
-"""Outline of a model that runs over time steps: the whole graph is the body of one loop.
+"""Outline of a model that runs over time steps: one loop whose body is the whole graph.
 
     for each time step:
         evaluate the graph      # carried: states, and outputs that feed back
@@ -35,7 +35,7 @@ from mdf_loop.outline.values import ArgumentOutline, CaptureOutline, CarriedOutl
 
 
 def outline_over_time(source: Source) -> GraphOutline:
-    """Return the outline of a model over time steps: one loop whose body is the graph.
+    """Return the outline of a model over time steps: one loop whose body is the whole graph.
 
     Raises:
         ModelError: The file is missing, is not MDF, or has no graph.
@@ -45,7 +45,7 @@ def outline_over_time(source: Source) -> GraphOutline:
 
 
 def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
-    """Return an outline whose only node contains the whole graph inside a loop over time."""
+    """Return an outline whose only node is a loop over time that contains the whole graph."""
     loop = _build_time_loop(graph, document)
     port_names = [recorded.ports[0] for recorded in loop.recorded_values]
     owner = NodeOutline(
@@ -77,7 +77,7 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
 
 
 def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
-    """Return the loop over time with its states, recordings and captures."""
+    """Return the outline of the loop over time, with its states, recorded values and captures."""
     states = _collect_states(graph, document)
     recorded_values = _outline_recorded_values(graph)
     has_derivatives = any(
@@ -118,7 +118,7 @@ _STEP_NAME = "dt"
 def _build_body(
     graph: GraphOutline, states: list[_State], recorded_values: tuple[RecordedOutline, ...]
 ) -> GraphOutline:
-    """Return the body of the loop over time: the graph, with outputs in the order of a signature."""
+    """Return the body of the loop over time: the whole graph, with states as inputs and outputs."""
     condition_output = OutputOutline("", None, "", graph.path)
     state_outputs = [
         OutputOutline(state.carried_value.output_name, state.node_id, state.port_id, state.path)
@@ -141,7 +141,7 @@ def _build_body(
 
 
 def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
-    """Return the recorded values of the loop over time: one for each output of the graph."""
+    """Return the recorded values of the loop over time, one for each output of the graph."""
     name_counts = Counter(output.name for output in graph.outputs)
     row_names = [
         output.name if name_counts[output.name] == 1 else f"{output.node_id}.{output.port_id}"
@@ -154,7 +154,7 @@ def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]
 
 
 def _prepend_time_axis(type_: str) -> str:
-    """Prepend the time axis to a type. The result is empty for an unknown shape."""
+    """Prepend the time axis to a type such as `float64[n]`, or return "" for an unknown shape."""
     dtype, opening_bracket, shape_text = type_.partition("[")
     if not opening_bracket:
         return ""
@@ -165,7 +165,7 @@ def _prepend_time_axis(type_: str) -> str:
 
 
 class _State(Struct, frozen=True):
-    """State of a model over time: a value that the loop over time steps carries.
+    """State of a model over time: a value that is carried from one time step to the next.
 
     It has inputs in the body, and an origin in the graph.
     """
@@ -178,7 +178,7 @@ class _State(Struct, frozen=True):
 
 
 def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
-    """Return the states of a graph over time: stateful parameters, then outputs that feed back."""
+    """Return the states of a graph over time: stateful parameters, and outputs that feed back."""
     stateful_definitions = [
         (node, definition)
         for node in graph.nodes
@@ -205,14 +205,14 @@ def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
 
 
 def _unused_name(name: str, used_names: set[str]) -> str:
-    """Return `name`, with the suffix ` sent` if the name is used."""
+    """Return a name that is not in `used_names`: `name`, or `name` with a suffix."""
     return name if name not in used_names else _unused_name(f"{name} sent", used_names)
 
 
 def _build_parameter_state(
     name: str, node: NodeOutline, definition: DefinitionOutline, document: Document
 ) -> _State:
-    """Return the state that a stateful parameter carries from step to step."""
+    """Return the state that a stateful parameter carries from one time step to the next."""
     document_node = next(
         candidate_node for candidate_node in document.graph.nodes if candidate_node.id == node.id
     )
@@ -234,7 +234,7 @@ def _build_parameter_state(
 
 
 def _group_feedback_edges(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
-    """Yield lists of feedback edges that leave the same output port."""
+    """Yield lists of feedback edges that start at the same output port."""
     node_ids = {node.id for node in graph.nodes}
     edges_by_output: dict[tuple[str, str], list[EdgeOutline]] = {}
     for edge in graph.edges:
@@ -244,7 +244,7 @@ def _group_feedback_edges(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
 
 
 def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
-    """Return the state of an output that feeds back. Its initial value is the receivers' default."""
+    """Return the state of an output that feeds back to input ports in the next time step."""
     nodes_by_id = {node.id: node for node in graph.nodes}
     first_edge = edges[0]
     receiving_ports = [

@@ -1,4 +1,4 @@
-"""Data classes of an outline: graphs, nodes, loops and choices.
+"""Data classes of a model's outline: graphs, nodes, loops and conditionals.
 
 Expressions have the spelling of the modeller. `type` is a text such as `float64[time, n]`, and empty if it
 is unknown. `path` is the path in the MDF document.
@@ -28,7 +28,7 @@ from mdf_loop.outline.values import (
 
 
 class PortOutline(Struct, frozen=True):
-    """Input port with its default, or output port with its value expression."""
+    """Outline of an input port with its default, or of an output port with its expression."""
 
     id: str
     path: str
@@ -38,7 +38,7 @@ class PortOutline(Struct, frozen=True):
 
 
 class DefinitionOutline(Struct, frozen=True):
-    """Parameter or function of a node that computes a value."""
+    """Outline of a node's parameter or function that computes a value without graphs."""
 
     id: str
     path: str
@@ -55,7 +55,7 @@ class DefinitionOutline(Struct, frozen=True):
 
     @property
     def constant(self) -> bool:
-        """True if the parameter or function is a number, list or text that the model never changes."""
+        """True if the definition is a number, list or text that the model never changes."""
         is_computed = (
             self.function
             or self.conditions
@@ -67,7 +67,7 @@ class DefinitionOutline(Struct, frozen=True):
 
 
 class LoopOutline(Struct, frozen=True):
-    """Loop with its mode, arguments, carried values, recorded values, captures and body.
+    """Outline of a loop: arguments, carried values, recorded values, captures and body.
 
     Attributes:
         kind: Operating mode: for, while, do-while, for-while or endless. "sliced" or "sliced-while" with slices
@@ -108,18 +108,18 @@ class LoopOutline(Struct, frozen=True):
         return () if self.body is None else (self.body,)
 
     def with_bodies(self, change: BodyChange) -> LoopOutline:
-        """Return the loop with its body replaced by `change(body)`."""
+        """Return a copy of the loop in which `change(body)` replaces the body."""
         return replace(self, body=self.body and change(self.body))
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Initial values of the loop and arrays that its slices iterate over."""
+        """Initial values of the loop, and the arrays that its slices iterate over."""
         yield from (carried.initial_expression for carried in self.carried_values)
         yield from (row_slice.source_expression for row_slice in self.slices)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """Expressions in the loop's arguments, without the captures of its body."""
+        """Expressions in the loop's arguments, without the captures of the loop's body."""
         yield from (
             argument.expression
             for argument in (self.trip_count, self.start_condition)
@@ -136,7 +136,7 @@ class LoopOutline(Struct, frozen=True):
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
-        """Output ports of each result: final carried values first, then recorded values."""
+        """Output ports of each result of the loop: final carried values, then recorded values."""
         final_ports = tuple(carried.ports for carried in self.carried_values)
         return final_ports + tuple(recorded.ports for recorded in self.recorded_values)
 
@@ -148,7 +148,7 @@ class LoopOutline(Struct, frozen=True):
 
 
 class BranchOutline(Struct, frozen=True):
-    """Branch of a choice: its title, its graph, and its outputs in the order of the results.
+    """Outline of a conditional's branch: its title, its graph and its outputs.
 
     A branch without a graph passes on the values that its outputs name.
     """
@@ -160,7 +160,7 @@ class BranchOutline(Struct, frozen=True):
 
 
 class ConditionalOutline(Struct, frozen=True):
-    """Choice of one of several graphs, by a condition ("if") or by a number ("case").
+    """Outline of a conditional: it runs one of several graphs, selected by a condition or a number.
 
     `captures` are the captures of all branches together. `notes` are messages about unknown parts.
     """
@@ -179,11 +179,11 @@ class ConditionalOutline(Struct, frozen=True):
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """Graphs of the choice's branches, without branches whose graph is unknown."""
+        """Graphs of the conditional's branches, without branches whose graph is unknown."""
         return tuple(branch.body for branch in self.branches if branch.body is not None)
 
     def with_bodies(self, change: BodyChange) -> ConditionalOutline:
-        """Return the choice with each branch's graph replaced by `change(graph)`."""
+        """Return a copy of the conditional in which `change(graph)` replaces each branch's graph."""
         branches = (
             replace(branch, body=branch.body and change(branch.body)) for branch in self.branches
         )
@@ -191,40 +191,40 @@ class ConditionalOutline(Struct, frozen=True):
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Names of the values that the branches of the choice capture."""
+        """Names of the values that the branches of the conditional capture."""
         yield from (capture.name for capture in self.captures)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """Expressions in the choice's arguments, without the captures of its branches."""
+        """Expressions in the conditional's arguments, without the captures of its branches."""
         if self.selector is not None:
             yield self.selector.expression
 
     @property
     def full_name(self) -> str:
-        """Name of the choice as `node.function`."""
+        """Name of the conditional as `node.function`."""
         return f"{self.owner}.{self.id}"
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
-        """Output ports of each result."""
+        """Output ports of each result of the conditional."""
         return tuple(join.ports for join in self.joins)
 
     @property
     def ports(self) -> frozenset[str]:
-        """Output ports whose value is exactly a result of the choice."""
+        """Output ports whose value is exactly a result of the conditional."""
         return frozenset(port for ports in self.result_ports for port in ports)
 
 
 Block: TypeAlias = LoopOutline | ConditionalOutline
-"""Loop or choice that owns graphs. After adding a kind, mypy and a test name the code that must handle it."""
+"""Loop or conditional that owns graphs. After adding a kind, mypy and a test name the code that must handle it."""
 
 BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
 """Function that returns a changed graph of a body."""
 
 
 class NodeOutline(Struct, frozen=True):
-    """Node with its ports, formulas, loops, choices and scheduler condition.
+    """Outline of a node: ports, formulas, loops, conditionals and scheduler condition.
 
     `condition` is the scheduler's condition in words. `is_before_test` is True for a node of a body on which the
     loop's condition depends, if the condition is tested in the middle.
@@ -241,18 +241,18 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def is_random(self) -> bool:
-        """True if the node draws random numbers outside of its bodies."""
+        """True if the node draws random numbers outside of its loops and conditionals."""
         has_random_definitions = any(definition.is_random for definition in self.definitions)
         return has_random_definitions or any(draws_numbers(port.value) for port in self.outputs)
 
     @property
     def loops(self) -> tuple[LoopOutline, ...]:
-        """Loops of the node."""
+        """Loops that the node contains."""
         return tuple(block for block in self.blocks if isinstance(block, LoopOutline))
 
     @property
     def constant(self) -> Array | None:
-        """Array that the node provides, if the node is only a typed constant, else None."""
+        """Array that the node provides if it is only a typed constant, else None."""
         if self.inputs or self.blocks or len(self.definitions) != 1 or len(self.outputs) != 1:
             return None
         (definition,), port_value = self.definitions, self.outputs[0].value
@@ -265,7 +265,7 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def is_input(self) -> bool:
-        """True if the node only passes on the value of one unconnected port with the same name."""
+        """True if the node only passes on the value of one unconnected port of the same name."""
         port_names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
         has_only_ports = (
             not (self.definitions or self.blocks or self.condition) and len(self.inputs) == 1
@@ -276,12 +276,12 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """Graphs that the node's loops and choices own."""
+        """Bodies of the node's loops, and branches of its conditionals."""
         return tuple(body for block in self.blocks for body in block.bodies)
 
 
 class EdgeOutline(Struct, frozen=True):
-    """Edge between two ports. `is_feedback` is True if the edge carries a value of the previous pass."""
+    """Outline of an edge. `is_feedback` is True if it carries a value of the previous pass."""
 
     id: str
     path: str
@@ -294,7 +294,7 @@ class EdgeOutline(Struct, frozen=True):
 
 
 class InputOutline(Struct, frozen=True):
-    """Value that enters a node from outside the graph, into a port or into a formula.
+    """Outline of a value that enters a node from outside the graph, into a port or a formula.
 
     `role` is the role of the value: given (a model input), iteration, condition, carried, sliced, delayed,
     captured, default or unbound. `weight` is the weight of the edge.
@@ -311,7 +311,7 @@ class InputOutline(Struct, frozen=True):
 
 
 class OutputOutline(Struct, frozen=True):
-    """Output of a graph: an output port, or (without a node) an input that is passed through."""
+    """Outline of a graph's output: an output port, or an input that is passed through."""
 
     name: str
     node_id: str | None
@@ -321,7 +321,7 @@ class OutputOutline(Struct, frozen=True):
 
 
 class GraphOutline(Struct, frozen=True):
-    """Graph of the model, or body of a loop or branch. A body's outputs have the order of its signature.
+    """Outline of a graph: the whole model, a loop body or a branch.
 
     Attributes:
         cycles: Groups of nodes that feed each other.

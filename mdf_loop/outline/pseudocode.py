@@ -1,4 +1,4 @@
-"""Pseudo-code of a loop or a choice, with the expressions of the modeller in Python-like syntax.
+"""Pseudo-code of a loop or conditional in Python-like syntax.
 
 ::
 
@@ -38,7 +38,7 @@ REMARK_COLUMN = 40
 
 
 def pseudocode(block: Block) -> Iterator[str]:
-    """Yield the pseudo-code of a loop or a choice, line by line."""
+    """Yield the pseudo-code of a loop or conditional, line by line."""
     match block:
         case LoopOutline():
             return _loop_lines(block)
@@ -47,7 +47,7 @@ def pseudocode(block: Block) -> Iterator[str]:
 
 
 def _loop_lines(loop: LoopOutline) -> Iterator[str]:
-    """Yield the lines of a loop: initial values, head, body and final values."""
+    """Yield the pseudo-code lines of a loop: initial values, head, body and final values."""
     yield from _initial_lines(loop)
     yield _head_line(loop)
     yield from (INDENT + line for line in _body_lines(loop))
@@ -55,14 +55,14 @@ def _loop_lines(loop: LoopOutline) -> Iterator[str]:
 
 
 def fixed_text(argument: ArgumentOutline) -> str:
-    """Return the constant value of an argument as text, or an empty text if there is none to add."""
+    """Return the constant value of an argument's expression as text, or "" if it has none."""
     expression = argument.expression
     is_literal = not isinstance(expression, str) or literal_value(expression) is not None
     return "" if argument.value is None or is_literal else value_text(argument.value)
 
 
 def with_remark(line: str, remark: str) -> str:
-    """Append a remark to a line of pseudo-code."""
+    """Return a line of pseudo-code with a remark appended as a comment."""
     return f"{line:<{REMARK_COLUMN}}  # {remark}" if remark else line
 
 
@@ -71,7 +71,7 @@ _KINDS_TESTED_FIRST = ("while", "for-while", "sliced-while")
 
 
 def _initial_lines(loop: LoopOutline) -> Iterator[str]:
-    """Yield assignments of initial values, the start condition and empty recordings."""
+    """Yield assignments of a loop's initial values, start condition and empty recordings."""
     for k, carried in enumerate(loop.carried_values):
         argument = ArgumentOutline(carried.initial_expression, carried.initial_value)
         value_literal = fixed_text(argument)
@@ -95,17 +95,17 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
 
 
 def _condition_variable(loop: LoopOutline) -> str:
-    """Return the name of a loop's condition in the pseudo-code."""
+    """Return the name of a loop's condition variable in the pseudo-code."""
     return loop.condition_name or "going"
 
 
 def _list_name(name: str, ports: tuple[str, ...]) -> str:
-    """Return the name of the list that collects a recorded value."""
+    """Return the name of the list that collects a recorded value in the pseudo-code."""
     return ports[0] if ports and ports[0] != name else f"all_{name}"
 
 
 def _head_line(loop: LoopOutline) -> str:
-    """Return the `for` or `while` line of a loop."""
+    """Return the `for` or `while` line of a loop in the pseudo-code."""
     if loop.trip_count is not None:
         trip_count_text = value_text(loop.trip_count.expression)
         value_literal = fixed_text(loop.trip_count)
@@ -132,7 +132,7 @@ _ITERATION_REMARKS = {
 
 
 def _body_lines(loop: LoopOutline) -> Iterator[str]:
-    """Yield the statements of a loop's body."""
+    """Yield the pseudo-code statements of a loop's body."""
     if loop.kind in ("for-while", "sliced-while") and loop.start_condition is not None:
         yield f"if not {_condition_variable(loop)}: break"
     for row_slice in loop.slices:
@@ -180,7 +180,7 @@ def _update_lines(loop: LoopOutline) -> Iterator[str]:
 
 
 def _final_lines(loop: LoopOutline) -> Iterator[str]:
-    """Yield assignments of the loop's results to output ports."""
+    """Yield assignments of a loop's results to output ports."""
     for carried in loop.carried_values:
         for port in carried.ports:
             yield with_remark(f"{port} = {carried.input_name or '?'}", "final value")
@@ -192,11 +192,11 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
             yield with_remark(f"{port} = {loop.id}.{result.name}", "report on the run")
 
 
-# --- choices -----------------------------------------------------------------------------------
+# --- conditionals -----------------------------------------------------------------------------------
 
 
 def _conditional_lines(conditional: ConditionalOutline) -> Iterator[str]:
-    """Yield an `if` or a `match` statement with all branches."""
+    """Yield the `if` or `match` statement of a conditional with all branches."""
     value_literal = fixed_text(conditional.selector) if conditional.selector is not None else ""
     selector_expression, case_indent = selector_text(conditional), ""
     if conditional.kind == "case":
@@ -217,14 +217,14 @@ def _conditional_lines(conditional: ConditionalOutline) -> Iterator[str]:
 
 
 def _branch_head(conditional: ConditionalOutline, branch: BranchOutline, k: int) -> str:
-    """Return the first line of a branch, such as `if hot:` or `case 2:`."""
+    """Return the first line of a branch in the pseudo-code, such as `if hot:` or `case 2:`."""
     if conditional.kind == "case":
         return "case _:" if branch.title == "else" else f"case {k}:"
     return f"{branch.title}:"
 
 
 def _branch_lines(conditional: ConditionalOutline, branch: BranchOutline) -> Iterator[str]:
-    """Yield the statements of a branch, which end with the assignment of each result."""
+    """Yield the pseudo-code statements of a branch, with assignments of the results at the end."""
     if branch.body is None and branch.notes:
         yield "…"
     if branch.body is not None:
@@ -238,7 +238,7 @@ def _branch_lines(conditional: ConditionalOutline, branch: BranchOutline) -> Ite
 
 
 def _pass_remark(output: OutputOutline) -> str:
-    """Return a remark for a branch output that is passed through."""
+    """Return the remark "passed through" for a branch output without a node, else an empty text."""
     return "passed through" if output.node_id is None else ""
 
 
@@ -246,7 +246,7 @@ def _pass_remark(output: OutputOutline) -> str:
 
 
 def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
-    """Yield the statements of a node, with its loops and choices as blocks."""
+    """Yield the pseudo-code statements of a node, including its loops and conditionals."""
     yield f"# {node.id}" + (f" ({node.condition})" if node.condition else "")
     for edge in graph.edges:
         if edge.receiver == node.id and not _is_plain_edge(edge):
@@ -264,13 +264,13 @@ def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
 
 
 def _is_plain_edge(edge: EdgeOutline) -> bool:
-    """Return True if an edge connects ports of one name without weight and feedback."""
+    """Return True if an edge without weight and feedback connects two ports of the same name."""
     is_unchanged = edge.weight is None and not edge.is_feedback
     return is_unchanged and edge.sender_port == edge.receiver_port
 
 
 def _edge_line(edge: EdgeOutline) -> str:
-    """Return the assignment that an edge makes to the receiving port."""
+    """Return a pseudo-code line that assigns the value of an edge to the receiving port."""
     weight_factor = "" if edge.weight is None else f"{value_text(edge.weight)} * "
     remark = "as it was in the pass before" if edge.is_feedback else ""
     return with_remark(
@@ -279,7 +279,7 @@ def _edge_line(edge: EdgeOutline) -> str:
 
 
 def _port_line(port: PortOutline) -> str:
-    """Return the assignment of a formula to an output port."""
+    """Return a pseudo-code line that assigns a formula to an output port."""
     return f"{port.id} = {value_text(port.value, 400)}"
 
 

@@ -1,4 +1,4 @@
-"""Search for the readers of a result of a loop or choice: output ports, and expressions that use the result."""
+"""Search for the ports and formulas that read a result of a loop or conditional."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdf_loop.outline.parts import Block, DefinitionOutline, NodeOutline
 
 
 def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
-    """Return the names in a node that compute with the `k`-th result of a loop or choice.
+    """Return the names of ports and definitions that compute with the `k`-th result of `block`.
 
     For the result `until_decision`, `choice` is a reader if `choice = until_decision > 0`. A port whose value is
     exactly the result is not a reader.
@@ -31,26 +31,26 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
 
 
 def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:
-    """Return True if one of the expressions reads the `k`-th result of a loop or choice."""
+    """Return True if a text in `texts` reads the `k`-th result of a loop or conditional."""
     return any(
         position in (None, k) for text in texts for position in result_positions(text, block_id)
     )
 
 
 def _definition_expressions(definition: DefinitionOutline) -> Iterator[Any]:
-    """Yield the expressions of a parameter or function."""
+    """Yield the expressions in the definition of a parameter or function."""
     yield from (definition.value, definition.initial_expression, definition.derivative)
     yield from (value for _, value in definition.arguments)
     yield from (text for condition_pair in definition.conditions for text in condition_pair)
 
 
 def _capture_names(block: Block) -> Iterator[str]:
-    """Yield the names that a loop or choice captures."""
+    """Return the names of the values that a loop or conditional captures."""
     return (capture.name for capture in block.captures)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the expressions in a value, including those in nested lists and dicts."""
+    """Yield the text expressions in a value, also in nested lists and dicts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Outline of a Scan or a SequenceMap of a node, also for an incomplete model."""
+"""Outline of a node's Scan or SequenceMap, also for an incomplete model."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
 
 
 def outline_map(context: BlockContext) -> LoopOutline:
-    """Return the outline of a SequenceMap: its body runs for each element of a sequence."""
+    """Return the outline of a SequenceMap, whose body runs for each element of a sequence."""
     additional_inputs = list_expressions(context.args.get("additional_inputs"))
     sequence_expressions = (context.args.get("input_sequence"), *additional_inputs)
     try:
@@ -104,7 +104,7 @@ def outline_map(context: BlockContext) -> LoopOutline:
 
 
 def _outline_map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOutline:
-    """Return the slice of a SequenceMap's `k`-th input.
+    """Return the outline of the element that a SequenceMap's body reads from its `k`-th input.
 
     A further input that is a tensor is the same for every element.
     """
@@ -118,7 +118,7 @@ def _outline_map_slice(context: BlockContext, k: int, name: str, source: Any) ->
 def _outline_recorded_value(
     context: BlockContext, k: int, name: str, remark: str
 ) -> RecordedOutline:
-    """Return a stacked output of a Scan with its ports and type."""
+    """Return the outline of a Scan's or SequenceMap's output that has a row per iteration."""
     port_ids = result_ports(context.node, context.definition.id, k)
     return RecordedOutline(name, port_ids, port_type(context, port_ids), remark)
 
@@ -126,7 +126,7 @@ def _outline_recorded_value(
 def _outline_state(
     context: BlockContext, k: int, initial_expression: Any, input_name: str, output_name: str
 ) -> CarriedOutline:
-    """Return the outline of a state that a Scan carries, with the ports that read the final value."""
+    """Return the outline of a state that a Scan carries, with the output ports of the final value."""
     port_ids = result_ports(context.node, context.definition.id, k)
     return CarriedOutline(
         initial_expression=initial_expression,
@@ -142,7 +142,7 @@ def _outline_state(
 
 
 def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
-    """Return the graph that a Scan or SequenceMap owns."""
+    """Return the graph that is the body of a Scan or SequenceMap."""
     written_graph = written_body(context.definition, context.node)
     return find_owned_graph(
         written_graph, context.definition, context.where, role, context.document
@@ -150,7 +150,7 @@ def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
 
 
 def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
-    """Return the outline of a Scan with invalid arguments, with its body if one is found."""
+    """Return the outline of a Scan with invalid arguments, with notes about the errors."""
     loop_outline = replace(
         unknown_loop(context, "scan"), notes=tuple(finding.what for finding in error.findings)
     )
@@ -169,7 +169,7 @@ def _outline_body(
     state_names: Iterable[str],
     slices: Iterable[SliceOutline],
 ) -> GraphOutline:
-    """Return the outline of a body with the roles of its inputs."""
+    """Return the outline of a Scan's or SequenceMap's body, with the role of each input."""
     roles = dict.fromkeys(state_names, "carried")
     roles |= dict.fromkeys((row_slice.name for row_slice in slices if row_slice.name), "sliced")
     output_names_of_body = (
@@ -184,7 +184,7 @@ def _outline_body(
 def _outline_captures(
     context: BlockContext, body: GraphOutline, bound_names: Sequence[str]
 ) -> tuple[CaptureOutline, ...]:
-    """Return the values that a Scan's body captures, with their types."""
+    """Return the values that a Scan's or SequenceMap's body captures, with their types."""
     captures = find_captures(body.inputs, context.scope(bound_names))
     return tuple(
         replace(capture, type=context.annotations.type_of(capture.path)) for capture in captures

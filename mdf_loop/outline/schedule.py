@@ -1,4 +1,4 @@
-"""Scheduler conditions of nodes and of the end of an evaluation, in words."""
+"""Descriptions of the scheduler's conditions for nodes and for the end of an evaluation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_TERMINATIONS = {"evaluation": "AllHaveRun", "sequence of evaluations": 
 
 
 def node_conditions(graph: Any) -> dict[str, str]:
-    """Describe the scheduler condition of each node in words, if the condition has an effect.
+    """Describe the scheduler condition of each node in words, unless it has no effect.
 
     `Always` has an effect on a node that would otherwise wait for another node.
     """

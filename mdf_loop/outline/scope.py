@@ -1,4 +1,4 @@
-"""Scopes of names: the names around a loop body, and the captures of the body.
+"""Scopes of names around a loop body, and the values that the body captures from a scope.
 
 Precedence of a name in a body: declared input > port, parameter or function of the enclosing node (then of
 the scope around that node) > default of the port.
@@ -26,14 +26,14 @@ class OutlineScope(Struct, frozen=True):
     outer_scope: OutlineScope | None = None
 
     def find(self, name: str) -> CaptureOutline | None:
-        """Return the capture for a name in this scope or an enclosing scope, or None."""
+        """Return the capture of a name in this scope or an enclosing scope, or None."""
         if name in self.captures_by_name:
             return self.captures_by_name[name]
         return self.outer_scope.find(name) if self.outer_scope else None
 
 
 def known_value(node: Any, expression: Any) -> Any | None:
-    """Return the constant value of an expression in a node, or None if it is not known."""
+    """Return the constant value of a node's expression, or None if the value is not constant."""
     for _ in range(8):
         if not isinstance(expression, str):
             return expression
@@ -49,7 +49,7 @@ def known_value(node: Any, expression: Any) -> Any | None:
 
 
 def literal_value(text: str) -> Any | None:
-    """Return the number or boolean that a text represents, or None."""
+    """Return the number, boolean or list that a text literally denotes, or None."""
     try:
         literal = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -60,7 +60,7 @@ def literal_value(text: str) -> Any | None:
 def node_scope(
     node: Any, where: str, bindings: Iterable[str], outer_scope: OutlineScope | None
 ) -> OutlineScope:
-    """Return the scope of names that the loops of `node` can capture."""
+    """Return the scope of names that a node's loops and conditionals can capture."""
     captures_by_name: dict[str, CaptureOutline] = {}
     for kind_text, definitions in (
         ("input port", node.input_ports),
@@ -80,7 +80,7 @@ def node_scope(
 
 
 def local_names(node: Any) -> frozenset[str]:
-    """Return the names of the node's own ports, parameters and functions."""
+    """Return the names of a node's own input ports, parameters and functions."""
     definitions = (*node.input_ports, *node.parameters, *node.functions)
     return frozenset(definition.id for definition in definitions)
 
@@ -100,7 +100,7 @@ def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def _expressions(node: Any) -> Iterator[Any]:
-    """Yield all expressions of a node."""
+    """Yield the text expressions of a node's functions, parameters and output ports."""
     for definition in (*node.functions, *node.parameters):
         for field_name in ("value", "default_initial_value", "time_derivative"):
             yield from _texts(getattr(definition, field_name, None))
@@ -114,7 +114,7 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 
 def _arguments(definition: Any) -> Iterator[Any]:
-    """Yield the argument expressions of a function, including those inside dicts such as `slices`."""
+    """Yield the argument expressions of a function, also those inside dicts such as `slices`."""
     function_name = graph_function(definition.function)
     body_arguments = GRAPH_ARGUMENTS[function_name] if function_name else ()
     for key, value in (definition.args or {}).items():
@@ -130,7 +130,7 @@ def _arguments(definition: Any) -> Iterator[Any]:
 
 
 def _texts(value: Any) -> Iterator[Any]:
-    """Yield a single text, or each text in a list."""
+    """Yield a value that is a text, or each text in a value that is a list."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -146,7 +146,7 @@ def body_inputs(
     declared: Mapping[str, str],
     outer_scope: OutlineScope,
 ) -> tuple[InputOutline, ...]:
-    """Return the inputs of a body's nodes: those of its signature, and captured values.
+    """Return the inputs of a loop body or branch: declared inputs and captured values.
 
     `declared` has the role of each input of the signature: iteration, condition, carried, ...
     """
@@ -169,7 +169,7 @@ def body_inputs(
 
 
 def _input_role(port: Any, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:
-    """Return the role of an unconnected input port, such as carried or captured."""
+    """Return the role of an unconnected input port, such as "carried" or "captured"."""
     if port.id in declared:
         return declared[port.id]
     if outer_scope.find(port.id) is not None:
@@ -180,7 +180,7 @@ def _input_role(port: Any, declared: Mapping[str, str], outer_scope: OutlineScop
 def find_captures(
     inputs: Iterable[InputOutline], outer_scope: OutlineScope
 ) -> tuple[CaptureOutline, ...]:
-    """Return the captured values of a body, each once, in the order of first use."""
+    """Return the distinct values that a loop body or branch captures, in the order of first use."""
     captured_names = dict.fromkeys(
         body_input.name for body_input in inputs if body_input.role == "captured"
     )

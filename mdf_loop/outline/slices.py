@@ -1,4 +1,4 @@
-"""Outlines of slices, delays and recordings of a loop, with short remarks.
+"""Outlines of a loop's slices, delays and recordings, with short remarks.
 
 y_t: {of: y, axis: -1, stride: -1}  ->  y_t = y[..., i], backwards
 w:   {reverse: true, axis: 1}       ->  on axis 1, last iteration first
@@ -28,7 +28,7 @@ def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
 
 
 def indices(axis: int, iteration: str) -> str:
-    """Return the indices of iteration i on an axis, as text: `i`, `:, i`, `..., i, :`."""
+    """Return the text of the indices that select iteration i on an axis, such as `:, i`."""
     if not -_MAX_AXES_WITH_COLONS <= axis <= _MAX_AXES_WITH_COLONS:
         return f"axis {axis}: {iteration}"
     if axis >= 0:
@@ -55,12 +55,12 @@ def outline_delay(form: DelayForm) -> DelayOutline:
 
 
 def recording_remark(form: RecordingForm | None) -> str:
-    """Return a remark about the options of a recorded value, or an empty text without options."""
+    """Return a remark about the options of a recorded value, or "" without options."""
     return "" if form is None else ", ".join(_recording_remarks(form))
 
 
 def _recording_remarks(form: RecordingForm) -> Iterator[str]:
-    """Yield remarks about the options of a recorded value."""
+    """Yield remarks about the options of a recorded value, such as `on axis 1`."""
     if form.concat:
         yield f"joined along axis {form.axis}"
     elif form.axis != 0:

@@ -1,4 +1,4 @@
-"""Short texts of values and formulas, with the expressions of the modeller."""
+"""Short texts of values and formulas for pictures and explanations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def value_text(value: Any, limit: int = 48) -> str:
 
 
 def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
-    """Format the elements of a small array, or dtype and shape of a large array."""
+    """Format the elements of a small array, or the dtype and shape of a large array."""
     type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
     if array.size > _MAX_LISTED_NUMBERS or array.size == 0:
         return type_text
@@ -45,12 +45,12 @@ def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
 
 
 def weight_text(weight: Any | None) -> str:
-    """Format an edge's weight, such as `× 0.5`. The text is empty without a weight."""
+    """Format the weight of an edge, such as `× 0.5`, or return "" without a weight."""
     return "" if weight is None else f"× {value_text(weight, 20)}"
 
 
 def _list_text(values: list[Any], limit: int) -> str:
-    """Format a list, or its shape if the text would be too long."""
+    """Format the elements of a list, or the shape of the list if the text would be too long."""
     if len(values) <= limit:
         list_text = "[" + ", ".join(value_text(element, limit) for element in values) + "]"
         if len(list_text) <= limit:
@@ -64,12 +64,12 @@ def _list_text(values: list[Any], limit: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Shorten a text to `limit` characters by an ellipsis at its end."""
+    """Shorten a text to `limit` characters, with an ellipsis at the end."""
     return text if len(text) <= limit else text[: max(limit - 1, 1)].rstrip() + "…"
 
 
 def shorten_name(text: str, limit: int) -> str:
-    """Shorten a name to `limit` characters by an ellipsis between its two ends.
+    """Shorten a name to `limit` characters, with an ellipsis in the middle.
 
     Names in one model often begin alike: `/encoder/layer.0/…`.
     """
@@ -99,7 +99,7 @@ def formula_lines(definition: DefinitionOutline) -> Iterator[str]:
 
 
 def resolve_expression(node: Any, expression: Any) -> str:
-    """Replace an expression that is only a parameter's or function's name by its expression."""
+    """Return the expression that a name stands for, if it is the name of a parameter or function."""
     definitions = {definition.id: definition for definition in (*node.parameters, *node.functions)}
     for _ in range(8):
         definition = (

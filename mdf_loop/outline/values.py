@@ -1,4 +1,4 @@
-"""Values that enter and leave loops and choices, as frozen data.
+"""Data classes for the values that enter and leave loops and conditionals.
 
 Expressions have the spelling of the modeller. `ports` are the output ports of the node whose value is
 exactly the result. `type` is a text such as `float64[time, n]`, and empty if it is unknown.
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class ArgumentOutline(Struct, frozen=True):
-    """Trip count or start condition: its expression, and its value if the value is constant.
+    """Outline of a loop's trip count or condition: its expression, and its value if constant.
 
     `comes_from_edge` is True if the expression is the name of an input port.
     """
@@ -23,7 +23,7 @@ class ArgumentOutline(Struct, frozen=True):
 
 
 class CarriedOutline(Struct, frozen=True):
-    """Carried value of a loop, with its names as an input and as an output of the body.
+    """Outline of a loop's carried value, with its names as an input and an output of the body.
 
     The value of the input `input_name` is `initial_expression` in the first iteration, and later the
     previous value of the output `output_name`. `ports` are the output ports of the node with the final value.
@@ -38,7 +38,7 @@ class CarriedOutline(Struct, frozen=True):
 
 
 class RecordedOutline(Struct, frozen=True):
-    """Recorded value: an output of the body, stacked over iterations on a new first axis.
+    """Outline of a loop's recorded value: a body output, stacked over the iterations.
 
     `remark` is a remark on options: `axis 1`, `last iteration first`, `padded to 10`.
     """
@@ -50,7 +50,7 @@ class RecordedOutline(Struct, frozen=True):
 
 
 class SliceOutline(Struct, frozen=True):
-    """Sliced value. In iteration i, `name` is `source_expression[indices]`, such as `x[:, i]`.
+    """Outline of a sliced input: in iteration i, `name` is `source_expression[indices]`.
 
     `remark` is a remark on options: `backwards`, `parts of 2`.
     """
@@ -62,7 +62,7 @@ class SliceOutline(Struct, frozen=True):
 
 
 class DelayOutline(Struct, frozen=True):
-    """Value of `source_name` from `iterations_back` iterations earlier.
+    """Outline of a delayed value: `source_name` as it was `iterations_back` iterations earlier.
 
     The first iterations read rows of `initial_expression`.
     """
@@ -74,7 +74,7 @@ class DelayOutline(Struct, frozen=True):
 
 
 class CaptureOutline(Struct, frozen=True):
-    """Value that a body reads from outside, with its origin, and with its value if constant.
+    """Outline of a value that a body reads from outside, with its origin and constant value.
 
     `kind` is its kind at the origin: input port, parameter, function, argument, carried value, iteration number
     or condition. `owner` is the id of the node or loop that it belongs to.
@@ -89,14 +89,14 @@ class CaptureOutline(Struct, frozen=True):
 
 
 class ReportOutline(Struct, frozen=True):
-    """Loop result that reports on its run, such as the iteration count, and the ports that have it."""
+    """Outline of a loop's report on its run, such as the iteration count, with its output ports."""
 
     name: str
     ports: tuple[str, ...]
 
 
 class JoinOutline(Struct, frozen=True):
-    """Result of a choice, joined from one output of each branch, and the ports that have it."""
+    """Outline of a conditional's result, joined from one output of each branch."""
 
     name: str
     ports: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""One-line descriptions of loops and choices, and short texts of their values."""
+"""One-line descriptions of loops and conditionals, and short texts of their values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_NAMED_CASES = 4
 
 
 def headline(block: Block) -> str:
-    """Describe a loop or choice in one line, such as `for i in range(M=10) while keepgoing`."""
+    """Describe a loop or conditional in one line, such as `for i in range(M=10) while keepgoing`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -20,7 +20,7 @@ def headline(block: Block) -> str:
 
 
 def closed_headline(block: Block) -> str:
-    """Describe a loop or choice without its graphs in one line, such as `if hot (2 branches)`."""
+    """Describe a loop or conditional without its graphs in one line, such as `if hot (2 branches)`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -56,7 +56,7 @@ def _loop_headline(loop: LoopOutline) -> str:
 
 
 def _mid_exit_head(loop: LoopOutline) -> str:
-    """Describe the iteration of a loop whose condition is tested in the middle."""
+    """Describe in one line a loop whose condition is tested in the middle of its body."""
     if loop.trip_count is not None:
         return _for_text(loop)
     return f"for each row of {slice_sources(loop)}" if loop.slices else "loop"
@@ -68,7 +68,7 @@ def _condition_name(loop: LoopOutline) -> str:
 
 
 def slice_sources(loop: LoopOutline) -> str:
-    """Return the names of the arrays or sequences that a loop slices, such as `x, y`."""
+    """Return the names of the arrays or sequences that a loop iterates over, such as `x, y`."""
     sources = dict.fromkeys(
         _slice_source(row_slice) for row_slice in loop.slices if row_slice.indices
     )
@@ -76,7 +76,7 @@ def slice_sources(loop: LoopOutline) -> str:
 
 
 def _slice_source(row_slice: SliceOutline) -> str:
-    """Return the name of the array that a slice reads."""
+    """Return the name of the array that a sliced input reads."""
     if isinstance(row_slice.source_expression, str):
         return shorten_name(row_slice.source_expression, 32)
     return (
@@ -112,11 +112,11 @@ def _condition_text(loop: LoopOutline) -> str:
     return loop.continue_name or value_text(expression, 40)
 
 
-# --- choices ----------------------------------------------------------------------------------
+# --- conditionals ----------------------------------------------------------------------------------
 
 
 def _conditional_headline(conditional: ConditionalOutline) -> str:
-    """Describe a choice with its cases in one line."""
+    """Describe a conditional with its cases in one line."""
     if conditional.kind == "if":
         return f"if {selector_text(conditional)} … else …"
     case_count = _case_count(conditional)
@@ -128,19 +128,19 @@ def _conditional_headline(conditional: ConditionalOutline) -> str:
 
 
 def _closed_conditional_headline(conditional: ConditionalOutline) -> str:
-    """Describe a choice with its number of branches in one line."""
+    """Describe a conditional with its number of branches in one line."""
     kind_text = "if" if conditional.kind == "if" else "case of"
     branch_count = len(conditional.branches)
     return f"{kind_text} {selector_text(conditional)} ({branch_count} {'branch' if branch_count == 1 else 'branches'})"
 
 
 def selector_text(conditional: ConditionalOutline) -> str:
-    """Return the expression of the condition or number that selects the branch."""
+    """Return the expression of the condition or number that selects a conditional's branch."""
     return "?" if conditional.selector is None else value_text(conditional.selector.expression, 40)
 
 
 def _case_count(conditional: ConditionalOutline) -> int:
-    """Return the number of a choice's branches without the default branch."""
+    """Return the number of a conditional's branches without the default branch."""
     return sum(branch.title != "else" for branch in conditional.branches)
 
 
@@ -148,7 +148,7 @@ def _case_count(conditional: ConditionalOutline) -> int:
 
 
 def slice_text(row_slice: SliceOutline) -> str:
-    """Return the expression of a slice in iteration i, such as `x[:, i]`."""
+    """Return the expression of a sliced input in iteration i, such as `x[:, i]`."""
     return (
         f"{_slice_source(row_slice)}[{row_slice.indices}]"
         if row_slice.indices
@@ -157,6 +157,6 @@ def slice_text(row_slice: SliceOutline) -> str:
 
 
 def delay_text(delay: DelayOutline) -> str:
-    """Describe a delay, such as `v_out, 2 iterations ago`."""
+    """Describe a delayed value, such as `v_out, 2 iterations ago`."""
     iteration_count_text = value_text(delay.iterations_back)
     return f"{delay.source_name}, {iteration_count_text} {'iteration' if iteration_count_text == '1' else 'iterations'} ago"

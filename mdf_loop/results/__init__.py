@@ -1,1 +1,1 @@
-"""Results of a run: labelled arrays, the files that they are saved to, and plots."""
+"""Results of a run: labelled arrays, their export to files, and plots."""

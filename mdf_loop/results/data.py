@@ -91,7 +91,7 @@ class Results(Outputs):
         return remove_padding(rows, lengths[0], len(axis_names)) if lengths else list(rows)
 
     def _rows_of_members(self, name: str, front: int) -> list[Array]:
-        """Return the recorded rows of an output of one evaluation, for each member, unpadded."""
+        """Return the rows that each batch member recorded of an output, without padding."""
         padded_rows, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
         member_count = math.prod(padded_rows.shape[:front])
         rows = padded_rows.reshape(member_count, *padded_rows.shape[front:])
@@ -218,7 +218,7 @@ class Results(Outputs):
 
 
 def _value_text(array: Data) -> str:
-    """Return an array with one number as text, and "" for larger arrays."""
+    """Format the value of a one-element array as text, or return "" for a larger array."""
     return number_text(array[()]) if isinstance(array, np.ndarray) and array.ndim == 0 else ""
 
 

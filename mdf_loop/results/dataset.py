@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def to_dataset(results: Outputs) -> Dataset:
-    """Return an xarray dataset with one variable per output, with dimensions and units."""
+    """Return an xarray dataset with one variable per output, with named dimensions and units."""
     import xarray
 
     def variable(labelled_array: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:

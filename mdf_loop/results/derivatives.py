@@ -1,4 +1,4 @@
-"""Mapping for derivatives of arrays with respect to arrays: Jacobians and Hessians."""
+"""Class `Derivatives`: Jacobians or Hessians of a model, by output and input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 @public_calls
 @dataclass(frozen=True)
 class Derivatives(Mapping[tuple[str, str], Array]):
-    """Derivatives of arrays by other arrays, such as `jacobian["cell.V", "cell.a"]`.
+    """Derivatives of arrays with respect to arrays, such as `jacobian["cell.V", "cell.a"]`.
 
     Each derivative has the axes of the array named first, followed by those of the array named second.
 

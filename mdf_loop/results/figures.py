@@ -1,4 +1,4 @@
-"""Common parts of all figures of results: style, file formats and text of names.
+"""Common parts of the figures of results: style, file formats and axis labels.
 
 Only matplotlib's Figure objects are used. No window opens, and figures of pyplot are left alone.
 """
@@ -62,17 +62,17 @@ STYLE: Any = {
 
 
 class Plot(Figure):
-    """Figure that a notebook displays as an image."""
+    """Matplotlib figure that a notebook displays as an image."""
 
     def _repr_png_(self) -> bytes:
-        """Return the figure as a PNG image, for notebooks."""
+        """Return the figure as a PNG image, which notebooks display."""
         buffer = io.BytesIO()
         self.savefig(buffer, format="png")
         return buffer.getvalue()
 
 
 def check_figure_path(path: str | Path) -> Path:
-    """Return the path of a file to save a figure to, after a check of its suffix and folder.
+    """Return the path of a new figure file, after a check of the suffix and the folder.
 
     Raises:
         InputError: The suffix is not a figure format, or the file cannot be written there.
@@ -83,14 +83,14 @@ def check_figure_path(path: str | Path) -> Path:
 
 
 class FigureSlot(Struct):
-    """Mutable reference to the figure that is drawn in a `styled_figure` block."""
+    """Mutable reference to the figure that a `with styled_figure()` block draws."""
 
     figure: Figure
 
 
 @contextmanager
 def styled_figure(path: str | Path | None) -> Iterator[FigureSlot]:
-    """Apply the common figure style inside the block, and save the figure if there is a path.
+    """Apply the common figure style inside a `with` block, and save the figure if `path` is given.
 
     Raises:
         InputError: The file cannot be written.
@@ -105,19 +105,19 @@ def styled_figure(path: str | Path | None) -> Iterator[FigureSlot]:
 
 
 def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
-    """Save a figure to a stream in the image format of a suffix."""
+    """Write a figure to a stream in the image format that a file suffix stands for."""
     figure.savefig(stream, format=suffix[1:], **FIGURE_FORMATS[suffix])
 
 
 def mask_huge_numbers(array: Array) -> Array:
-    """Return an array with nan in place of numbers too large for the axis of a plot."""
+    """Return an array with nan in place of numbers that are too large for a plot axis."""
     if array.dtype != np.float64 or not (is_large := np.abs(array) > MAX_PLOTTED_NUMBER).any():
         return array
     return np.where(is_large, np.nan, array)
 
 
 def plottable_array(results: Outputs, name: str) -> Array:
-    """Return an output with nan in place of padding and of numbers too large for a plot."""
+    """Return an output with nan in place of padding and of numbers that are too large to plot."""
     full_name = results.full_name(name)
     axis_count = len(results.axes_of(full_name))
     array = convert_to_storable(np.asarray(results[full_name]))
@@ -127,14 +127,14 @@ def plottable_array(results: Outputs, name: str) -> Array:
 
 
 def axis_label(name: str, unit: str) -> str:
-    """Return a name with its unit as the label of a plot axis, on two lines if it is long."""
+    """Return an axis label composed of a name and a unit, on two lines if the name is long."""
     label_lines = name.rsplit(".", 1) if len(name) > 20 else [name]
     lines = "\n".join(map(shorten, label_lines))
     return f"{lines} ({shorten(unit)})" if unit else lines
 
 
 def shorten(text: str) -> str:
-    """Return a text on one line, with its middle omitted if it is long.
+    """Return a text on one line, without the middle part of a long text.
 
     The time that matplotlib needs to lay out a text grows with its length.
     """
@@ -142,7 +142,7 @@ def shorten(text: str) -> str:
 
 
 def note_undrawn(figure: Figure, names: Sequence[str]) -> None:
-    """Write the names of outputs that are not drawn below the panels.
+    """Write the names of outputs that a figure does not show below its panels.
 
     An example is `not drawn: A.v, A.w, ... (9 in all)`.
     """

@@ -1,4 +1,4 @@
-"""Result of a fit: estimates, their uncertainty, and the agreement of the model with the data."""
+"""Result of a fit of model parameters to data, with its export to JSON, files and plots."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Fits(Mapping[str, Fit]):
 
     @property
     def stopped_by(self) -> StopReason:
-        """Reason that ended the last fit.
+        """Reason that ended the last of the fits.
 
         If it was stopped, later subjects have no fit.
         """
@@ -212,10 +212,10 @@ def save(fit: Fit | Fits, path: str | Path) -> None:
 
 
 def _to_number(value: Any) -> Any:
-    """Return an array with one number as a float, and any other value as an array."""
+    """Return an array with one element as a float, and a larger array unchanged."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
 def _to_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping of arrays, with scalars as floats and all other values as arrays."""
+    """Return a mapping in which floats replace the arrays with one element."""
     return {name: _to_number(value) for name, value in values.items()}

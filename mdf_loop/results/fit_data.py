@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FitStart:
-    """One start of the search for the best fit, with the point where the search ended.
+    """One start of the search for the best fit: its initial point, final point and cost.
 
     Attributes:
         began: Parameter values at which this search began.
@@ -37,7 +37,7 @@ class FitStart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Output of the fitted model beside the observed data.
+    """Fitted curve: an output of the fitted model over time, with the observed data.
 
     Attributes:
         output: Name of the output.
@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """Observed and expected numbers of reaction times in each bin, for one choice.
+    """Observed and expected histogram of reaction times for one choice.
 
     Attributes:
         choice: Value of the choice. None for data without choices.
@@ -178,6 +178,6 @@ class FitData:
 
 
 def flatten(values: Mapping[str, Any]) -> Array:
-    """Return all numbers of a mapping of arrays as one flat array, in the mapping's order."""
+    """Return all numbers in a mapping of arrays as one flat array, in the order of the mapping."""
     rows: Sequence[Array] = [np.asarray(value, float).ravel() for value in values.values()]
     return np.concatenate(rows)

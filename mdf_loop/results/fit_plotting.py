@@ -1,4 +1,4 @@
-"""Plots of a fit: curves over the data with residuals below, or histograms of reaction times.
+"""Plots of a fit: curves with the data and residuals, or histograms of reaction times.
 
     curve               rows of the model as a line, data as dots; below, model minus data
     reaction times      a panel per choice: data as bars, the expectation of the model as a line
@@ -29,7 +29,7 @@ MODEL_COLOUR, DATA_COLOUR = "#b2182b", "0.45"
 
 
 def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:
-    """Plot a fit, and save the figure to a file if there is a path.
+    """Plot a fit, and save the figure to a file if `path` is given.
 
     Raises:
         InputError: The fit has no data to draw, or the file cannot be written.
@@ -46,7 +46,7 @@ def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:
 
 
 def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
-    """Draw one panel with a panel of residuals for each fitted output."""
+    """Draw a figure with a panel for each fitted output and a panel for its residuals."""
     figure = Plot(figsize=(8, 3.9 * len(curves) + 0.4 * bool(title)))
     axes = figure.subplots(
         2 * len(curves), 1, squeeze=False, sharex=True, height_ratios=[3, 1] * len(curves)
@@ -59,7 +59,7 @@ def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
 
 
 def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
-    """Draw a fitted output (some of its elements) with the data, and the residuals below."""
+    """Draw a fitted output with the data in one panel, and the residuals in another panel."""
     fitted_values, observed_values, residuals = (
         np.asarray(array, float).reshape(len(array), -1)
         for array in (curve.fitted, curve.observed, curve.residuals)
@@ -100,7 +100,7 @@ def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
 
 
 def _legend_entry(word: str, k: int) -> str:
-    """Return a legend label for the first element of an output, and "" for the others."""
+    """Return a legend label for the first element of an output, and "" for other elements."""
     return word if k == 0 else ""
 
 
@@ -140,7 +140,7 @@ def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Pl
 
 
 def _close_outer_bins(edges: Array) -> Array:
-    """Return bin edges in which the two open outer bins have limits for drawing.
+    """Return bin edges with finite limits for the two open outer bins, for drawing.
 
     Each is at least as wide as its neighbour.
     """

@@ -35,7 +35,7 @@ def format_fit(fit: FitData) -> str:
 
 
 def _format_table(fit: FitData) -> Iterator[str]:
-    """Yield the lines of a table with name, estimate and uncertainty of each number."""
+    """Yield the lines of a table with the name, estimate and uncertainty of each parameter element."""
     table = fit.table()
     header, rows = ["parameter", "estimate"], []
     if fit.standard_errors:
@@ -53,7 +53,7 @@ def _format_table(fit: FitData) -> Iterator[str]:
 
 
 def _shown_rows(fit: FitData) -> Iterator[int | None]:
-    """Yield the indices of the table rows to show, and None in place of omitted rows."""
+    """Yield the indices of the table rows to show, with None in place of omitted rows."""
     first_position = 0
     for estimate in fit.estimates.values():
         element_count = np.size(estimate)
@@ -66,7 +66,7 @@ def _shown_rows(fit: FitData) -> Iterator[int | None]:
 
 
 def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
-    """Return the table cells of an estimate: number, standard error and interval."""
+    """Return the table cells of an estimate: the number, its standard error and its interval."""
     if not uncertainty:
         return [f"{estimate:.6g}"]
     standard_error, lower, upper = uncertainty
@@ -81,7 +81,7 @@ def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
 
 
 def _format_number(number: float, error: float) -> str:
-    """Return a number as text with six digits, or more if its standard error is small."""
+    """Format a number with six digits, or with more digits if its standard error is small."""
     digits = 6
     if number and error:
         digits = math.floor(math.log10(abs(number))) - math.floor(math.log10(error)) + 3
@@ -92,7 +92,7 @@ def _format_number(number: float, error: float) -> str:
 
 
 def _format_quality(fit: FitData) -> Iterator[str]:
-    """Yield lines about how well the model agrees with the data."""
+    """Yield lines about the agreement of a fitted model with the data, such as AIC and BIC."""
     measures: dict[str, float | None] = {
         "sum of squared residuals": fit.sse,
         "log likelihood": fit.log_likelihood if fit.sse is None else None,
@@ -115,7 +115,7 @@ def _format_quality(fit: FitData) -> Iterator[str]:
 
 
 def _run_lines(fit: FitData) -> dict[str, str]:
-    """Return the known settings of a fit's runs (bins, trials, steps, dt) as texts, by name."""
+    """Return the known settings of a fit's runs as texts: bins, trials, steps and dt."""
     texts_by_name = {}
     if fit.distributions:
         texts_by_name["bins"] = _list_text(
@@ -131,7 +131,7 @@ def _run_lines(fit: FitData) -> dict[str, str]:
 
 
 def _bins_text(distribution: Distribution) -> str:
-    """Return the number of bins of a choice's reaction times as text."""
+    """Return a text with the number of bins of a reaction-time distribution, and its choice."""
     suffix = "" if distribution.choice is None else f" of choice {distribution.choice:.6g}"
     return f"{len(distribution.observed)}{suffix}"
 
@@ -181,7 +181,7 @@ def _describe_correlations(fit: FitData) -> Iterator[str]:
 
 
 def _list_text(names: Sequence[str]) -> str:
-    """Return names as text: `a, b and c`, or for many names the first and a count."""
+    """Join names to a text such as `a, b and c`, with a count in place of many names."""
     if len(names) > MAX_LISTED:
         return f"{', '.join(names[: MAX_LISTED - 1])} and {len(names) - MAX_LISTED + 1} more"
     *other_names, last_name = names
@@ -189,5 +189,5 @@ def _list_text(names: Sequence[str]) -> str:
 
 
 def _count_text(count: int, noun: str) -> str:
-    """Return a count with its noun as text, in the plural unless the count is 1."""
+    """Format a count with a noun, in the plural unless the count is 1."""
     return f"{count} {noun}" + ("" if count == 1 else "s")

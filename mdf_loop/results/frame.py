@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def to_frame(results: Outputs) -> DataFrame:
-    """Return results as a pandas data frame.
+    """Return results as a pandas data frame with one row per time, member and trial.
 
     Raises:
         InputError: An output is not an array.
@@ -75,7 +75,7 @@ def _index_levels(
 
 
 def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
-    """Return masks of the padding in integer and boolean outputs, by output name.
+    """Return masks of padded elements in integer and boolean outputs, by output name.
 
     In floats, nan marks padding.
     """
@@ -93,7 +93,7 @@ def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelle
 def _columns(
     labelled_array: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the name and values of a data frame column for each element of an output.
+    """Yield the name and the values of a data frame column for each element of an output.
 
     Padding is missing (`pandas.NA`).
     """
@@ -115,13 +115,13 @@ def _columns(
 
 
 def _flatten(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
-    """Return an output as a matrix with the data frame's rows and one column per element."""
+    """Return an output as a matrix with the rows of the data frame and one column per element."""
     rows, axis_count = _broadcast_rows(labelled_array, axes), len(axes)
     return rows.reshape(math.prod(rows.shape[:axis_count]), math.prod(rows.shape[axis_count:]))
 
 
 def _broadcast_rows(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
-    """Return an array with all result axes in front, repeated along those that it lacks."""
+    """Return an array broadcast over all axes of the results, with these axes first."""
     array = np.asarray(labelled_array.array)
     has_axis = [axis.name in labelled_array.dims for axis in axes]
     element_shape = array.shape[sum(has_axis) :]

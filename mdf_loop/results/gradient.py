@@ -1,4 +1,4 @@
-"""Gradient of a scalar with respect to parameters and inputs."""
+"""Gradient of a scalar output with respect to parameters and inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GradientCheck:
 @public_calls
 @dataclass(frozen=True)
 class Gradient(Mapping[str, Array]):
-    """Derivatives of a scalar with respect to parameters and inputs, as arrays of their shapes.
+    """Derivatives of a scalar with respect to parameters and inputs, as arrays of the same shapes.
 
     In a sweep, all arrays have a leading axis of members.
 

@@ -1,4 +1,4 @@
-"""JSON text of results, in which arrays are converted to lists block by block.
+"""JSON text of results, whose arrays are converted to lists block by block.
 
 to_json_types({"data": np.array([1.0, nan])})       ->  {"data": [1.0, "nan"]}
 "".join(json_chunks(...))                           ->  '{"data": [1.0, "nan"]}'
@@ -25,7 +25,7 @@ BLOCK_BYTES = 1 << 18
 
 
 def to_json_types(content: Any) -> Any:
-    """Return nested dicts with arrays converted to lists, and nan and infinities to strings."""
+    """Convert the arrays in nested dicts to lists, and nan and infinities to strings."""
     if isinstance(content, Mapping):
         return {name: to_json_types(member) for name, member in content.items()}
     if _is_array(content):
@@ -38,7 +38,7 @@ def to_json_types(content: Any) -> Any:
 
 
 def json_chunks(content: Any) -> Iterator[str]:
-    """Yield the JSON text of nested dicts with arrays in chunks, to save memory."""
+    """Yield the JSON text of nested dicts with arrays in chunks, which limits memory use."""
     if isinstance(content, Mapping):
         entries = (
             (f"{json.dumps(name)}: ", json_chunks(member)) for name, member in content.items()
@@ -53,7 +53,7 @@ def json_chunks(content: Any) -> Iterator[str]:
 
 
 def _row_texts(array: Any) -> Iterator[Iterable[str]]:
-    """Yield the JSON text of an array's rows, many short rows or a part of a long row at once."""
+    """Yield the JSON text of an array's rows in chunks of limited size."""
     for _, block in iterate_blocks(array, BLOCK_BYTES):
         if len(block) == 1 and block.nbytes > BLOCK_BYTES:
             yield json_chunks(block[0])
@@ -64,7 +64,7 @@ def _row_texts(array: Any) -> Iterator[Iterable[str]]:
 def _join_entries(
     opening: str, entries: Iterable[tuple[str, Iterable[str]]], closing: str
 ) -> Iterator[str]:
-    """Yield the JSON text of an object's or a list's entries between two brackets."""
+    """Yield the JSON text of an object or a list: entries with commas between two brackets."""
     separator = opening
     for name, chunks in entries:
         yield separator + name
@@ -82,7 +82,7 @@ def _is_array(content: Any) -> bool:
 
 
 def results_content(results: Outputs) -> dict[str, Any]:
-    """Return the dict that is written as the JSON of results, with NumPy arrays for lists."""
+    """Return the content of the JSON of results as a dict, with NumPy arrays in place of lists."""
     outputs = {name: _output_content(results, name, output) for name, output in results.items()}
     loops = {
         name: {"iterations": report.iterations, "stopped_by": report.words}
@@ -113,7 +113,7 @@ def results_content(results: Outputs) -> dict[str, Any]:
 
 
 def _output_content(results: Outputs, name: str, data: Data) -> dict[str, Any] | None:
-    """Return dtype, shape, data, row numbers and unit of an output as a dict, or None if absent."""
+    """Return the JSON content of an output as a dict, or None for an absent output."""
     if data is None:
         return None
     unit_entry = {"units": results.units[name]} if name in results.units else {}
@@ -127,7 +127,7 @@ def _output_content(results: Outputs, name: str, data: Data) -> dict[str, Any] |
 
 
 def _array_content(array: Array) -> dict[str, Any]:
-    """Return dtype, shape and data of an array as a dict."""
+    """Return the dtype, shape and data of an array as a dict for JSON."""
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),
@@ -136,7 +136,7 @@ def _array_content(array: Array) -> dict[str, Any]:
 
 
 def _stored_content(array: Any) -> dict[str, Any]:
-    """Return dtype, shape and file name of an array in a Zarr store, without its data."""
+    """Return the dtype, shape and file name of an array in a Zarr store as a dict for JSON."""
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),

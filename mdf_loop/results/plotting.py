@@ -1,4 +1,4 @@
-"""Plots of results over time: a panel for each output above a common time axis.
+"""Plots of results over time: one panel for each output above a common time axis.
 
     1 element        a line
     2 .. 10          a line for each element, with a legend of their indices
@@ -60,7 +60,7 @@ Viewers cannot open files with so many points as vector graphics.
 
 
 class _Panel(Struct, frozen=True, eq=False):
-    """Array `array[member, time, element]` to draw in one panel of a figure, with its labels."""
+    """Data of one panel of a figure: `array[member, time, element]` with labels."""
 
     name: str
     label: str
@@ -72,7 +72,7 @@ class _Panel(Struct, frozen=True, eq=False):
 def plot_results(
     results: Outputs, path: str | Path | None, names: Sequence[str] | None, title: str
 ) -> Figure:
-    """Plot outputs over time, a sweep or trials, and save the figure if there is a path."""
+    """Plot outputs over time, over a sweep or over trials, and save the figure if `path` is given."""
     with styled_figure(path) as slot:
         if is_sweep_alone(results):
             full_names = None if names is None else [_full_name(results, name) for name in names]
@@ -105,7 +105,7 @@ def _axis_coordinate(results: Outputs, axis: str) -> Labelled:
 
 
 def missing_axis_error(axis: str = "time") -> InputError:
-    """Return the error for plotting results along an axis that they do not have."""
+    """Return the error for a plot along an axis that the results do not have."""
     return InputError(
         f"there is nothing to plot: the results have no axis of {axis}",
         hint="run the model over time: give steps, and dt where time passes",
@@ -113,7 +113,7 @@ def missing_axis_error(axis: str = "time") -> InputError:
 
 
 def _colour_coordinate(results: Outputs) -> Labelled | None:
-    """Return the coordinate that the line colours of a figure stand for.
+    """Return the coordinate that the colours of the lines in a figure represent.
 
     It is the swept number, the member number, or the trial.
     """
@@ -137,7 +137,7 @@ def _colour_coordinate(results: Outputs) -> Labelled | None:
 
 
 def _member_coordinates(results: Outputs) -> list[Labelled]:
-    """Return the swept values of a sweep's members as coordinates, or numbers for a grid."""
+    """Return the swept values of a sweep's members, or the member numbers for a grid."""
     swept_axes = [axis for axis in results.axes if axis.is_swept]
     if len(swept_axes) > 1:
         member_count = math.prod(axis.length for axis in swept_axes)
@@ -147,7 +147,7 @@ def _member_coordinates(results: Outputs) -> list[Labelled]:
 
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
-    """Return the panels of a figure for the named outputs, or for all drawable ones."""
+    """Return the panels of a figure for the outputs `names`, or for all drawable outputs."""
     _axis_coordinate(results, "time")
     labelled_outputs = {labelled_array.name: labelled_array for labelled_array in outputs(results)}
     if names is None:
@@ -174,7 +174,7 @@ def _build_panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]
 
 
 def _full_name(results: Outputs, name: str) -> str:
-    """Return the full name of the output that a shorter name refers to.
+    """Return the full name of the output to which a shorter name refers.
 
     Raises:
         InputError: No output has this name, or several have it.
@@ -195,7 +195,7 @@ def _is_drawable(labelled_array: Labelled) -> bool:
 
 
 def _build_output_panels(results: Outputs, labelled_array: Labelled) -> list[_Panel]:
-    """Return the panels of one output: one, or in a sweep one per element."""
+    """Return the panels of one output, which in a sweep has one panel per element."""
     axis_names = [axis.name for axis in results.axes]
     array = np.moveaxis(plottable_array(results, labelled_array.name), axis_names.index("time"), 0)
     shape = array.shape[len(axis_names) :]
@@ -291,7 +291,7 @@ def _draw_figure(
 
 
 def _draw_panel(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled | None) -> None:
-    """Draw the array of a panel as lines, marks or an image, as its dtype and size suggest."""
+    """Draw the array of a panel as lines, marks or an image, depending on dtype and size."""
     element_count = panel.array.shape[2]
     if colour_coordinate is not None:
         draw = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members
@@ -305,7 +305,7 @@ def _draw_panel(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelle
 
 
 def _is_raster_of_members(panel: _Panel) -> bool:
-    """Return True if a panel draws one row of marks for each sweep member or trial."""
+    """Return True if a panel shows a row of marks for each sweep member or trial."""
     return bool(panel.array.dtype == bool) and len(panel.array) > MAX_BOOLEAN_LINES
 
 
@@ -335,13 +335,13 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _has_isolated_point(values: Array) -> bool:
-    """Return True if a value has no finite neighbour, so that a line would not show it."""
+    """Return True if a value in a time series has no finite neighbour and needs a marker."""
     is_finite = np.pad(np.isfinite(values), 1)
     return bool((is_finite[1:-1] & ~is_finite[:-2] & ~is_finite[2:]).any())
 
 
 def _label_values(ax: Axes, panel: _Panel) -> None:
-    """Label the value axis of a panel with name and unit, and set its ticks."""
+    """Label the value axis of a panel with the output's name and unit, and set its ticks."""
     ax.set_ylabel(panel.label)
     finite_values = panel.array[np.isfinite(panel.array)]
     if panel.array.dtype == bool:
@@ -363,7 +363,7 @@ def _add_colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
 
 
 def _draw_members(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled) -> None:
-    """Draw a line over time for each member of a sweep, or for some of many members."""
+    """Draw a line over time for each member of a sweep, or for evenly selected members."""
     drawn_members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
     rows = panel.array[drawn_members, :, 0].astype(np.float64)
     colour_coordinate = replace(colour_coordinate, array=colour_coordinate.array[drawn_members])
@@ -385,7 +385,7 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Label
 def _draw_marks_of_members(
     ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled
 ) -> None:
-    """Draw a row of marks for each member of a sweep in its colour, or each trial in black."""
+    """Draw a row of event marks for each member of a sweep or each trial."""
     member_count = len(panel.array)
     drawn_members = np.unique(np.linspace(0, member_count - 1, MAX_TRACES).astype(int))
     rows, steps = np.nonzero(panel.array[drawn_members, :, 0])
@@ -411,7 +411,7 @@ def _draw_marks_of_members(
 
 
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
-    """Draw a mark at each time at which an element is True, in one row per element."""
+    """Draw a row of marks for each boolean element, with a mark at each time with the value True."""
     (array,) = panel.array
     steps, elements = np.nonzero(array)
     ax.plot(
@@ -428,7 +428,7 @@ def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
-    """Draw an image of an output: time to the right, elements upwards, values as colours."""
+    """Draw an output as an image, with time to the right, elements upwards and values as colours."""
     (array,) = panel.array
     half_step = (time[-1] - time[0]) / (2 * (len(time) - 1)) if len(time) > 1 else 0.5
     image = ax.imshow(
@@ -443,13 +443,13 @@ def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _label_elements(ax: Axes, label: str) -> None:
-    """Label the axis of elements of a panel, and give it integer ticks."""
+    """Label the element axis of a panel, and give it integer ticks."""
     ax.set_ylabel(label)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _elements_label(panel: _Panel) -> str:
-    """Return the label of a panel's axis of elements: names of dimensions, or "element"."""
+    """Return the label of a panel's element axis: names of dimensions, or "element"."""
     label = ", ".join(map(shorten, panel.dims)) or "element"
     if len(panel.shape) < 2:
         return label
@@ -457,10 +457,10 @@ def _elements_label(panel: _Panel) -> str:
 
 
 def _member_colours() -> ListedColormap:
-    """Return a colour map for the members of a sweep, without colours too pale on white."""
+    """Return the colour map for the members of a sweep, without colours that are pale on white."""
     return ListedColormap(mpl.colormaps["viridis"](np.linspace(0, 0.8, 256)))
 
 
 def _colour_range(values: Array) -> Normalize:
-    """Return the colour scale from the smallest to the largest value of a coordinate."""
+    """Return a colour scale from the smallest to the largest value of a coordinate."""
     return Normalize(float(np.min(values)), float(np.max(values)))

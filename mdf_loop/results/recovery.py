@@ -1,4 +1,4 @@
-"""Result of a parameter recovery: true parameters of simulated data sets, and their fits."""
+"""Result of a parameter recovery: true parameters of simulated data sets, and their estimates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Recovery:
 
     @property
     def covered(self) -> Array:
-        """Mask of the estimates whose 95 % interval covers the true parameter.
+        """Mask of the estimates whose 95 % interval contains the true parameter.
 
         It has one row per data set.
         """
@@ -69,7 +69,7 @@ class Recovery:
         return is_covered
 
     def table(self) -> DataFrame:
-        """Return a pandas DataFrame with one row per estimated number and its statistics.
+        """Return a pandas DataFrame with one row of statistics per estimated parameter element.
 
         `bias` and `sd` are mean and standard deviation of the estimate minus the true parameter. `held` is the
         proportion of intervals that cover the true parameter.
@@ -86,7 +86,7 @@ class Recovery:
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 
     def __str__(self) -> str:
-        """Return the table of the recovery and the number of data sets as text."""
+        """Return the recovery as text: the table of statistics, and the number of data sets."""
         return f"{self.table().to_string()}\n{len(self.fits)} data sets"
 
     def __repr__(self) -> str:

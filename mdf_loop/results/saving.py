@@ -1,4 +1,4 @@
-"""Writers of result files, one function for each file format.
+"""Writers of result files, with one function for each file format.
 
 A new format also needs one line in `FORMATS`.
 
@@ -120,12 +120,12 @@ def _csv(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _is_narrow(labelled_array: Labelled) -> bool:
-    """Return True if each member's values are few enough to repeat in each of its csv rows."""
+    """Return True if an array has few enough elements per member to repeat in each csv row."""
     return int(math.prod(labelled_array.array.shape[1:])) <= MAX_CSV_ELEMENTS
 
 
 def _column_names(labelled_array: Labelled, axes: Collection[str]) -> Iterator[str]:
-    """Return the names of the csv columns for the elements of an array."""
+    """Return the names of the csv columns that hold the elements of an array."""
     element_shape = [
         extent
         for extent, dim in zip(labelled_array.array.shape, labelled_array.dims, strict=True)
@@ -135,7 +135,7 @@ def _column_names(labelled_array: Labelled, axes: Collection[str]) -> Iterator[s
 
 
 def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the position and size of blocks of csv rows, with at most `_CSV_BLOCK_ROWS` rows."""
+    """Yield the position and the row count of each block of csv rows."""
     if not extents:
         yield {}, 1
         return
@@ -152,7 +152,7 @@ def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], in
 def _columns(
     labelled_array: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
 ) -> Iterator[list[Any]]:
-    """Yield the csv cells of each element of an array in a block of rows, empty for padding."""
+    """Yield a column of csv cells for each element of an array in a block of rows."""
     block = _block(labelled_array, position, count)
     columns = block.reshape(count, math.prod(block.shape[1:])).T
     if row_lengths is None:
@@ -167,7 +167,7 @@ def _columns(
 
 
 def _block(labelled_array: Labelled, position: Mapping[str, Any], count: int) -> Array:
-    """Return the part of an array for a block of csv rows, with an axis of `count` rows in front."""
+    """Return the part of an array in a block of csv rows, with an axis of `count` rows first."""
     index = [position[dim] for dim in labelled_array.dims if dim in position]
     block = np.asarray(labelled_array.array[tuple(index)])
     if any(isinstance(axis_index, slice) for axis_index in index):
@@ -176,7 +176,7 @@ def _block(labelled_array: Labelled, position: Mapping[str, Any], count: int) ->
 
 
 def _cells(column: Array) -> list[Any]:
-    """Return numbers as csv cells with the fewest digits that restore each number exactly."""
+    """Convert numbers to csv cells with the fewest digits that restore each number exactly."""
     is_short = column.dtype.kind == "f" and column.dtype.itemsize < 8
     return list((column.astype(str) if is_short else column).tolist())
 
@@ -208,7 +208,7 @@ def _h5(results: Outputs, stream: BinaryIO) -> None:
 def _label_h5_dimensions(
     h5_dataset: Any, labelled_array: Labelled, scales: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Name the dimensions of an HDF5 dataset, and attach their coordinates as scales."""
+    """Name the dimensions of an HDF5 dataset, and attach coordinates as dimension scales."""
     for position, dim in enumerate(labelled_array.dims):
         h5_dataset.dims[position].label = dim
         for scale in scales.get(dim, ()):
@@ -216,7 +216,7 @@ def _label_h5_dimensions(
 
 
 def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
-    """Create an HDF5 dataset with an array, its name and its unit."""
+    """Create an HDF5 dataset from an array with a name and a unit."""
     import h5py
 
     is_text = labelled_array.array.dtype.kind == "U"
@@ -231,7 +231,7 @@ def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
 
 
 def _nc(results: Outputs, stream: BinaryIO) -> None:
-    """Write results as a netCDF 4 file, by way of an xarray dataset."""
+    """Write results as a netCDF 4 file, converted from an xarray dataset."""
     dataset = to_dataset(results)
     for name, variable in dataset.variables.items():
         variable.attrs.update(array_attributes(str(name), ""))
@@ -253,7 +253,7 @@ def _zarr(results: Outputs, target: Path) -> None:
 
 
 def _make_file_writer(content: Content) -> Writer:
-    """Return a function that writes results to a single file of some format."""
+    """Return a function that writes results to a file by means of the stream writer `content`."""
 
     def write(results: Outputs, target: Path) -> None:
         write_atomically(target, lambda stream: content(results, stream))
@@ -273,7 +273,7 @@ FORMATS: Mapping[str, Writer] = {
 
 
 def check_results_path(path: str | Path) -> Path:
-    """Return the path of a file to save results to, after a check of its suffix and folder.
+    """Return the path of a new results file, after a check of the suffix and the folder.
 
     Raises:
         InputError: The suffix is not a results format, or the file cannot be written there.
@@ -293,7 +293,7 @@ NUL_TERMINATED = {".npz": False, ".h5": True, ".nc": True}
 
 
 def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]) -> None:
-    """Raise an error for output names and units that a file format cannot store.
+    """Raise an error for output names or units that a file format cannot store.
 
     Raises:
         InputError: A name or unit has a NUL character, and the format cuts the text there.
@@ -310,7 +310,7 @@ def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]
 
 
 def save(results: Outputs, path: str | Path) -> None:
-    """Write results to a file in the format of its suffix."""
+    """Write results to a file in the format that the file suffix stands for."""
     target = check_results_path(path)
     coordinate_names = (name for axis in results.axes for name in axis.coordinates)
     check_texts(target, (*results, *coordinate_names), results.units)

@@ -1,4 +1,4 @@
-"""Labels of statistics over trials in plots: `choice = true`, `0.9`, `0 to 0.5`."""
+"""Labels of trial statistics in plots, such as `choice = true`, `0.9` or `0 to 0.5`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _axis_labels(axis: Axis) -> list[str]:
 
 
 def response_axis(results: Outputs) -> Axis | None:
-    """Return the axis of the responses by which statistics over trials are grouped, or None."""
+    """Return the axis of responses that groups the statistics over trials, or None."""
     candidates = (
         axis for axis in results.axes if not axis.is_swept and axis.name not in _NOT_RESPONSES
     )
@@ -51,7 +51,7 @@ _NOT_RESPONSES = ("time", "trial")
 
 
 def response_labels(results: Outputs) -> list[str]:
-    """Return labels of the responses by which statistics over trials are grouped, or []."""
+    """Return the labels of the responses that group the statistics over trials, or []."""
     axis = response_axis(results)
     if axis is None:
         return []
@@ -66,7 +66,7 @@ def is_histogram(results: Outputs, name: str) -> bool:
 
 
 def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[str]:
-    """Return a label for each element of an output: its response, and its quantile or bin.
+    """Return a label for each element of an output, such as a response with a quantile or bin.
 
     Elements of outputs that are not statistics are labelled with their index: `[0]`, `[1,0]`. A single
     number has an empty label.

@@ -40,7 +40,7 @@ MAX_MARKED_POINTS = 40
 
 
 class SweptAxis(Struct, frozen=True, eq=False):
-    """Plot axis of the members of a sweep: label, positions and tick labels.
+    """Plot axis for the members of a sweep: its label, positions and tick labels.
 
     Tick labels replace the swept values if these are not monotonic, and therefore cannot be positions.
     """
@@ -55,7 +55,7 @@ Panel = tuple[str, Callable[[Axes], None]]
 
 
 def is_sweep_alone(results: Outputs) -> bool:
-    """Return True if results have an axis of sweep members, but no time or trials."""
+    """Return True if results have an axis of sweep members, but no axis of time or trials."""
     other_axes = {axis.name for axis in results.axes if not axis.is_swept} & {"time", "trial"}
     return any(axis.is_swept for axis in results.axes) and not other_axes
 
@@ -81,7 +81,7 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
 
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
-    """Yield the panels of a sweep's figure for the named outputs, or all numeric outputs."""
+    """Yield the panels of a sweep's figure for the outputs `names`, or for all numeric outputs."""
     sweep_axes = [axis for axis in results.axes if axis.is_swept]
     if len(sweep_axes) > 2:
         raise InputError(
@@ -102,7 +102,7 @@ def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Pan
 def _build_output_panels(
     results: Outputs, name: str, array: Array, swept_axes: Sequence[SweptAxis]
 ) -> Iterator[Panel]:
-    """Yield the panels of one output of a sweep: one, or in a grid one per element."""
+    """Yield the panels of one output of a sweep, which in a grid has one panel per element."""
     unit, axis_count = results.units.get(name, ""), len(swept_axes)
     labels = element_labels(results, name, array.shape[axis_count:])
     rows = array.reshape(*array.shape[:axis_count], -1)
@@ -129,7 +129,7 @@ def _build_output_panels(
 def _build_histogram_panels(
     results: Outputs, name: str, array: Array, swept_axis: SweptAxis
 ) -> Iterator[Panel]:
-    """Yield an image of histograms for each response, with the swept value on the horizontal axis."""
+    """Yield a panel for each response with an image of histograms over the swept value."""
     output_name, edges = name.rpartition(".")[0], np.asarray(results.statistics[name], np.float64)
     value_label = axis_label(output_name, results.units.get(output_name, ""))
     for response, counts in zip(
@@ -145,12 +145,12 @@ def _build_histogram_panels(
 
 
 def element_indices(shape: tuple[int, ...]) -> list[str]:
-    """Return the index of each element of an array as text: `[0]`, `[1,0]`, "" for a scalar."""
+    """Return the index of each array element as text, such as `[1,0]`, or "" for a scalar."""
     return list(element_names("", shape))
 
 
 def _build_swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
-    """Return the plot axis of the swept number, or else of the member number."""
+    """Return the plot axis of a swept number, or of the member number for other swept values."""
     coordinates = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
     ((name, values), *other_coordinates) = coordinates
     if other_coordinates or values.ndim > 1 or values.dtype.kind not in "iufb":
@@ -163,7 +163,7 @@ def _build_swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
 
 
 def members_axis(results: Outputs) -> SweptAxis:
-    """Return the plot axis of a sweep's members: the swept value, or in a grid the number."""
+    """Return the plot axis of a sweep's members: the swept value, or the member number of a grid."""
     swept_axes = [axis for axis in results.axes if axis.is_swept]
     if len(swept_axes) == 1:
         return _build_swept_axis(results, swept_axes[0])
@@ -177,7 +177,7 @@ def members_axis(results: Outputs) -> SweptAxis:
 def _draw_lines(
     swept_axis: SweptAxis, value_label: str, rows: Array, labels: Sequence[str], ax: Axes
 ) -> None:
-    """Draw a line over the swept value for each element of an output."""
+    """Draw a line over the swept values for each element of an output."""
     element_count = rows.shape[1]
     is_few = element_count <= MAX_LEGEND_ENTRIES
     colours = mpl.colormaps["tab10" if is_few else "viridis"]
@@ -201,7 +201,7 @@ def _draw_lines(
 def _draw_elements_image(
     swept_axis: SweptAxis, value_label: str, rows: Array, labels: Sequence[str], ax: Axes
 ) -> None:
-    """Draw an image of an output with many elements, with the swept value to the right."""
+    """Draw an output with many elements as an image, with the swept values to the right."""
     _draw_mesh(
         ax,
         _compute_cell_edges(swept_axis.positions),
@@ -220,7 +220,7 @@ def draw_binned_image(
     count_label: str,
     ax: Axes,
 ) -> None:
-    """Draw the histograms of a sweep's members as an image: members right, bins upwards."""
+    """Draw the histograms of a sweep's members as an image, with members right and bins upwards."""
     counts, edges = histograms
     _draw_mesh(ax, _compute_cell_edges(swept_axis.positions), edges, counts.T, count_label)
     ax.set_ylabel(bin_label)
@@ -228,7 +228,7 @@ def draw_binned_image(
 
 
 def _draw_image(swept_axes: Sequence[SweptAxis], value_label: str, values: Array, ax: Axes) -> None:
-    """Draw an image of a scalar output over the two swept axes of a grid."""
+    """Draw a scalar output of a grid as an image over the two swept axes."""
     y_axis, x_axis = swept_axes
     _draw_mesh(
         ax,
@@ -242,7 +242,7 @@ def _draw_image(swept_axes: Sequence[SweptAxis], value_label: str, values: Array
 
 
 def _draw_mesh(ax: Axes, x_edges: Array, y_edges: Array, values: Array, value_label: str) -> None:
-    """Draw an array as coloured cells between given edges, with a colour bar."""
+    """Draw an array as coloured cells between the given edges, with a colour bar."""
     cells = ax.pcolormesh(
         x_edges, y_edges, values.astype(np.float64), rasterized=values.size > 1000
     )
@@ -251,7 +251,7 @@ def _draw_mesh(ax: Axes, x_edges: Array, y_edges: Array, values: Array, value_la
 
 
 def _compute_cell_edges(positions: Array) -> Array:
-    """Return the edges of image cells: midpoints between positions, and outer limits."""
+    """Return the edges of image cells: the midpoints between positions, and two outer edges."""
     positions = np.asarray(positions, np.float64)
     if len(positions) == 1:
         return np.array([positions[0] - 0.5, positions[0] + 0.5])
@@ -262,7 +262,7 @@ def _compute_cell_edges(positions: Array) -> Array:
 
 
 def _write_axis(set_label: Any, set_ticks: Any, swept_axis: SweptAxis) -> None:
-    """Write the label of a plot axis, and its tick labels if it has any."""
+    """Write the label of a plot axis, and its tick labels unless there are none."""
     set_label(swept_axis.label)
     if swept_axis.tick_labels:
         ticks = np.unique(np.linspace(0, len(swept_axis.tick_labels) - 1, 10).astype(int))

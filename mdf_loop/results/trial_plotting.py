@@ -1,4 +1,4 @@
-"""Plots of distributions over trials.
+"""Plots of distributions over trials, as histograms or quantiles.
 
     outputs of trials            a histogram of each number, with one line per response if there are responses
     outputs of a swept model     a panel for each response with a line for each member; more than 10
@@ -45,13 +45,13 @@ Both labels are empty if the drawing function writes them itself.
 
 
 def has_distributions(results: Outputs) -> bool:
-    """Return True if results have trials or statistics over trials, and no axis of time."""
+    """Return True if results have trials or trial statistics, and no time axis."""
     axis_names = [axis.name for axis in results.axes]
     return "time" not in axis_names and ("trial" in axis_names or bool(results.statistics))
 
 
 def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[Panel]:
-    """Return panels of distributions over trials, for the named or all outputs.
+    """Return the panels with distributions over trials, for the outputs `names` or all outputs.
 
     Raises:
         InputError: No output is one number in each trial.
@@ -106,7 +106,7 @@ def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Pane
 def _build_member_panels(
     results: Outputs, name: str, array: Array, groups: dict[str, Array], member_names: Sequence[str]
 ) -> Iterator[Panel]:
-    """Yield a panel for each response with the distribution for each member of a sweep."""
+    """Yield a panel for each response, with the distribution over trials for each sweep member."""
     edges = _choose_bins(array)
     trial_count = len(array) // len(member_names)
     for response, mask in groups.items():
@@ -134,7 +134,7 @@ def _build_member_panels(
 
 
 def _is_response(array: Array) -> bool:
-    """Return True if an output can be a response: integers or booleans with few values."""
+    """Return True if an output can be a response: it has integers or booleans with few values."""
     return array.dtype.kind in "biu" and len(np.unique(array)) <= MAX_RESPONSES
 
 
@@ -148,14 +148,14 @@ def _group_by_response(
 
 
 def _draw_values(ax: Axes, groups: dict[str, Array]) -> None:
-    """Draw a histogram of the values of each group of trials."""
+    """Draw a histogram of the values in each group of trials."""
     edges = _choose_bins(np.concatenate([*groups.values()]))
     for k, (label, array) in enumerate(groups.items()):
         _draw_steps(ax, _count_in_bins(array, edges), edges, label, k)
 
 
 def _choose_bins(array: Array) -> Array:
-    """Return histogram bin edges for numbers, with one bin per value of integers or booleans."""
+    """Return histogram bin edges, with one bin per distinct value of integers or booleans."""
     finite_values = array[np.isfinite(array)]
     if finite_values.dtype.kind == "f":
         return np.asarray(np.histogram_bin_edges(finite_values, FLOAT_BINS))
@@ -169,7 +169,7 @@ def _count_in_bins(array: Array, edges: Array) -> Array:
 
 
 def _draw_members(ax: Axes, rows: Array, edges: Array, labels: Sequence[str]) -> None:
-    """Draw the distribution for each sweep member as a line in the member's colour."""
+    """Draw the histogram of each sweep member as a line in the member's colour."""
     colours = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
     for counts, label, colour in zip(rows, labels, colours, strict=True):
         ax.stairs(counts, edges, color=colour, label=label, linewidth=1.6)
@@ -218,7 +218,7 @@ def _build_statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[
 
 
 def _draw_histograms(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequence[str]) -> None:
-    """Draw the histogram over trials for each response."""
+    """Draw the histogram over trials of each response."""
     for k, (counts, label) in enumerate(zip(rows, labels, strict=True)):
         _draw_steps(ax, counts, np.asarray(edges), label, k)
 
@@ -243,7 +243,7 @@ def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequenc
 def _draw_cumulative(
     ax: Axes, rows: Array, probabilities: Sequence[float], labels: Sequence[str]
 ) -> None:
-    """Draw the quantiles over trials of each response against their probabilities."""
+    """Draw the quantiles over trials of each response against the cumulative probability."""
     for k, (quantiles, label) in enumerate(zip(rows, labels, strict=True)):
         colour = mpl.colormaps["tab10"](k)
         ax.plot(probabilities, quantiles, marker="o", color=colour, label=label or None)

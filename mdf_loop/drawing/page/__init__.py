@@ -5,7 +5,7 @@
 - `scene` is the content of a page, with a number for each box and port.
 - `graphs`, `nodes`, `frames`, `terminals` and `owners` build the scene from an outline.
 - `ends` records the sources and targets of wires.
-- `fitting` joins `runs` of operators and forms `groups`.
+- `fitting` joins `operator_chains` and forms `groups`.
 - `html` assembles the file from `app/` (our JavaScript) and `elkjs/` (third-party, by `make vendor`).
 """
 

@@ -1,4 +1,4 @@
-"""Ends of wires at a node of a page, and the numbering of boxes and ports."""
+"""Ends of wires at the nodes of a page, and unique numbers for boxes and ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WireEnd = tuple[int, str]
 
 
 class NodeEnds(Struct):
-    """Ends of wires at a node: by input port, by output port, and by names that formulas read.
+    """Ends of wires at a node, by input port, by output port, and by the name of a value read.
 
     A port or name may have several targets. `box_id` is the target of a value without a port.
     """
@@ -30,12 +30,12 @@ class NodeEnds(Struct):
         return ends or [(self.box_id, "data")]
 
     def source(self, port: str) -> int:
-        """Return the number of the port or box from which wires of an output start."""
+        """Return the number of the port or box at which wires from an output port start."""
         return self.outputs.get(port, self.box_id)
 
 
 class Recording(Struct, frozen=True):
-    """Drawn output of a loop's recorded value: its port number, frame, loop and output name."""
+    """Output port of a drawn loop that shows a recorded value, with the names of loop and output."""
 
     port_number: int
     frame_number: int
@@ -44,15 +44,15 @@ class Recording(Struct, frozen=True):
 
 
 class Numbering(Struct):
-    """Generator of numbers for boxes and ports, with the ports that provide values of the model.
+    """Generator of unique numbers for boxes and ports, and registry of observed ports and loops.
 
     Attributes:
         observed_depth: Nesting depth of the graph whose values a run observes.
         current_depth: Nesting depth of the graph under construction.
-        ports_by_output: Ports of the observed graph, by `node.port`.
-        frames_by_loop: Frames of the observed graph, by `node.function`.
+        port_number_by_output: Ports of the observed graph, by `node.port`.
+        frame_number_by_loop: Frames of the observed graph, by `node.function`.
         recordings: Recorded values of the loops in the observed graph.
-        run_box_by_operator: Box of a run of operators, by the box of each operator in the run.
+        chain_box_by_operator: Box of a chain of operators, by the box of each operator in the chain.
     """
 
     observed_depth: int = 1
@@ -75,7 +75,7 @@ class Numbering(Struct):
 
 
 class BoxPorts:
-    """Ports through which values enter and leave a box. Each port is created on first use."""
+    """Ports of a box through which values enter and leave, each created on first use."""
 
     def __init__(self, numbering: Numbering) -> None:
         self.numbering = numbering
@@ -84,7 +84,7 @@ class BoxPorts:
         self.wires: list[Wire] = []
 
     def entry_port(self, name: str, ends: list[WireEnd], port: Port | None = None) -> WireEnd:
-        """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
+        """Return the port at which a value enters a box, with wires from the port to `ends`."""
         if name not in self.left_ports:
             port_template = port or Port(0, name)
             self.left_ports[name] = replace(
@@ -95,7 +95,7 @@ class BoxPorts:
         return self.left_ports[name].id, "capture" if strokes == {"capture"} else "data"
 
     def exit_port(self, name: str, source: int, port: Port | None = None) -> int:
-        """Return the port through which a value leaves. Add a wire from `source` to the port."""
+        """Return the port at which a value leaves a box, with a wire from `source` to the port."""
         if name not in self.right_ports:
             port_template = port or Port(0, name)
             self.right_ports[name] = replace(

@@ -1,4 +1,4 @@
-"""Simplification of a page's scene: chains of operators are joined, many boxes are grouped."""
+"""Simplification of a page's boxes and wires: joining of operators, and grouping of boxes."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from mdf_loop.drawing.page.scene import Scene
 
 
 def simplify_scene(scene: Scene, numbering: Numbering) -> Scene:
-    """Join operators and group boxes of a scene that has all its wires."""
+    """Join chains of operators into single boxes, then group boxes if there are many."""
     return group_boxes(join_operators(scene, numbering), numbering)

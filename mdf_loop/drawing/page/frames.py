@@ -1,4 +1,4 @@
-"""Boxes of loops and choices, which contain the boxes of their bodies."""
+"""Boxes of loops and conditionals on a page, with the boxes of bodies and branches inside."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_NAME_LENGTH, MAX_REMARK_LENGTH, MAX_TITLE_LENGTH = 36, 44, 80
 
 
 class FrameBuilder:
-    """Builder of the box of a loop or choice with ports, wires and the boxes of its body."""
+    """Builder of the box of a loop or conditional, with its ports, wires and inner boxes."""
 
     def __init__(self, block: Block, numbering: Numbering) -> None:
         self.block = block
@@ -52,7 +52,7 @@ class FrameBuilder:
         }
 
     def _port(self, terminal: Terminal) -> Port:
-        """Create the port that shows an input or output of the loop or choice."""
+        """Create the port that shows an input or output of the loop or conditional."""
         return Port(
             self.numbering.next(),
             shorten_name(terminal.name, MAX_NAME_LENGTH),
@@ -62,7 +62,7 @@ class FrameBuilder:
         )
 
     def box(self, build_graph: GraphBuilder) -> Box:
-        """Return the box of the loop or choice with its inner scene."""
+        """Return the box of the loop or conditional, with the boxes of its bodies or branches."""
         box_number = self.numbering.next()
         if isinstance(self.block, LoopOutline):
             self._register_loop(self.block, box_number)
@@ -91,7 +91,7 @@ class FrameBuilder:
         )
 
     def _register_loop(self, loop: LoopOutline, number: int) -> None:
-        """Register the loop, so that a page of a run can show its iterations and recorded values."""
+        """Register the loop, so that the page of a run can show iterations and recorded values."""
         if loop.kind == "over time":
             self.numbering.frame_number_by_loop[OVER_TIME] = number
         elif self.numbering.current_depth == self.numbering.observed_depth:
@@ -106,7 +106,7 @@ class FrameBuilder:
             ]
 
     def _back_wires(self) -> Iterator[Wire]:
-        """Yield the wires that carry values to the next iteration."""
+        """Yield the wires that carry values of a loop to a later iteration."""
         for source_key, target_key, label in self.terminals.back_edges:
             if source_key in self.right_ports and target_key in self.left_ports:
                 yield Wire(
@@ -114,7 +114,7 @@ class FrameBuilder:
                 )
 
     def _details(self) -> Iterator[tuple[str, str]]:
-        """Yield titles and texts of the box's details: id, notes, terminals and pseudo-code."""
+        """Yield (title, text) pairs about the box, such as notes, inputs, outputs and pseudo-code."""
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
         if isinstance(self.block, LoopOutline):
@@ -132,7 +132,7 @@ class FrameBuilder:
         yield "code", "\n".join(pseudocode(self.block))
 
     def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
-        """Return the scene of a loop's body, or of all branches of a choice."""
+        """Return the boxes and wires of a loop's body, or of all branches of a conditional."""
         if isinstance(self.block, ConditionalOutline):
             return _merge_scenes(
                 [self._branch_scene(branch, build_graph) for branch in self.block.branches]
@@ -148,7 +148,7 @@ class FrameBuilder:
         return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbering)
 
     def _input_wires(self, body: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> Iterator[Wire]:
-        """Yield wires from the input ports of a loop's box to their readers in the body."""
+        """Yield wires from the input ports of a loop's box to the readers inside the body."""
         for body_input in body.inputs:
             terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(
                 body_input.name, ("", "")
@@ -176,7 +176,7 @@ class FrameBuilder:
                     yield Wire(self.left_ports[source_key].id, target_port.id, stroke)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
-        """Return the scene of a branch: its box, and wires between the box and the choice's ports."""
+        """Return the box of a branch, with wires between the branch and the conditional's ports."""
         box_ports = BoxPorts(self.numbering)
         scene: Scene = Scene((), ())
         ends_by_node: dict[str, NodeEnds] = {}
@@ -223,7 +223,7 @@ class FrameBuilder:
     def _branch_input_wires(
         self, branch: BranchOutline, ends_by_node: dict[str, NodeEnds], box_ports: BoxPorts
     ) -> Iterator[Wire]:
-        """Yield wires from the input ports of a choice's box to the box of a branch."""
+        """Yield wires from the input ports of a conditional's box to the box of a branch."""
         targets_by_name: dict[str, list[WireEnd]] = {}
         for body_input in branch.body.inputs if branch.body else ():
             if body_input.node_id in ends_by_node:

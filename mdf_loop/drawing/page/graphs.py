@@ -1,4 +1,4 @@
-"""Scene of a graph: boxes for nodes, wires for edges, and pill shapes for inputs and outputs."""
+"""Boxes and wires (scene) of a graph: a box for each node, and a wire for each edge."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from mdf_loop.outline.text import shorten_name, value_text, weight_text
 MAX_DETAILED_NODES = 12
 """Maximum number of nodes of a graph that is not simplified.
 
-In a simplified graph, imported operators are single words in runs, and constants are omitted.
+In a simplified graph, imported operators are single words in chains, and constants are omitted.
 """
 
 
 def build_model_scene(graph: GraphOutline, numbering: Numbering) -> Scene:
-    """Build the scene of the whole model."""
+    """Build the boxes and wires (scene) of the whole model."""
     scene, ends_by_node = _SceneBuilder(numbering).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
     input_node_ids = {node.id for node in graph.nodes if node.is_input}
@@ -60,12 +60,12 @@ def build_model_scene(graph: GraphOutline, numbering: Numbering) -> Scene:
 
 
 class _SceneBuilder(Struct, frozen=True):
-    """Builder of scenes of graphs, whose boxes and ports have a common numbering."""
+    """Builder of the boxes and wires (scene) of graphs that share one numbering."""
 
     numbering: Numbering
 
     def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
-        """Build the scene of a graph, and the wire ends of each node by id."""
+        """Return the boxes and wires (scene) of a graph, and the wire ends of each node by id."""
         self.numbering.current_depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES
@@ -97,7 +97,7 @@ class _SceneBuilder(Struct, frozen=True):
         return Scene(tuple(boxes), wires), ends_by_node
 
     def _node_box(self, node: NodeOutline, is_fed: bool, is_large: bool) -> tuple[Box, NodeEnds]:
-        """Return the box of a node without loops and choices, and its ends."""
+        """Return the box of a node without loops and conditionals, and the node's wire ends."""
         if node.is_input and not is_fed:
             return build_small_box(
                 node, self.numbering, "input", shorten_name(node.id, MAX_TITLE_LENGTH)

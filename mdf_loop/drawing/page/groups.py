@@ -1,4 +1,4 @@
-"""Groups of boxes on a page by the common beginning of their names, closed at first.
+"""Grouping of many boxes on a page by common prefixes of the boxes' names.
 
     /encoder/layers.0/Mul, /encoder/layers.0/Add, /encoder/layers.1/Mul, ...
     groups layers.0, layers.1, ...
@@ -32,7 +32,7 @@ _PILL_KINDS = ("input", "output")
 
 
 class _Group(Struct, frozen=True):
-    """Group of boxes, or a single box. `scope` is the common beginning of their names."""
+    """Group of one or more boxes. `scope` is the common prefix of the boxes' names."""
 
     boxes: tuple[Box, ...]
     scope: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class _Group(Struct, frozen=True):
 
 
 def group_boxes(scene: Scene, numbering: Numbering) -> Scene:
-    """Return a scene whose boxes are grouped if it has more than `MAX_BOXES` boxes."""
+    """Group the boxes of a scene if there are more than `MAX_BOXES`, and return the scene."""
     if len(scene.boxes) <= MAX_BOXES:
         return scene
     pills = tuple(box for box in scene.boxes if box.kind in _PILL_KINDS)
@@ -80,7 +80,7 @@ def _build_box_graph(scene: Scene) -> nx.DiGraph:
 
 
 def _group_by_scopes(boxes: tuple[Box, ...], box_graph: nx.DiGraph) -> list[_Group]:
-    """Group boxes by the first differing part of their names, such that no group feeds itself."""
+    """Group boxes by the first differing part of their names, so that no group feeds itself."""
     scopes = {box.id: _scope_of(box) for box in boxes}
     groups = list(
         _group_scopes(
@@ -111,7 +111,7 @@ def _common_depth(scopes: list[tuple[str, ...]]) -> int:
 
 
 def _scope_of(box: Box) -> tuple[str, ...]:
-    """Return the scope of a box, which is its name without the last part.
+    """Return the scope of a box: the parts of the box's name without the last part.
 
     The scope of `/encoder/layer.0/Add` is (encoder, layer.0).
     """
@@ -123,7 +123,7 @@ def _scope_of(box: Box) -> tuple[str, ...]:
 def _group_scopes(
     boxes: Iterable[Box], scopes: dict[int, tuple[str, ...]], depth: int
 ) -> Iterator[_Group]:
-    """Yield a group of boxes for each scope prefix of length `depth`.
+    """Yield a group for each set of boxes whose names share the first `depth` parts.
 
     The boxes of a small group are yielded as single boxes.
     """
@@ -139,7 +139,7 @@ def _group_scopes(
 
 
 def _cyclic_groups(groups: list[_Group], box_graph: nx.DiGraph) -> set[int]:
-    """Return the positions of groups that feed themselves."""
+    """Return the indices of groups that feed themselves through other groups."""
     group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
     group_graph = nx.DiGraph()
     group_graph.add_nodes_from(range(len(groups)))
@@ -155,7 +155,7 @@ def _cyclic_groups(groups: list[_Group], box_graph: nx.DiGraph) -> set[int]:
 
 
 def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
-    """Split a group at the values that leave the group and enter it again."""
+    """Split a group that values leave and enter again, so that no part feeds itself."""
     member_ids = {box.id for box in group.boxes}
     reentry_counts: dict[int, int] = {}
     for box_id in _topological_order(box_graph):
@@ -181,17 +181,17 @@ def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
 def _split_by_next_scope(
     scopes: dict[int, tuple[str, ...]], group: _Group, box_graph: nx.DiGraph
 ) -> list[_Group]:
-    """Split a group by the next part of its boxes' names."""
+    """Split a group into smaller groups by one more part of the boxes' names."""
     return list(_group_scopes(group.boxes, scopes, len(group.scope) + 1))
 
 
 def _split_into_boxes(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
-    """Split a group into single boxes."""
+    """Split a group into groups of one box each."""
     return [_Group((box,)) for box in group.boxes]
 
 
 def _topological_order(box_graph: nx.DiGraph) -> list[int]:
-    """Return boxes in topological order, with the boxes of a cycle next to each other."""
+    """Return box ids in topological order, with the boxes of a cycle next to each other."""
     condensed_graph = nx.condensation(box_graph)
     return [
         box_id
@@ -204,7 +204,7 @@ def _topological_order(box_graph: nx.DiGraph) -> list[int]:
 
 
 def _merge_neighbours(groups: list[_Group], box_graph: nx.DiGraph) -> Iterator[_Group]:
-    """Yield the groups in topological order, and merge neighbours where no cycle arises."""
+    """Merge single boxes that are adjacent in topological order into groups."""
     group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
     group_graph = nx.DiGraph()
     group_graph.add_nodes_from(range(len(groups)))
@@ -232,7 +232,7 @@ def _merge_neighbours(groups: list[_Group], box_graph: nx.DiGraph) -> Iterator[_
 
 
 def _replace_groups(scene: Scene, groups: list[_Group], numbering: Numbering) -> Scene:
-    """Replace each group of several boxes by one group box."""
+    """Return a scene in which one box replaces each group of several boxes."""
     group_index_by_end: dict[int, int] = {}
     port_names: dict[int, str] = {}
     for k, group in enumerate(groups):
@@ -286,7 +286,7 @@ def _build_group_box(
     wires: list[Wire],
     numbering: Numbering,
 ) -> Box:
-    """Build the box of a group from its ports and inner wires."""
+    """Build the box of a group, with ports, inner boxes and inner wires."""
     ports_by_side = {
         side: tuple(
             port

@@ -1,4 +1,4 @@
-"""HTML text of a page that loads no external files and runs no code from the model's names.
+"""HTML text of an interactive page, which loads no external files.
 
 Names are JSON with escapes for `<`, `>` and `&`, so none of them ends its element. The script inserts them
 as text, never as markup. The content security policy permits the script and the styles by their hashes,
@@ -30,7 +30,7 @@ MAX_STATIC_SVG_LENGTH = 400_000
 
 
 def page_html(content: dict[str, Any], svg: str) -> str:
-    """Return the HTML text of a page that contains the data `content`.
+    """Return the HTML text of an interactive page that displays the data `content`.
 
     `svg` is an optional picture for readers without scripts.
     """
@@ -54,7 +54,7 @@ def page_html(content: dict[str, Any], svg: str) -> str:
 
 
 def embed_in_frame(page: str) -> str:
-    """Return HTML that shows a page inside another page, in a sandboxed frame."""
+    """Return an HTML `<iframe>` that shows a page inside another page in a sandbox."""
     escaped_page = html.escape(page)
     return (
         '<iframe sandbox="allow-scripts allow-downloads allow-modals" title="the model" '
@@ -63,7 +63,7 @@ def embed_in_frame(page: str) -> str:
 
 
 def _static_image(svg: str, title: str) -> str:
-    """Return an `<img>` element with the picture, in which no script can run."""
+    """Return an `<img>` element with the SVG picture of a model. Scripts in images cannot run."""
     if not svg or len(svg) > MAX_STATIC_SVG_LENGTH:
         return "<p>This page needs scripts. Without them: mdf-loop draw, to a file named .svg.</p>"
     encoded_svg = base64.b64encode(svg.encode()).decode()
@@ -77,7 +77,7 @@ def _to_safe_json(content: dict[str, Any]) -> str:
 
 
 def _content_security_policy(script: str, *styles: str) -> str:
-    """Return the content security policy."""
+    """Return the content security policy of a page that permits only its own scripts and styles."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -92,7 +92,7 @@ def _content_security_policy(script: str, *styles: str) -> str:
 
 
 def _policy_hash(text: str) -> str:
-    """Return the hash by which the content security policy permits a script or style."""
+    """Return the hash by which a page's content security policy permits a script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -100,19 +100,19 @@ def _policy_hash(text: str) -> str:
 
 
 def _package_folder(name: str) -> Traversable:
-    """Return a folder with resources of the page."""
+    """Return a folder with the page's resource files in the installed package."""
     return files("mdf_loop.drawing.page") / name
 
 
 @cache
 def _read_text(name: str) -> str:
-    """Return the text of a resource file of the page."""
+    """Return the text of one of the page's resource files."""
     return (_package_folder("app") / name).read_text(encoding="utf-8")
 
 
 @cache
 def _read_scripts() -> str:
-    """Return the text of all script files in the order of their names. The scripts share one scope."""
+    """Return the concatenated text of the page's script files, in alphabetical order."""
     script_names = sorted(
         file.name for file in _package_folder("app").iterdir() if file.name.endswith(".js")
     )

@@ -1,4 +1,4 @@
-"""Boxes of nodes without loops: ports, formulas and constants, or the operator of an imported node."""
+"""Boxes of nodes without loops on a page, with ports, formulas and constants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_FORMULA_LINES = 6
 
 
 def operator_name(node: NodeOutline) -> str:
-    """Return the operator of an imported node, such as `Add`, or an empty text for a node with formulas."""
+    """Return the operator of an imported node, such as `Add`, or "" for a node with formulas."""
     definitions_with_function = [
         definition for definition in node.definitions if definition.function
     ]
@@ -32,7 +32,7 @@ def operator_name(node: NodeOutline) -> str:
 
 
 def build_node_box(node: NodeOutline, numbering: Numbering) -> tuple[Box, NodeEnds]:
-    """Build the box of a node with ports on both sides and formulas below them."""
+    """Build the box of a node, with ports on both sides and formulas below the ports."""
     left_ports = {port.id: Port(numbering.next(), _input_text(port)) for port in node.inputs}
     right_ports = {
         port.id: Port(numbering.next(), shorten_name(port.id, MAX_PORT_LENGTH))
@@ -61,7 +61,7 @@ def build_node_box(node: NodeOutline, numbering: Numbering) -> tuple[Box, NodeEn
 def build_small_box(
     node: NodeOutline, numbering: Numbering, kind: str, title: str
 ) -> tuple[Box, NodeEnds]:
-    """Build the box of a node as one word: operator, input or constant. All wires end at the box."""
+    """Build a small box without ports for an operator, input or constant."""
     box = Box(
         id=numbering.next(),
         kind=kind,
@@ -82,7 +82,7 @@ def build_small_box(
 def build_pill_box(
     numbering: Numbering, kind: str, title: str, type_: str, path: str, suffix: str = ""
 ) -> Box:
-    """Build the box of a model's input or output, or of a value that a branch passes through."""
+    """Build the pill-shaped box of a model's input or output, or of a value passed through."""
     details = (("id", title), ("type", type_)) if type_ else (("id", title),)
     return Box(
         id=numbering.next(),
@@ -110,7 +110,7 @@ def node_remarks(node: NodeOutline) -> str:
 
 
 def node_formulas(node: NodeOutline) -> Iterator[str]:
-    """Yield the formulas of a node, without constants: `↻ V(0) = -1`, `out = 2 * V`."""
+    """Yield the formulas of a node, such as `↻ V(0) = -1` or `out = 2 * V`, without constants."""
     for definition in node.definitions:
         if not definition.constant:
             state_sign = f"{MARKS['state'].sign} " if definition.is_stateful else ""
@@ -132,7 +132,7 @@ def _plain_names(node: NodeOutline) -> Iterator[str]:
 
 
 def definition_formulas(definition: DefinitionOutline) -> Iterator[str]:
-    """Yield the formulas of a parameter or function, with imported operators without `onnx::`."""
+    """Yield the formulas of a parameter or function, without the prefix `onnx::` of operators."""
     if definition.function and definition.id == IMPORTED_FUNCTION_ID:
         yield call_text(definition.function.removeprefix("onnx::"), definition.arguments)
     else:
@@ -140,7 +140,7 @@ def definition_formulas(definition: DefinitionOutline) -> Iterator[str]:
 
 
 def _box_lines(node: NodeOutline) -> Iterator[str]:
-    """Yield the text lines of a box: its first formulas and its constants."""
+    """Yield the text lines in a node's box: the first formulas, and the constants."""
     formulas = [shorten(text, MAX_FORMULA_LENGTH) for text in node_formulas(node)]
     yield from formulas[:MAX_FORMULA_LINES]
     if len(formulas) > MAX_FORMULA_LINES:
@@ -161,7 +161,7 @@ def _input_text(port: PortOutline) -> str:
 
 
 def _read_ends(node: NodeOutline, box_ends: list[WireEnd]) -> dict[str, list[WireEnd]]:
-    """Return the ends of wires for each name that the node's formulas read."""
+    """Map each name that a node's formulas read to the wire ends `box_ends`."""
     expressions = [port.value for port in node.outputs]
     for definition in node.definitions:
         expressions += [definition.value, definition.initial_expression, definition.derivative]
@@ -175,7 +175,7 @@ def _read_ends(node: NodeOutline, box_ends: list[WireEnd]) -> dict[str, list[Wir
 
 
 def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
-    """Yield the titles and texts of a node's details."""
+    """Yield (title, text) pairs with the details of a node, such as its ports and formulas."""
     yield "id", node.id
     if node.condition:
         yield "when", node.condition

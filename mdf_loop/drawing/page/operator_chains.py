@@ -1,4 +1,4 @@
-"""Joining of imported operators on a page: a linear chain of operators becomes one box.
+"""Joining of imported operators on a page: each linear chain of operators becomes one box.
 
 Operators that compute constants become details of their reader.
 
@@ -20,12 +20,12 @@ MAX_CHAIN_LENGTH = 8
 
 
 def join_operators(scene: Scene, numbering: Numbering) -> Scene:
-    """Join linear chains of operators into one box, and move constant operators to their reader."""
+    """Join each linear chain of operators into one box, after folding constant operators."""
     return _join_chains(_fold_constant_operators(scene), numbering)
 
 
 class _Links:
-    """Senders and readers of each box in a scene, by box number."""
+    """Adjacency of the boxes in a scene: the senders and readers of each box, by box number."""
 
     def __init__(self, scene: Scene) -> None:
         self.box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
@@ -39,7 +39,7 @@ class _Links:
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
-    """Remove operators that depend on no input and have one reader.
+    """Remove operators that depend on no input, and describe them in their reader's box.
 
     The details of the reader's box describe the removed operators.
     """
@@ -117,7 +117,7 @@ def _join_chains(scene: Scene, numbering: Numbering) -> Scene:
 
 
 def _topological_order(scene: Scene, links: _Links) -> list[Box]:
-    """Return the boxes in topological order. Boxes of cycles are last."""
+    """Return the boxes of a scene in topological order. Boxes of cycles are last."""
     boxes_by_id = {box.id: box for box in scene.boxes}
     open_source_ids = {
         box_id: {

@@ -1,4 +1,4 @@
-"""Boxes of nodes that own graphs: a single frame, or a box that contains frames and formulas."""
+"""Boxes of nodes that contain loops or conditionals on a page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build_owner_box(
     numbering: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
-    """Build the box of a node with loops or choices. A single frame has no box around it.
+    """Build the box of a node that contains loops or conditionals.
 
     `outer` are the names that the node reads from outside its graph.
     """
@@ -51,7 +51,7 @@ def build_owner_box(
 def _build_single_frame_box(
     node: NodeOutline, frame: FrameBuilder, build_graph: GraphBuilder
 ) -> tuple[Box, NodeEnds]:
-    """Build the frame of a node with one frame and no formulas."""
+    """Build the box of a node whose only content is one loop or conditional."""
     box = frame.box(build_graph)
     box = replace(box, details=(*box.details, *_details_without_id(node)))
     node_ends = NodeEnds(box.id, outputs=_port_ends(frame))
@@ -64,7 +64,7 @@ def _build_single_frame_box(
 
 
 def _details_without_id(node: NodeOutline) -> Iterator[tuple[str, str]]:
-    """Return the details of a node without its id."""
+    """Return the (title, text) pairs of a node's details, except for the node's id."""
     return (detail for detail in node_details(node) if detail[0] != "id")
 
 
@@ -76,7 +76,7 @@ def _build_box_around_frames(
     numbering: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
-    """Build a box that contains the frames and formulas of a node."""
+    """Build a box that contains the loops, conditionals and formulas of a node."""
     boxes = {formula.id: _build_formula_box(formula, numbering) for formula in formulas}
     readers: list[Reader] = [
         (boxes[formula.id].id, "data", formula.expressions) for formula in formulas
@@ -113,7 +113,7 @@ def _build_box_around_frames(
 
 
 def _build_formula_box(formula: OwnFormula, numbering: Numbering) -> Box:
-    """Build the box of a formula."""
+    """Build the box of a formula that a node computes outside of its loops and conditionals."""
     type_text = formula.definition.type
     return Box(
         id=numbering.next(),
@@ -129,7 +129,7 @@ def _build_formula_box(formula: OwnFormula, numbering: Numbering) -> Box:
 
 
 def _frame_readers(frame: FrameBuilder) -> list[Reader]:
-    """Return the input ports of a loop's or choice's box, with the expressions they read."""
+    """Return the input ports of a loop or conditional, with the expressions that each port reads."""
     return [
         (frame.left_ports[terminal.key].id, terminal.stroke, terminal.expressions)
         for terminal in frame.terminals.input_terminals
@@ -148,7 +148,7 @@ def _build_inner_wires(
     boxes: dict[str, Box],
     readers: list[Reader],
 ) -> tuple[list[Wire], dict[str, list[WireEnd]]]:
-    """Return the wires between formulas and frames of a node, and the wire ends of its inputs."""
+    """Return the wires between formulas and frames inside a node, and the wire ends of its inputs."""
     wires: list[Wire] = []
     outer_ends: dict[str, list[WireEnd]] = {}
     input_names = {port.id for port in node.inputs}
@@ -169,7 +169,7 @@ def _build_inner_wires(
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
-    """Return the port numbers of some results of a loop or choice. None selects all results."""
+    """Return the numbers of the ports that show the selected results of a loop or conditional."""
     result_keys = frame.terminals.result_keys
     selected_keys = (
         result_keys
@@ -182,7 +182,7 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
-    """Return the number of a loop's or choice's port for each output port of the node."""
+    """Map each output port of a node to the number of the loop's or conditional's port."""
     port_keys = frame.terminals.key_by_port.items()
     return {port: frame.right_ports[key].id for port, key in port_keys if key in frame.right_ports}
 
@@ -193,7 +193,7 @@ def _source_numbers(
     formulas: list[OwnFormula],
     boxes: dict[str, Box],
 ) -> dict[str, int]:
-    """Return the number of the port or box that provides each output port of the node."""
+    """Map each output port of a node to the number of the box or port that provides the value."""
     source_numbers = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
     for frame in frames.values():
         source_numbers |= _port_ends(frame)

@@ -1,4 +1,4 @@
-"""`Page`: interactive page of a model or of a run."""
+"""Class `Page`, the interactive page of a model or of a run."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Page(Struct, frozen=True):
     observation: Observation | None = None
 
     def html(self, svg: str = "") -> str:
-        """Return the page as the text of a file. `svg` is the picture for readers without scripts."""
+        """Return the page as HTML text, with the picture `svg` for readers without scripts."""
         return page_html(self.data(), svg)
 
     def notebook_html(self) -> str:
-        """Return the page as part of a notebook, in a frame that cannot affect the notebook."""
+        """Return the page as HTML for a notebook, in a frame that cannot affect the notebook."""
         return embed_in_frame(self.html())
 
     def data(self) -> dict[str, Any]:
-        """Return the content of the page as plain data, which can be written as JSON."""
+        """Return the content of the page as plain data that can be written as JSON."""
         numbering = Numbering(observed_depth=2 if _is_over_time(self.graph) else 1)
         scene = build_model_scene(self.graph, numbering)
         graph = self.graph
@@ -81,7 +81,7 @@ def _is_over_time(graph: GraphOutline) -> bool:
 
 
 def _file_name(name: str) -> str:
-    """Return a file name for a saved picture, with only letters and digits of the model's name."""
+    """Return a file name for a saved picture, composed of ASCII letters and digits."""
     return (
         "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)[:60]
         or "model"
@@ -91,7 +91,7 @@ def _file_name(name: str) -> str:
 def _boxes_open_at_first(
     scene: Scene, depth: int | None, collapse: frozenset[str]
 ) -> Iterator[int]:
-    """Yield the boxes to open at first, outer boxes first, until `MAX_INITIAL_BOXES` are visible."""
+    """Yield the boxes to open first, outer before inner, until `MAX_INITIAL_BOXES` are visible."""
     visible_count = len(scene.boxes)
     box_queue = [(box, 0) for box in scene.boxes]
     for box, level in box_queue:
@@ -115,9 +115,9 @@ def _boxes_open_at_first(
 
 
 def _visible_count(inner_scene: Scene) -> int:
-    """Return the number of boxes that appear when the box around `inner_scene` opens.
+    """Return the number of boxes that become visible when the box around `inner_scene` opens.
 
-    The branches of a choice open with the choice.
+    The branches of a conditional open with the conditional.
     """
     branches = (
         box.inner_scene for box in inner_scene.boxes if box.kind == "branch" and box.inner_scene
@@ -126,6 +126,6 @@ def _visible_count(inner_scene: Scene) -> int:
 
 
 def _node_id(box: Box) -> str:
-    """Return the node id of a box. The id of a frame is the id of the node that owns the frame."""
+    """Return the id of the node that a box represents, or that owns a loop's or conditional's box."""
     box_id = next((text for title, text in box.details if title == "id"), "")
     return box_id.partition(".")[0] if box.kind in ("loop", "choice") else box_id

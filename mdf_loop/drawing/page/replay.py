@@ -1,4 +1,4 @@
-"""Recorded run as data for a page: texts at loops, values by port number, and time series.
+"""Data of a recorded run for a page: loop descriptions, values by port, and time series.
 
 A tape has the values that were recorded along one axis: time steps, or iterations of a loop. Each row has
 numbers for some ports. The page also shows these values at other ports along the wires. `places` are the
@@ -26,7 +26,7 @@ MAX_TAPE_ROWS = 400
 
 
 def pack_run(observation: Observation, numbering: Numbering) -> dict[str, Any]:
-    """Convert the recorded run to plain data for JSON."""
+    """Convert a recorded run to plain data for JSON."""
     loop_observations = {
         name: loop_observation
         for name, loop_observation in observation.loops.items()
@@ -80,7 +80,7 @@ def _format_milliseconds(seconds: float) -> str:
 
 
 def _append_unit(text: str, unit: str) -> str:
-    """Append the unit to a text, if there is a unit."""
+    """Append a unit to a text, unless the unit is empty."""
     return f"{text} {unit}" if unit else text
 
 
@@ -88,7 +88,7 @@ def _append_unit(text: str, unit: str) -> str:
 
 
 def _time_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
-    """Yield the time series of a run over time, as one "tape" that the page replays."""
+    """Yield the time series of a run over time, for replay on the page."""
     recorded_values = {
         name: value_observation
         for name, value_observation in observation.values.items()
@@ -115,7 +115,7 @@ def _time_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict
 
 
 def _iteration_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
-    """Yield the values over iterations of each loop, as a "tape" that the page replays."""
+    """Yield the recorded values over the iterations of each loop, for replay on the page."""
     rows_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
     for recording in numbering.recordings:
         value_observation = observation.values.get(recording.output_name)
@@ -153,7 +153,7 @@ def _iteration_tapes(observation: Observation, numbering: Numbering) -> Iterator
 
 
 def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
-    """Return one value's rows for JSON: `[end, name, unit, elements of a row, [[...], ...]]`."""
+    """Return a time series as a list for JSON: `[port, name, unit, elements per row, rows]`."""
     flat_rows = np.asarray(rows).reshape(len(rows), -1)
     return [
         end,
@@ -165,7 +165,7 @@ def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
 
 
 def _json_numbers(array: Array) -> list[float | None]:
-    """Round numbers to six digits. Return None for nan, infinity and texts."""
+    """Round numbers to six digits, and replace nan, infinity and texts by None."""
     if array.dtype.kind not in "biuf":
         return [None] * len(array)
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in array.astype(np.float64)]

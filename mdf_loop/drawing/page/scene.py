@@ -1,4 +1,4 @@
-"""Scene of a page: nested boxes, ports at their sides, and wires between ports, all by number.
+"""Content of a page (scene): nested boxes, ports at their sides, and wires, all with numbers.
 
 Each number belongs to one box or one port of the whole page. A wire connects two numbers: ports, or whole
 boxes. A value that crosses the side of an open box passes a port with a wire outside and wires inside. The
@@ -20,7 +20,7 @@ MAX_TEXT_LENGTH = 4000
 
 
 class Port(Struct, frozen=True):
-    """Port at a side of a box. `passes_value` is True if the port passes a value on unchanged."""
+    """Port at a side of a box. `passes_value` is True if a value passes unchanged."""
 
     id: int
     name: str = ""
@@ -30,7 +30,7 @@ class Port(Struct, frozen=True):
 
 
 class Wire(Struct, frozen=True):
-    """Wire that carries a value. `stroke` is the name of a stroke in the legend."""
+    """Wire from one port or box to another. `stroke` is the name of a line style."""
 
     source: int
     target: int
@@ -39,7 +39,7 @@ class Wire(Struct, frozen=True):
 
 
 class Box(Struct, frozen=True):
-    """Box of a node, or of a frame that contains other boxes (`inner_scene`).
+    """Box of a node, loop or conditional, which may contain other boxes (`inner_scene`).
 
     Attributes:
         left_ports: Ports on the left. `left_ports[k]` and `right_ports[k]` are in one row.
@@ -73,7 +73,7 @@ class Box(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """Boxes side by side, with the wires between them."""
+    """Boxes side by side, and the wires between these boxes."""
 
     boxes: tuple[Box, ...]
     wires: tuple[Wire, ...]
@@ -88,7 +88,7 @@ class Scene(Struct, frozen=True):
 
 
 def pack_scene(scene: Scene) -> dict[str, Any]:
-    """Convert a scene to plain data for JSON, with short keys and without empty entries."""
+    """Convert boxes and wires to plain data for JSON, with short keys and without empty entries."""
     return {
         "b": [_pack_box(box) for box in scene.boxes],
         "w": [_pack_wire(wire) for wire in scene.wires],
@@ -118,7 +118,7 @@ def _pack_box(box: Box) -> dict[str, Any]:
 
 
 def _pack_port(port: Port | None) -> list[Any] | int:
-    """Convert a port to plain data for JSON. A missing port becomes 0."""
+    """Convert a port to plain data for JSON, or to 0 for a missing port."""
     if port is None:
         return 0
     return [
@@ -136,5 +136,5 @@ def _pack_wire(wire: Wire) -> list[Any]:
 
 
 def safe_text(text: str) -> str:
-    """Shorten a text to one line of limited length, without control characters."""
+    """Return a text as one line of limited length, without control characters."""
     return escape_to_one_line(shorten(text, MAX_TEXT_LENGTH))

@@ -1,4 +1,4 @@
-"""Inputs and outputs (terminals) of a loop or choice on a page, with their connections.
+"""Inputs and outputs (terminals) of a loop or conditional on a page, with their connections.
 
     for i in range(n): x' = f(x, a)        # M, cond, carried, captured
 
@@ -33,7 +33,7 @@ FULL_VIEW = View(LEVELS[-1])
 
 
 class InputTerminal(Struct, frozen=True):
-    """Drawn input of a loop or choice, with the outer expressions that it reads."""
+    """Drawn input of a loop or conditional, with the expressions from outside that it reads."""
 
     key: str
     expressions: tuple[Any, ...]
@@ -41,7 +41,7 @@ class InputTerminal(Struct, frozen=True):
 
 
 class Terminals(Struct, frozen=True):
-    """Inputs and outputs (terminals) of a loop or choice, and their connections on both sides.
+    """Inputs and outputs (terminals) of a loop or conditional, and their connections on both sides.
 
     Attributes:
         rows: Left and right terminals of each row.
@@ -63,7 +63,7 @@ class Terminals(Struct, frozen=True):
 
 
 def build_terminals(block: Block) -> Terminals:
-    """Return the inputs and outputs (terminals) of a loop or choice, and their connections."""
+    """Return the inputs and outputs (terminals) of a loop or conditional, and their connections."""
     match block:
         case LoopOutline():
             return _build_loop_terminals(block)
@@ -133,7 +133,7 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
 
 
 def _build_conditional_terminals(conditional: ConditionalOutline) -> Terminals:
-    """Return the inputs and outputs (terminals) of a choice, and their connections."""
+    """Return the inputs and outputs (terminals) of a conditional, and their connections."""
     result_keys = tuple(f"r{k}" for k in range(len(conditional.joins)))
     return Terminals(
         rows=conditional_terminal_rows(conditional, FULL_VIEW.detail, FULL_VIEW.shows_captures),
@@ -149,17 +149,17 @@ def _build_conditional_terminals(conditional: ConditionalOutline) -> Terminals:
 
 
 def _capture_terminals(captures: tuple[CaptureOutline, ...]) -> list[InputTerminal]:
-    """Return the input terminals of captured values."""
+    """Return the input terminals for the captured values of a loop or conditional."""
     return [
         InputTerminal(f"o{k}", (capture.name,), "capture") for k, capture in enumerate(captures)
     ]
 
 
 def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, str]]:
-    """Return the input terminal's key and the wire stroke of each captured value by name."""
+    """Map each captured name to the key of its input terminal and the style of its wires."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(captures)}
 
 
 def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
-    """Return pairs (output port, terminal key) for the output ports of a loop or choice."""
+    """Return pairs (output port, terminal key) for the output ports of a loop or conditional."""
     return [(port, terminal_key) for ports, terminal_key in pairs for port in ports]
