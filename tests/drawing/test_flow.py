@@ -106,22 +106,22 @@ def ladder(rungs):
 def test_bands_have_about_equal_length():
     flow = ladder(12)
     bands = cut_into_bands(flow, 3)
-    sizes = [bands.band_by_run.count(band) for band in range(3)]
+    sizes = [bands.band_by_chain.count(band) for band in range(3)]
     assert bands.count == 3
     assert max(sizes) - min(sizes) <= 3
-    assert all(bands.band_by_run[tail] <= bands.band_by_run[head] for tail, head in flow.links)
+    assert all(bands.band_by_chain[tail] <= bands.band_by_chain[head] for tail, head in flow.links)
 
 
 def test_each_cut_sender_has_one_number():
     bands = cut_into_bands(ladder(12), 3)
-    assert sorted(bands.stub_number_by_run.values()) == list(
-        range(1, len(bands.stub_number_by_run) + 1)
+    assert sorted(bands.stub_number_by_chain.values()) == list(
+        range(1, len(bands.stub_number_by_chain) + 1)
     )
 
 
 def test_one_band_is_not_cut():
     bands = cut_into_bands(ladder(3), 1)
-    assert (bands.count, bands.stub_number_by_run) == (1, {})
+    assert (bands.count, bands.stub_number_by_chain) == (1, {})
 
 
 def test_a_source_stands_in_the_band_of_its_reader():
@@ -141,7 +141,7 @@ def test_a_source_stands_in_the_band_of_its_reader():
     run_index_by_node = {node.id: k for k, run in enumerate(late_flow.chains) for node in run}
     bands = cut_into_bands(late_flow, 3)
     assert (
-        bands.band_by_run[run_index_by_node["late"]] == bands.band_by_run[run_index_by_node["t11"]]
+        bands.band_by_chain[run_index_by_node["late"]] == bands.band_by_chain[run_index_by_node["t11"]]
     )
 
 
