@@ -16,7 +16,7 @@ from mdf_loop.errors import InputError
 
 
 def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
-    """Return an argument that must be a mapping as a dict with text keys, {} for None.
+    """Return an argument that must be a mapping as a dict with text keys, or {} for None.
 
     Args:
         argument: The argument of the user.
@@ -41,12 +41,12 @@ _TEXT_TYPES = frozenset((str,))
 
 
 def inputs(argument: Any) -> dict[str, Any]:
-    """Return the user's argument `inputs` as a dict from port ids to values, {} for None."""
+    """Return the user's argument `inputs` as a dict from port ids to values, or {} for None."""
     return mapping(argument, "inputs", "inputs={'port': 1.5}")
 
 
 def settings(argument: Any) -> dict[str, Any]:
-    """Return the user's argument `set` as a dict from `node.parameter` to values, {} for None."""
+    """Return the user's argument `set` as a dict from parameter names to values, or {} for None."""
     return mapping(argument, "set", "set={'node.parameter': 0.5}")
 
 

@@ -24,7 +24,7 @@ _MAX_ITEM_BYTES = {"f": 8, "c": 16}
 
 
 class Ragged(Exception):  # noqa: N818 - the caller raises the error for the user
-    """Signal that the rows of a list have different lengths, so that it is no array."""
+    """Exception for a nested list that is no array, as its rows have different lengths."""
 
 
 def as_supported_array(

@@ -117,7 +117,7 @@ class Builder:
 
     @classmethod
     def resume(cls, program: Program) -> Builder:
-        """Return an empty builder that never uses a name that a program already uses.
+        """Return an empty builder whose new values avoid the names in a program.
 
         The builder is for a changed version of the program.
         """
@@ -177,7 +177,7 @@ class Builder:
         return name
 
     def release(self, values: Iterable[Value]) -> None:
-        """Allow new values to use the names of discarded values."""
+        """Release the names of discarded values, so that new values can use the names."""
         released_names = {value.name for value in values}
         if released_names:
             self._shared.names -= released_names
@@ -215,7 +215,7 @@ class Builder:
         return self._shared.constant_by_key[key]
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Append an array computed from other constants as a constant, and return it."""
+        """Append an array computed from constants, and return the new constant."""
         return self.constant(array)
 
     def adopt(self, constant: Constant) -> None:
@@ -231,7 +231,7 @@ class Builder:
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
-        """Let new constants reuse adopted constants with the dtype and shape of an array.
+        """Make adopted constants with an array's dtype and shape available for reuse.
 
         The keys of adopted constants are computed only when needed, because the constants may be large.
         """
@@ -410,7 +410,7 @@ def _pool_key(array: Array) -> _PoolKey:
 
 
 def add_place(error: LoopError, where: str) -> LoopError:
-    """Set the MDF path in those findings of an error that have none, and return the error."""
+    """Set the MDF path of findings of an error without a path, and return the error."""
     error.findings = tuple(
         finding if finding.where else replace(finding, where=where) for finding in error.findings
     )

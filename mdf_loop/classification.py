@@ -222,7 +222,7 @@ class _Sources:
             )
 
     def of(self, value: Value) -> tuple[str, ...]:
-        """Return the inputs and states, or else the loop variables, on which a value depends.
+        """Return the inputs and states on which a value depends, or only its loop variables.
 
         A constant has no dependencies.
         """
@@ -244,7 +244,7 @@ class _Sources:
         return tuple(input_names or loop_variables or ("what is computed in the run",))
 
     def _behind(self, value: Value) -> Iterator[Value]:
-        """Yield the values from which a value is computed directly."""
+        """Yield the direct dependencies of a value: operands, branch results, conditions."""
         if value in self.turning:
             yield from self.turning[value][1]
         operation = self.producers.get(value)

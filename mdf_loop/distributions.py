@@ -212,7 +212,7 @@ def _count_by_sums(u: Any, rate: Any) -> Any:
 
 
 def max_event_count(rate: Any) -> int:
-    """Return an upper bound of the Poisson numbers that partial sums give at these rates, plus one."""
+    """Return an exclusive upper bound of Poisson numbers computed by sums at these rates."""
     largest_rate = float(np.max(rate, initial=0.0))
     term = cumulative_probability = float(streams.exp(-largest_rate))
     event_count = 1

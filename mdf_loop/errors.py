@@ -199,7 +199,7 @@ def raise_findings(findings: Iterable[Finding]) -> None:
 
 
 class Poisoned(Exception):  # noqa: N818 - not an error: the findings already contain the error
-    """Signal that a value is missing because of an error that is already recorded."""
+    """Exception for a value that is missing because of an error that is already recorded."""
 
 
 class Findings:
@@ -228,7 +228,7 @@ class Findings:
             pass
 
     def since(self, mark: int) -> tuple[Finding, ...]:
-        """Remove and return all findings except the first `mark` ones."""
+        """Remove and return all findings after the first `mark` findings."""
         new_findings = tuple(self.items[mark:])
         del self.items[mark:]
         return new_findings

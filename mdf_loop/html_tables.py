@@ -23,7 +23,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def limit_rows(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
-    """Return the first `MAX_ROWS` table rows, and a last row with the number of omitted ones.
+    """Return the first `MAX_ROWS` table rows, and a last row with the number of omitted rows.
 
     Control characters are escaped.
 
@@ -60,7 +60,7 @@ def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:
 
 
 def short_text(value: object) -> str:
-    """Return a value as text, cut to 40 characters and `...` if it is longer."""
+    """Return a value as text, cut to 40 characters and `...` if the text is longer."""
     value_text = "" if value is None else str(value)
     return (
         value_text if len(value_text) <= _MAX_TEXT_LENGTH else f"{value_text[:_MAX_TEXT_LENGTH]}..."

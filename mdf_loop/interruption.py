@@ -32,7 +32,7 @@ def interruptible(
     on_interrupt: str | None,
     describe: Callable[[T], str],
 ) -> T:
-    """Return the results of `compute`, or handle Ctrl-C as `on_interrupt` states.
+    """Return the results of `compute`, and react to Ctrl-C as `on_interrupt` specifies.
 
     Only the main thread receives signals. In other threads this function only calls `compute`. A nested
     call (from an objective or a callback) always raises, so that the outer call ends.

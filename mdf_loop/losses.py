@@ -40,7 +40,7 @@ class Loss(Struct, frozen=True):
 
 
 def losses(of: Any) -> tuple[Loss, ...]:
-    """Return the terms of an objective, which are given as a mapping from outputs to terms.
+    """Convert the user's mapping from outputs to terms of an objective, with checks.
 
     Raises:
         InputError: A term is invalid, or the mapping is empty.

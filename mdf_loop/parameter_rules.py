@@ -1,4 +1,4 @@
-"""Checks of distribution parameters, which are equal to the rules of NumPy.
+"""Checks of distribution parameters by the same rules as in NumPy.
 
     scale = check_not_negative(site, scale, "the scale of a normal distribution")
 

@@ -24,7 +24,9 @@ Files: TypeAlias = frozenset[Path]
 
 
 def path_of(argument: Any, what: str) -> Path:
-    """Return a user-supplied path as a Path, or raise an error that calls the path `what`.
+    """Convert a user-supplied path to a Path, or raise an error if the path is invalid.
+
+    Errors call the path `what`.
 
     Raises:
         InputError: The argument is no path, or no file can have this name.

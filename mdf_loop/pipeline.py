@@ -130,7 +130,7 @@ LEGAL: Order = (
 
 
 def evaluation(swept: Collection[str] = ()) -> Order:
-    """Return the passes for a single evaluation; `swept` names the inputs with many values.
+    """Return the passes for a single evaluation, batched over the inputs in `swept`.
 
     The program also reports about its loops.
     """
@@ -138,7 +138,10 @@ def evaluation(swept: Collection[str] = ()) -> Order:
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
-    """Return the passes for a model over time; `thinned` records only every k-th step."""
+    """Return the passes for a model over time, batched over the inputs in `swept`.
+
+    With `thinned`, the program records only every k-th step.
+    """
     row_passes = (subsample_recordings,) if thinned else ()
     return (
         (*row_passes, *_make_batching_passes(swept), refuse_ragged_outputs) if swept else row_passes

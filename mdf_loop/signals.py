@@ -86,7 +86,7 @@ _has_abandoned_thread = False
 
 
 class Signalled(KeyboardInterrupt):
-    """Interrupt by a signal, with the results if the signal came after the computation.
+    """Exception for a signal, with the results if the signal came after the computation.
 
     Attributes:
         reason: Stop reason of the signal.
@@ -271,13 +271,13 @@ def deferring_signals() -> Iterator[None]:
 
 
 def record_answer() -> None:
-    """Record that the main thread has received a signal and is completing partial results."""
+    """Record that the main thread has received a signal, and completes partial results."""
     global _is_answered
     _is_answered = True
 
 
 def is_answered() -> bool:
-    """Return True if the main thread has received a signal or is completing its results."""
+    """Return True if the main thread has received a signal or completes partial results."""
     return _is_answered or _finishing_depth > 0
 
 
@@ -358,7 +358,7 @@ class WakeupSocket:
         self._own = self._writing.fileno()
 
     def ring(self) -> None:
-        """Wake the thread that waits for the socket without a signal."""
+        """Wake the thread that waits on the socket, without sending a signal."""
         with contextlib.suppress(BlockingIOError):  # a full buffer wakes the thread, too
             self._writing.send(b"\0")
 
@@ -405,7 +405,7 @@ _INSTALLED_SOCKETS: list[WakeupSocket] = []
 
 
 def _replace_wakeup_fd(own: int, other: int) -> None:
-    """Replace the wake-up descriptor `own` by `other`, unless another one is installed."""
+    """Replace a wake-up descriptor by another one, unless a third one is installed."""
     current_descriptor = signal.set_wakeup_fd(-1)
     if current_descriptor == own:
         current_descriptor = other
@@ -415,7 +415,7 @@ def _replace_wakeup_fd(own: int, other: int) -> None:
 
 
 def reasons_in(data: bytes) -> set[StopReason]:
-    """Return the stop reasons of those received signal numbers that this module handles."""
+    """Return the stop reasons of the received signal numbers that this module handles."""
     return {
         REASONS[signal_number]
         for signal_number in data

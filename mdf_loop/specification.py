@@ -91,7 +91,7 @@ class Selection(Struct, frozen=True):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Names of values that the run computes in addition to the outputs, or to those in `only`."""
+        """Names in `record`, `reduce` and `when`, whose values the run also computes."""
         condition_names = () if self.when is None else (self.when,)
         return (*self.record, *self.reduce, *condition_names)
 
@@ -117,7 +117,7 @@ class RunControls(Struct, frozen=True):
 
     @property
     def begins(self) -> bool:
-        """True if the run starts at its first step, also if its checkpoint is missing."""
+        """True if the run starts at its first step, as it has no checkpoint to resume from."""
         path = self.resume
         return path is None or (path == self.checkpoint and not path.exists())
 
@@ -129,7 +129,7 @@ class RunControls(Struct, frozen=True):
 
     @property
     def saved_at(self) -> Path | None:
-        """Path of the checkpoint file, by default the one from which the run resumes."""
+        """Path of the checkpoint file, by default the file from which the run resumes."""
         return self.checkpoint or self.resume
 
 

@@ -249,7 +249,7 @@ def _mix(x: Any) -> Words:
 
 
 def _draw_digits(choices: Words, *, odd: bool) -> Words:
-    """Draw keys of eight different hexadecimal digits from 1 to 15, by random words.
+    """Convert random words to keys of eight different hexadecimal digits from 1 to 15.
 
     A drawn digit is replaced by the first remaining digit, and the list of remaining digits begins one
     place later.

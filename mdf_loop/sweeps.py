@@ -314,7 +314,7 @@ def _check_nonempty(values: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def _to_rows(name: str, values: Any) -> Array:
-    """Return the values of a swept name as an array, where Quantities stay objects.
+    """Return the values of a swept name as an array, with pint Quantities as objects.
 
     Raises:
         InputError: The values have units that cannot be converted.

@@ -19,7 +19,7 @@ from mdf_loop.run.backend import Runnable
 
 
 class Incomplete(Struct):
-    """Recorded arrays with too few rows, and errors of outputs, after a loop was stopped early.
+    """Arrays with missing rows, and errors of failed outputs, after a loop was stopped early.
 
     Attributes:
         shortened_stacks: Stacks with fewer rows than the program declares.
@@ -30,7 +30,7 @@ class Incomplete(Struct):
     errors: list[LoopError] = field(default_factory=list)
 
     def record_stopped_loop(self, loop: Loop, loop_results: Mapping[Value, Data]) -> None:
-        """Note the recorded arrays of a stopped loop that have fewer rows than declared."""
+        """Register the recorded arrays of a stopped loop that have fewer rows than declared."""
         stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in loop_results)
         self.shortened_stacks.update(
             stack
@@ -39,7 +39,7 @@ class Incomplete(Struct):
         )
 
     def outputs(self, program: Program) -> tuple[Output, ...]:
-        """Return the outputs of a program that do not depend on arrays with too few rows."""
+        """Return the outputs of a program that do not depend on arrays with missing rows."""
         unavailable_values: set[Value] = set()
         for operation in program.ops:
             if not (self.shortened_stacks | unavailable_values).isdisjoint(reads(operation)):
@@ -48,7 +48,7 @@ class Incomplete(Struct):
 
 
 def _has_fixed_length(rows: Value) -> bool:
-    """Return True if the program states the number of rows of an array."""
+    """Return True if the number of rows of an array is declared in the program."""
     return bool(rows.shape) and isinstance((rows.shape or ("",))[0], int)
 
 

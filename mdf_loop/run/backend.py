@@ -45,7 +45,7 @@ class Computation(Protocol):
         stopping: Stopping | None = None,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Compute the outputs by name from the inputs by name.
+        """Run the computation on inputs by name, and return its outputs by name.
 
         `buffers` may provide memory for outputs.
 
@@ -60,11 +60,11 @@ class Runnable(Computation, Protocol):
 
     @property
     def program(self) -> Program:
-        """Program whose inputs are the arguments of `run` and whose outputs `run` returns."""
+        """Loaded program, whose inputs `run` accepts and whose outputs `run` returns."""
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
+        """Execution mode of each loop by name: `native` (machine code) or `standard: <reason>`."""
 
 
 class Load(Protocol):

@@ -34,7 +34,7 @@ class _ErrorHidingStream(io.BufferedIOBase):
         self._stream = stream
 
     def _apply(self, operation: Callable[[Any], Any]) -> Any:
-        """Apply an operation to the stream, or after an error to a copy of the stream in memory."""
+        """Apply an operation to the stream, or (after an error) to the stream's in-memory copy."""
         position = self._stream.tell()
         try:
             return operation(self._stream)

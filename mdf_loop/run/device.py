@@ -8,7 +8,7 @@ from mdf_loop.ir import Program
 
 
 class Placement(Struct, frozen=True):
-    """Requested device of a program, number of threads, and use of machine code for loops.
+    """Execution options of a program: device, number of threads, machine code for loops.
 
     Attributes:
         device: `auto`, `cpu` or `cuda`.

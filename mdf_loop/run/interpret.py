@@ -142,7 +142,7 @@ def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTe
 def _run_members(
     loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination
 ) -> None:
-    """Run a loop of a batch in which each member has its own termination condition."""
+    """Run a batched loop in which each batch member has a separate termination condition."""
     max_iterations = (
         loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
     )

@@ -37,7 +37,7 @@ class Interpreted:
         stopping: Stopping | None = None,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Compute the outputs by name from the inputs by name, in newly allocated memory.
+        """Run the program on inputs by name, and return newly allocated outputs by name.
 
         Raises:
             RunError: The model failed. The message names the place.
@@ -54,7 +54,7 @@ class Interpreted:
 
 
 class _Computation:
-    """Termination flag of an interpreter run, like that of ONNX Runtime's run options."""
+    """Termination flag of an interpreter run, like the flag in ONNX Runtime's run options."""
 
     terminate = False
 

@@ -175,11 +175,11 @@ class LoopStepper:
         return self.session.run(self._feeds(max_steps, self._state, self._captured), stopping)
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
-        """Convert the initial loop state to the representation of this class."""
+        """Convert the initial loop state to the state representation of this stepper class."""
         return state
 
     def _make_next_state(self, state: LoopState) -> LoopState:
-        """Convert the loop state after further iterations to the representation of this class."""
+        """Convert the next loop state to the state representation of this stepper class."""
         return state
 
     def add_block(self, block: Block) -> None:

@@ -19,7 +19,7 @@ NO_BUFFERS: OutputBuffers = MappingProxyType({})
 
 
 def address(array: Array) -> int:
-    """Return the memory address of an array, faster than by `array.ctypes.data`."""
+    """Return the memory address of an array, faster than `array.ctypes.data`."""
     data_address: int = array.__array_interface__["data"][0]
     return data_address
 

@@ -37,7 +37,7 @@ class LoopReport:
 
     @classmethod
     def of(cls, iterations: int | Array, codes: Array) -> LoopReport:
-        """Return the report about a loop from the number of iterations and the stop reason's code.
+        """Create a loop report from the number of iterations and the code of the stop reason.
 
         Both may be arrays with an element for each member of a sweep.
         """
@@ -236,7 +236,7 @@ class Outputs(Mapping[str, Data]):
         }
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
-        """Return a copy of the outputs with their first axis divided into several axes."""
+        """Return a copy of the outputs whose first axis is divided into the given axes."""
         renamed_outputs = copy(self)
         renamed_outputs.axes = (*axes, *self.axes[1:])
         renamed_outputs._arrays = dict(split_first_axis(self._arrays, axes))
@@ -256,7 +256,7 @@ class Outputs(Mapping[str, Data]):
         return self._arrays[self.full_name(name)]
 
     def full_name(self, name: str) -> str:
-        """Return the full name `node.port` of an output, from a unique end of the name.
+        """Return the full output name `node.port` that is equal to `name` or ends with `.name`.
 
         Raises:
             KeyError: No output matches, or several outputs match.

@@ -64,7 +64,7 @@ Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
 
 
 def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-    """Run a loop in chunks until it ends or is stopped.
+    """Run a loop in chunks until the loop ends or is stopped.
 
     Return the reason of the stop, or None.
     """
@@ -118,7 +118,7 @@ class Segments:
 
     @property
     def native(self) -> dict[str, str]:
-        """Mode of each loop that has run: `native` (machine code), or `standard: ` and a reason."""
+        """Execution mode of each loop that has run: `native` or `standard: <reason>`."""
         sessions = tuple(self._sessions.values())  # atomic, so that no lock is needed
         return {name: form for session in sessions for name, form in session.native.items()}
 
@@ -296,7 +296,7 @@ class _Evaluation:
         self.values = {value: data for value, data in self.values.items() if value in needed_values}
 
     def _known_values(self) -> dict[Value, Data]:
-        """Return the inputs, constants and computed values, without incomplete recordings."""
+        """Return inputs, constants and computed values, without arrays that have missing rows."""
         known_values = {**self.feeds, **self.values}
         return {
             value: data
@@ -376,7 +376,7 @@ class _Evaluation:
     # --- checkpoints ----------------------------------------------------------------------------
 
     def _snapshot(self, index: int) -> dict[str, Array]:
-        """Return the values and loop reports before a loop as arrays for a checkpoint."""
+        """Return the values and loop reports before the current loop as arrays of a checkpoint."""
         arrays = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
             arrays[f"loop {name}"] = np.array([report.iterations, report.codes])

@@ -77,7 +77,7 @@ class SingleRun:
 
     @property
     def native(self) -> dict[str, str]:
-        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
+        """Execution mode of each loop by name: `native` (machine code) or `standard: <reason>`."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
         segment_forms = {
             name: form for segments in loaded_segments for name, form in segments.native.items()
@@ -137,7 +137,7 @@ class SingleRun:
             return partial_run
 
     def _patience_seconds(self, controls: RunControls) -> float:
-        """Return how long an evaluation in one call may take before it is restarted in chunks."""
+        """Return the time limit in seconds of an evaluation in one call, without chunks."""
         if not controls.is_patient:
             return 0.0
         known_seconds = self._known_seconds
@@ -198,7 +198,7 @@ class SingleRun:
 
 
 def _whole_run_seconds(seconds: float) -> float:
-    """Return how long an evaluation in one call may take, from its duration in chunks.
+    """Return the time limit of evaluations in one call, from the duration of a run in chunks.
 
     An evaluation in chunks takes longer than an evaluation in one call. 0 means that the evaluation runs in
     chunks from the beginning.
@@ -211,7 +211,7 @@ def _whole_run_seconds(seconds: float) -> float:
 
 
 def _has_constant_duration(program: Program) -> bool:
-    """Return True if a program always takes the same time: no loops, branches, unknown shapes."""
+    """Return True if a program's duration is constant: no loops, branches, unknown shapes."""
     result_values = (value for operation in program.ops for value in results(operation))
     all_values = (*(entry.value for entry in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in all_values)

@@ -111,7 +111,7 @@ def checked_state(
 
 
 def check_keys(written_keys: Any, *allowed: Array) -> None:
-    """Raise an error if a state belongs to other random numbers (seed, trials) than the run.
+    """Raise an error if a state was computed with another seed, or other trials, than the run.
 
     Raises:
         InputError: The keys of the state equal none of the allowed keys.

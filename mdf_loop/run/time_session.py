@@ -122,7 +122,7 @@ class TimeSession:
         return self._get_program("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
-        """Register a run, and return True if compiling its loops to machine code would not pay.
+        """Register a run, and return True if the run is too short to compile its loops natively.
 
         Earlier runs count, too.
 
@@ -201,7 +201,7 @@ class TimeSession:
         return self._prepared_programs[kind, swept]
 
     def _load_drawing_loop(self, ready: Program, placement: Placement) -> Runnable:
-        """Load a loop, whose random numbers are generated in advance if the loop is not native.
+        """Load a loop that uses random numbers, which are generated in advance unless it is native.
 
         Machine code generates random numbers within the loop.
         """
@@ -238,7 +238,10 @@ class TimeSession:
         )
 
     def record_stride(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
-        """Return the number of steps between rows that the loop records, or `LAST_ROW_STRIDE`."""
+        """Return the number of steps between rows that the loop returns, so as to save memory.
+
+        `LAST_ROW_STRIDE` means that each call of the loop returns only its last row.
+        """
         if controls.watches or self._has_small_rows(members):
             return 1
         if not plan.selection.reduce:
@@ -326,9 +329,10 @@ class TimeSession:
         return self.programs.plans[1] is None
 
     def sets(self, outputs: Mapping[str, Array], program_index: int) -> NodeSets | None:
-        """Return the sets of nodes that ran in the first (0) or later (1) evaluations, or None.
+        """Return the sets of nodes that ran in the first or a later evaluation, None if unknown.
 
-        None means that the program computes no flags of nodes.
+        `program_index` is 0 for the first evaluation, and 1 for later evaluations. The sets are unknown if
+        the program computes no flags of nodes.
         """
         planned_sets = self.programs.plans[program_index]
         program = self.programs.later_program if program_index else self.programs.first_program

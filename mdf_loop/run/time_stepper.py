@@ -111,7 +111,7 @@ class TimeStepper:
 
     @property
     def ran(self) -> OrderOfExecution | None:
-        """Order in which the nodes ran, or None if it was not recorded."""
+        """Order in which the nodes ran, or None if the order was not recorded."""
         return self._execution_order
 
     def state(self, clock: Clock) -> State | None:
@@ -241,7 +241,10 @@ class TimeStepper:
         program_index: int,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> Block:
-        """Return the rows that the first (0) or later (1) evaluations computed as a block."""
+        """Build a block of rows from the outputs of the first or of later evaluations.
+
+        `program_index` is 0 for the first evaluation, and 1 for later evaluations.
+        """
         rows_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
             name: outputs[name][rows_index]
@@ -262,7 +265,7 @@ class TimeStepper:
         return Block(numbers, rows, watched_rows, owned_names)
 
     def _check_forms(self, forms: Mapping[str, str]) -> None:
-        """Raise an error if a loop cannot be native that was native earlier in the run.
+        """Raise an error if a loop ran as machine code earlier in the run, but cannot do so now.
 
         Otherwise, record the execution modes of the loops. The first evaluation is excluded: a loop may have
         another form there, since more is known at compile time.
@@ -337,7 +340,7 @@ def _read_execution_order(snapshot: Snapshot, done: int) -> OrderOfExecution:
 
 
 def _make_clock(start: State | None, dt: float | None) -> Clock:
-    """Return the clock of a run that begins at step 0, or at the step of a state."""
+    """Create the clock of a run that starts at step 0, or at the step of an initial state."""
     if start is None:
         return Clock(0, 0.0, dt)
     return Clock(int(start["step"]) - 1, float(start["time"]), dt)

@@ -108,7 +108,7 @@ class Checkpoints:
 
 
 def _file_entries(parts: CheckpointParts, identity: Identity) -> dict[str, Array]:
-    """Return the arrays of a checkpoint file by name: the table of contents comes first."""
+    """Return the arrays of a checkpoint file by name, with the table of contents first."""
     arrays: list[Array] = []
     encodings: dict[str, dict[str, str]] = {}
     for part_name, part_arrays in parts.items():
@@ -126,7 +126,7 @@ def _encode_json(content: Any) -> Array:
 
 
 def _encode_array(array: Array) -> tuple[str, Array]:
-    """Encode an array for an `.npz` file, and return the name of the encoding and the array.
+    """Encode an array for an `.npz` file, and return the encoding's name and the encoded array.
 
     The name is "" if the array needs no encoding.
     """
@@ -211,7 +211,7 @@ def _refuse_compressed(file: zipfile.ZipFile, size: int) -> None:
 
 
 def _is_marked(source: Path) -> bool:
-    """Return True if a file begins like a checkpoint, valid or not."""
+    """Return True if a file begins like a checkpoint file, also if the file is damaged."""
     file_mark = f"{_CONTENTS_ENTRY}.npy".encode()
     try:
         with source.open("rb") as stream:
@@ -263,7 +263,7 @@ def _decode_parts(
 
 
 def describe_difference(recorded: Identity, current: Identity) -> str:
-    """Describe how the run of a checkpoint differs from this run, or return "" if it does not."""
+    """Describe how the run of a checkpoint differs from this run, or return "" for equal runs."""
     if recorded.get("model") != current.get("model"):
         return "another model"
     differing_names = [

@@ -121,7 +121,7 @@ def _growth_per_step(before: int, size: int, steps: int) -> float:
 def run_in_chunks(
     stepper: Stepper, stopping: Stopping, process_block: Callable[[Block], StopReason | None]
 ) -> StopReason | None:
-    """Run a stepper in chunks until it ends or is stopped.
+    """Run a stepper in chunks until the stepper ends or is stopped.
 
     Return the reason of the stop, or None.
 
@@ -174,6 +174,6 @@ def run_in_chunks(
 
 
 def _new_bytes(block: Block) -> int:
-    """Return the number of bytes of a block's arrays, without rows stored at their destination."""
+    """Return the bytes of a block's arrays, except rows that are already at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

@@ -113,7 +113,7 @@ class RunController:
     def follow(
         self, stepper: Stepper, recorder: RowRecorder, unit: str, name: str = ""
     ) -> StopReason | None:
-        """Run a stepper in chunks until it ends or is stopped.
+        """Run a stepper in chunks until the stepper ends or is stopped.
 
         Return the reason of the stop, or None.
 

@@ -100,7 +100,7 @@ class RowSink(Protocol):
         """Number of rows that the sink contains."""
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return preallocated memory for the next `count` rows by name, if there is some."""
+        """Return the preallocated memory of the next `count` rows, for names that have memory."""
 
     def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
         """Append rows to the destination, with the time or step number of each row."""

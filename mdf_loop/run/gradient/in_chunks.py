@@ -93,7 +93,7 @@ class GradientOverTime:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
+        """Execution mode of each loop by name: `native` (machine code) or `standard: <reason>`."""
         backward_programs = list(self._backward_programs.values())
         return backward_programs[-1].native if backward_programs else self._joined_gradient.native
 

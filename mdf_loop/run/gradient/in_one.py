@@ -49,7 +49,7 @@ class GradientInOne:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Mode of each loop by name: `native` (machine code), or `standard: ` with a reason."""
+        """Execution mode of each loop by name: `native` (machine code) or `standard: <reason>`."""
         return self._runnable.native
 
     def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:

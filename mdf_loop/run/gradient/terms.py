@@ -16,13 +16,13 @@ from mdf_loop.passes.gradient.objective import Term
 
 
 def make_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Convert losses to terms of an objective, with a factor for each mean."""
+    """Convert losses to terms of an objective, in which each mean has a scale factor."""
     terms = make_unscaled_terms(losses, names)
     return tuple(replace(term, is_scaled=term.term_kind == "mean") for term in terms)
 
 
 def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Convert losses to terms of an objective without factors.
+    """Convert losses to terms of an objective without scale factors.
 
     The terms are for one program that computes all rows.
     """
@@ -64,17 +64,17 @@ class Data(Struct, frozen=True):
         return cls(terms, arrays, steps, trials)
 
     def whole(self) -> dict[str, Array]:
-        """Return the data for all steps, and factors of the objective's means, by input name."""
+        """Return the objective's data and mean factors for all steps, by name of program input."""
         return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
-        """Return the data of some steps, and factors of the objective's means, by input name."""
+        """Return the objective's data and mean factors for a chunk, by name of program input."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Return the factor of each mean in the objective, such that all chunks sum to the mean.
+        """Return a factor for each mean in the objective, by which the chunks sum to the mean.
 
         `share` is the share of a chunk in all steps.
         """

@@ -194,7 +194,7 @@ def _convert_column(item: Item, column: list[Any], document: Document) -> list[A
 
 
 def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
-    """Stack arrays of consecutive steps along a new first axis, with nan for absent ones.
+    """Stack arrays of consecutive steps along a new first axis, with nan for absent arrays.
 
     Return the lengths of the rows, too, if the lengths vary.
 

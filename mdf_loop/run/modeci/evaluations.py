@@ -41,7 +41,7 @@ class Evaluations:
         dt: float | None = None,
         seed: int = 0,
     ) -> None:
-        """Load a document (or an `EngineGraph`), where `dt` is the time between evaluations."""
+        """Load a document (or an `EngineGraph`), with `dt` as the time between evaluations."""
         self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
         self.recorded_items = (

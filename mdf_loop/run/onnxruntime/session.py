@@ -140,7 +140,7 @@ class Session:
         stopping: Stopping | None = None,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Compute the outputs by name from the inputs by name.
+        """Run the program on inputs by name, and return its outputs by name.
 
         Outputs that have memory in `buffers` are written there.
 
@@ -224,7 +224,7 @@ def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
 
 
 def _max_threads(threads: int | None) -> int:
-    """Return the maximum number of threads of a session, or 0 for no limit but the machine's."""
+    """Return the maximum number of threads of a session, or 0 for ONNX Runtime's default."""
     thread_limits = [thread_count for thread_count in (threads, MAX_THREADS) if thread_count]
     return min(*thread_limits, _count_cores()) if thread_limits else 0
 

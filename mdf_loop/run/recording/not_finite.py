@@ -1,4 +1,4 @@
-"""Search results for their first nan or infinite value.
+"""Search for the first nan or infinite value in results.
 
 Only last rows, final states and whole evaluations are checked, which costs almost nothing. If a checked
 value is not finite, all rows are searched for the first such value. With `nan="stop"`, every step is

@@ -125,11 +125,11 @@ class Reduction(ABC):
 
     @abstractmethod
     def _add_rows(self, rows: Array) -> None:
-        """Accumulate at least one row."""
+        """Add one or more rows to the accumulated reduction."""
 
     @abstractmethod
     def _compute_value(self) -> Array:
-        """Return the reduction of the added rows, of which there is at least one."""
+        """Return the reduction of the added rows (one or more)."""
 
     @abstractmethod
     def _state_arrays(self) -> dict[str, Array]:

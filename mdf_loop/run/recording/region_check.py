@@ -67,7 +67,7 @@ class RegionCheck:
         return [*self._layout.outputs, self._record.flags]
 
     def _iterate_keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
-        """Yield, per chunk of members, how many chunk files an array must have and which it has."""
+        """Yield the expected number and the existing keys of chunks, for each chunk of members."""
         entry, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
         for box in boxes:
@@ -113,7 +113,7 @@ class RegionCheck:
     def _check_chunks(
         self, name: str, boxes: Sequence[Box], checksums: Mapping[str, int] | None
     ) -> None:
-        """Raise DamagedError if a chunk is missing, damaged, or not the one that was written."""
+        """Raise DamagedError if a chunk is missing or damaged, or has another checksum."""
         is_recorded = checksums is not None and name != self._record.flags
         for chunk_count, block_keys in self._iterate_keys(name, boxes):
             if len(block_keys) != chunk_count:
@@ -129,7 +129,7 @@ class RegionCheck:
         check_chunk(self._path / name, key, file_size, self._layout.arrays[name], checksum)
 
     def files(self, boxes: Sequence[Box]) -> list[Path]:
-        """Return the paths of all files of a block, where the flags of members come first."""
+        """Return the paths of all files of a block of members, those with member flags first."""
         array_names = [self._record.flags, *self._layout.outputs]
         files = [
             self._path / name / key

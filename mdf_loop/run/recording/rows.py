@@ -58,7 +58,7 @@ class Rows:
         self.length += len(coordinate)
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return the memory of the next `count` rows of each output, where allocated."""
+        """Return the allocated memory of the next `count` rows of each output."""
         buffer_by_column = {
             name: column.next_buffer(count) for name, column in self._columns.items()
         }

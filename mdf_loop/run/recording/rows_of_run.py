@@ -38,7 +38,7 @@ class _RunCheckedStore(CheckedStore):
         self._run_id, self._entry = _read_current(root, display_path)
 
     def document(self) -> Any:
-        """Return the array's metadata, as they are within the metadata of the whole store."""
+        """Return the array's entry in the metadata of the whole store."""
         return self._entry
 
     def may_be_missing(self, entry: Entry) -> bool:
