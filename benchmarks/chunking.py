@@ -115,11 +115,11 @@ def build_unbroken_run(compiled: CompiledModel, steps: int, every: int = 1) -> C
     spec = specify(steps=steps, dt=DT, every=every)
     bound = compiled.prepared.bind(spec)
     session = compiled.prepared.over_time(spec, bound)
-    is_brief = session.begin_run(steps, session.members(bound))
+    is_brief = session.register_run(steps, session.members(bound))
 
     def run() -> Rows:
-        state = session.state_of(session.first.run(session.step_inputs(bound, 0)))
-        later = session.later(state, is_brief=is_brief, thinned=every > 1)
+        state = session.state_of(session.first_loaded_program.run(session.step_inputs(bound, 0)))
+        later = session.get_later_loop(state, is_brief=is_brief, thinned=every > 1)
         inputs = session.step_inputs(bound, 1, steps)
         arrays = later.run(session.loop_feeds(later, inputs, state, rows * every, rows, DT))
         return {name: arrays[name] for name in session.programs.recorded_names}

@@ -128,9 +128,11 @@ def build_loop_call(case: Case, model: CompiledModel, steps: int) -> Way:
     specification = specify(**arguments)
     bound = model.prepared.bind(specification)
     session = model.prepared.over_time(specification, bound)
-    initial_state = session.state_of(session.first.run(session.step_inputs(bound, 0)))
-    is_brief = session.begin_run(steps, session.members(bound))
-    later = session.later(initial_state, is_brief=is_brief, thinned=False)
+    initial_state = session.state_of(
+        session.first_loaded_program.run(session.step_inputs(bound, 0))
+    )
+    is_brief = session.register_run(steps, session.members(bound))
+    later = session.get_later_loop(initial_state, is_brief=is_brief, thinned=False)
     inputs = session.step_inputs(bound, 1, steps)
     feeds = session.loop_feeds(later, inputs, initial_state, steps - 1, steps - 1, case.dt)
     never = Stopping()  # a run shares one object among its calls

@@ -62,7 +62,7 @@ class ProgramState(Struct):
         producers: Operation that defines each value.
     """
 
-    names: set[str] = field(default_factory=set)
+    used_names: set[str] = field(default_factory=set)
     next_suffixes: dict[str, int] = field(default_factory=dict)
     constants: dict[Value, Array] = field(default_factory=dict)
     constant_by_key: dict[tuple[_PoolKey, _ConstantLabels], Value] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Builder:
         self.label: str = parent.label if parent else ""
 
     @classmethod
-    def resume(cls, program: Program) -> Builder:
+    def for_rewrite_of(cls, program: Program) -> Builder:
         """Return an empty builder whose new values avoid the names in a program.
 
         The builder is for a changed version of the program.
@@ -126,7 +126,7 @@ class Builder:
         for operation in walk(program.ops):
             values += results(operation)
             values += [value for body in bodies(operation) for value in body.inputs]
-        names = b._shared.names
+        names = b._shared.used_names
         names.update(value.name for value in values)
         names.update(
             extent for value in values for extent in value.shape or () if isinstance(extent, str)
@@ -134,9 +134,9 @@ class Builder:
         return b
 
     @classmethod
-    def continued(cls, program: Program) -> Builder:
+    def appending_to(cls, program: Program) -> Builder:
         """Return a builder that starts with the operations of a program."""
-        b = cls.resume(program)
+        b = cls.for_rewrite_of(program)
         for operation in program.ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
@@ -168,7 +168,7 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """Return an unused name for a value: `stem`, or `stem` followed by a number."""
-        used_names, next_suffixes = self._shared.names, self._shared.next_suffixes
+        used_names, next_suffixes = self._shared.used_names, self._shared.next_suffixes
         suffix = next_suffixes.get(stem, 1)
         while (name := stem if suffix == 1 else f"{stem}_{suffix}") in used_names:
             suffix += 1
@@ -180,7 +180,7 @@ class Builder:
         """Release the names of discarded values, so that new values can use the names."""
         released_names = {value.name for value in values}
         if released_names:
-            self._shared.names -= released_names
+            self._shared.used_names -= released_names
             self._shared.next_suffixes.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
@@ -214,7 +214,7 @@ class Builder:
             root_builder.ops.append(Constant(value, array))
         return self._shared.constant_by_key[key]
 
-    def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
+    def derived_constant(self, array: Array, sources: Iterable[Value | None]) -> Value:
         """Append an array computed from constants, and return the new constant."""
         return self.constant(array)
 
@@ -273,7 +273,11 @@ class Builder:
         NumPy computes the results.
         """
         arrays = _compute_operation(op, [self.constant_of(value) for value in op.inputs])
-        return None if arrays is None else tuple(self.derived(array, op.inputs) for array in arrays)
+        return (
+            None
+            if arrays is None
+            else tuple(self.derived_constant(array, op.inputs) for array in arrays)
+        )
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -294,11 +298,13 @@ class Builder:
         input_types = [
             None if operand is None else (operand.dtype, operand.shape) for operand in inputs
         ]
-        output_types = infer(op_type, input_types, attributes, self.small(inputs), output_count)
+        output_types = infer(
+            op_type, input_types, attributes, self.small_constants(inputs), output_count
+        )
         if is_exact(op_type, known_operands, output_types):
             arrays = _compute_results(op_type, inputs, known_operands, attributes, output_types)
             if arrays is not None:
-                return tuple(self.derived(array, inputs) for array in arrays)
+                return tuple(self.derived_constant(array, inputs) for array in arrays)
         return self._append_op(op_type, inputs, attributes, output_types)
 
     def _append_op(
@@ -311,7 +317,7 @@ class Builder:
         """Append an operation, also if its operands are constants, and return its outputs."""
         name_stem = f"{self.label}:{op_type}" if self.label else op_type
         outputs = tuple(
-            Value(self.name(name_stem), dtype, self._fresh(shape), self.where)
+            Value(self.name(name_stem), dtype, self._name_unknown_extents(shape), self.where)
             for dtype, shape in output_types
         )
         op = Op(op_type, inputs, outputs, MappingProxyType(attributes), self.where)
@@ -319,7 +325,7 @@ class Builder:
         self._shared.producers.update(dict.fromkeys(outputs, op))
         return outputs
 
-    def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
+    def small_constants(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
         """Return the arrays of small numeric constant operands, by index, for type inference."""
         known_operands = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
         return {
@@ -352,7 +358,7 @@ class Builder:
         self.ops.append(operation)
         return operation
 
-    def _fresh(self, shape: Shape) -> Shape:
+    def _name_unknown_extents(self, shape: Shape) -> Shape:
         """Return a shape in which each unknown extent is replaced by an unused dimension name."""
         if shape is None:
             return None

@@ -157,7 +157,9 @@ def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
 def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
     """Classify the trip count, condition or index at an MDF path as constant or variable."""
     dependencies = tuple(
-        dict.fromkeys(dependency for value in values for dependency in sources.of(value))
+        dict.fromkeys(
+            dependency for value in values for dependency in sources.dependencies_of(value)
+        )
     )
     node_and_function_names = re.findall(
         r"nodes\['([^']*)'\]\.(?:functions|parameters)\['([^']*)'\]", path
@@ -194,11 +196,11 @@ class _Sources:
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
         self.producers: dict[Value, Operation] = {}
-        self.turning: dict[Value, tuple[str, tuple[Value, ...]]] = {}
+        self.loop_variables: dict[Value, tuple[str, tuple[Value, ...]]] = {}
         for operation in walk(program.ops):
-            self._note(operation)
+            self._record_definitions(operation)
 
-    def _note(self, operation: Operation) -> None:
+    def _record_definitions(self, operation: Operation) -> None:
         """Record the constants, results and loop variables that an operation defines."""
         if isinstance(operation, Constant):
             self.constants[operation.value] = operation.array
@@ -208,20 +210,20 @@ class _Sources:
             return
         if _FUNCTION_PATH_PATTERN.search(operation.where):
             self.loops.append(operation)
-        self.turning[operation.iteration] = (f"the iteration of '{operation.name}'", ())
-        self.turning[operation.condition_in] = (f"the condition of '{operation.name}'", ())
+        self.loop_variables[operation.iteration] = (f"the iteration of '{operation.name}'", ())
+        self.loop_variables[operation.condition_in] = (f"the condition of '{operation.name}'", ())
         for scanned_input in operation.scanned:
             iteration_text = f"the iteration of '{operation.name}'"
-            self.turning[scanned_input.row] = (iteration_text, (scanned_input.rows,))
+            self.loop_variables[scanned_input.row] = (iteration_text, (scanned_input.rows,))
         for carried_value in operation.carried:
             initial_state = (carried_value.initial,) if carried_value.initial in self.states else ()
             carried_text = f"carried value '{carried_value.name}' of '{operation.name}'"
-            self.turning[carried_value.body_input] = (
+            self.loop_variables[carried_value.body_input] = (
                 carried_text,
                 initial_state or (carried_value.initial, carried_value.body_output),
             )
 
-    def of(self, value: Value) -> tuple[str, ...]:
+    def dependencies_of(self, value: Value) -> tuple[str, ...]:
         """Return the inputs and states on which a value depends, or only its loop variables.
 
         A constant has no dependencies.
@@ -235,18 +237,18 @@ class _Sources:
             current_value = unvisited_values.pop(0)
             if current_value in self.inputs:
                 input_names[self.inputs[current_value]] = None
-            elif current_value in self.turning:
-                loop_variables[self.turning[current_value][0]] = None
-            for source_value in self._behind(current_value):
+            elif current_value in self.loop_variables:
+                loop_variables[self.loop_variables[current_value][0]] = None
+            for source_value in self._direct_dependencies(current_value):
                 if source_value not in visited_values and source_value not in self.constants:
                     visited_values.add(source_value)
                     unvisited_values.append(source_value)
         return tuple(input_names or loop_variables or ("what is computed in the run",))
 
-    def _behind(self, value: Value) -> Iterator[Value]:
+    def _direct_dependencies(self, value: Value) -> Iterator[Value]:
         """Yield the direct dependencies of a value: operands, branch results, conditions."""
-        if value in self.turning:
-            yield from self.turning[value][1]
+        if value in self.loop_variables:
+            yield from self.loop_variables[value][1]
         operation = self.producers.get(value)
         if isinstance(operation, If):
             output_index = operation.outputs.index(value)

@@ -227,7 +227,7 @@ class Findings:
         except Poisoned:
             pass
 
-    def since(self, mark: int) -> tuple[Finding, ...]:
+    def pop_since(self, mark: int) -> tuple[Finding, ...]:
         """Remove and return all findings after the first `mark` findings."""
         new_findings = tuple(self.items[mark:])
         del self.items[mark:]

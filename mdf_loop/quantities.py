@@ -143,7 +143,7 @@ class _Conversion(Struct, frozen=True):
         if _is_quantity(value):
             return self._magnitude(value)
         if foreign_unit := _find_foreign_unit(value):
-            raise self._foreign(value, foreign_unit)
+            raise self._foreign_quantity_error(value, foreign_unit)
         inner_elements = _find_elements_with_units(value)
         return value if inner_elements is None else self.apply(inner_elements)
 
@@ -151,28 +151,28 @@ class _Conversion(Struct, frozen=True):
         """Return the number of a Quantity after conversion to the unit of the model."""
         if _full_unit_name(quantity.units) == "dimensionless":
             return _to_plain_number(quantity.magnitude)
-        target_unit = self._target(quantity)
+        target_unit = self._target_unit(quantity)
         if self.is_difference:
-            target_unit = self._difference(quantity, target_unit)
+            target_unit = self._difference_unit(quantity, target_unit)
         try:
             magnitude = quantity.to(target_unit).magnitude
         except Exception as problem:  # noqa: BLE001 - a registry has errors of its own
-            raise self._unlike(quantity, _error_message(problem)) from None
+            raise self._incompatible_unit_error(quantity, _error_message(problem)) from None
         return _to_plain_number(magnitude)
 
-    def _target(self, quantity: Any) -> Any:
+    def _target_unit(self, quantity: Any) -> Any:
         """Return the model's unit to which a Quantity is converted."""
         if not self.unit.text:
             if quantity.units.dimensionless:
                 return ""
-            raise self._without_unit(quantity)
+            raise self._missing_unit_error(quantity)
         try:
             target_unit = quantity._REGISTRY.parse_units(self.unit.text)
         except Exception:  # noqa: BLE001 - its parser has errors of its own, AssertionError among them
-            raise self._unknown(quantity) from None
+            raise self._unknown_unit_error(quantity) from None
         return "" if quantity.units.dimensionless and not target_unit.dimensionless else target_unit
 
-    def _difference(self, quantity: Any, target: Any) -> Any:
+    def _difference_unit(self, quantity: Any, target: Any) -> Any:
         """Return the unit of differences between two values in the unit `target`.
 
         Raises:
@@ -182,12 +182,14 @@ class _Conversion(Struct, frozen=True):
             return target
         if _find_difference_unit(quantity._REGISTRY, quantity.units) != quantity.units:
             scale_problem = f"{_full_unit_name(quantity.units)} is a scale with a zero of its own"
-            raise self._unlike(quantity, f"it is a difference, and {scale_problem}")
+            raise self._incompatible_unit_error(
+                quantity, f"it is a difference, and {scale_problem}"
+            )
         return _find_difference_unit(quantity._REGISTRY, target)
 
     # --- errors -----------------------------------------------------------------------------------
 
-    def _without_unit(self, quantity: Any) -> LoopError:
+    def _missing_unit_error(self, quantity: Any) -> LoopError:
         """Return the error for a Quantity where the model states no unit."""
         unit_name, unit_symbol = _full_unit_name(quantity.units), f"{quantity.units:~D}"
         if self.error is not InputError:  # raised where a document is read
@@ -202,7 +204,7 @@ class _Conversion(Struct, frozen=True):
         message = f"{self.what} is given in {unit_name}, but has no unit in the model"
         return self.error(message, self.unit.where, hint)
 
-    def _unlike(self, quantity: Any, problem: str) -> LoopError:
+    def _incompatible_unit_error(self, quantity: Any, problem: str) -> LoopError:
         """Return the error for a Quantity that cannot be converted to the unit of the model."""
         unit_name = _full_unit_name(quantity.units)
         return self.error(
@@ -213,7 +215,7 @@ class _Conversion(Struct, frozen=True):
             f"give a Quantity that can be converted to '{self.unit.text}', or a plain number in it",
         )
 
-    def _unknown(self, quantity: Any) -> LoopError:
+    def _unknown_unit_error(self, quantity: Any) -> LoopError:
         """Return the error for a unit of the model that pint does not know."""
         unit_text = self.unit.text
         known_spelling = next(_find_known_spellings(quantity._REGISTRY, unit_text), None)
@@ -227,7 +229,7 @@ class _Conversion(Struct, frozen=True):
             f"{spelling_hint}, define '{unit_text}' in the registry, or give a plain number",
         )
 
-    def _foreign(self, value: Any, text: str) -> LoopError:
+    def _foreign_quantity_error(self, value: Any, text: str) -> LoopError:
         """Return the error for a quantity from another package than pint."""
         package_name = type(value).__module__.partition(".")[0]
         unit_suffix = f" in '{self.unit.text}'" if self.unit.text else ""

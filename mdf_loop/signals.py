@@ -41,18 +41,18 @@ REASONS: dict[int, StopReason] = {
 }
 """Stop reason of each handled signal."""
 
-_system: Any = importlib.import_module("_signal")
+_signal_module: Any = importlib.import_module("_signal")
 """C module behind `signal`. Direct calls avoid the conversion to enums, which costs 10 us in each run."""
 
 _DEFAULT_HANDLERS: dict[int, Any] = {
     int(signal.SIGINT): signal.default_int_handler,
-    int(signal.SIGTERM): _system.SIG_DFL,
+    int(signal.SIGTERM): _signal_module.SIG_DFL,
 }
 """Default handler of each handled signal."""
 
 if hasattr(signal, "SIGHUP"):
     REASONS[signal.SIGHUP] = StopReason.HUNG_UP
-    _DEFAULT_HANDLERS[int(signal.SIGHUP)] = _system.SIG_DFL
+    _DEFAULT_HANDLERS[int(signal.SIGHUP)] = _signal_module.SIG_DFL
 
 REPETITION_SECONDS = 1.0
 """Seconds during which a second SIGTERM or SIGHUP counts as a repetition of the first one.
@@ -119,8 +119,8 @@ def install_handlers(numbers: Iterable[int]) -> list[int]:
     """
     installed_numbers = []
     for signal_number in numbers:
-        if _system.getsignal(signal_number) == _DEFAULT_HANDLERS[signal_number]:
-            _system.signal(signal_number, _handle)
+        if _signal_module.getsignal(signal_number) == _DEFAULT_HANDLERS[signal_number]:
+            _signal_module.signal(signal_number, _handle)
             _HANDLED_SIGNALS.add(signal_number)
             installed_numbers.append(signal_number)
     return installed_numbers
@@ -129,8 +129,8 @@ def install_handlers(numbers: Iterable[int]) -> list[int]:
 def remove_handlers(numbers: Iterable[int]) -> None:
     """Restore the default handlers of signals, unless another handler was installed later."""
     for signal_number in numbers:
-        if _system.getsignal(signal_number) is _handle:
-            _system.signal(signal_number, _DEFAULT_HANDLERS[signal_number])
+        if _signal_module.getsignal(signal_number) is _handle:
+            _signal_module.signal(signal_number, _DEFAULT_HANDLERS[signal_number])
         _HANDLED_SIGNALS.discard(signal_number)
 
 
@@ -256,7 +256,7 @@ def raising_signals() -> Iterator[None]:
 def _ignore_handled() -> None:
     """Ignore all handled signals at exit, before Python restores their default handlers."""
     for signal_number in tuple(_HANDLED_SIGNALS):
-        _system.signal(signal_number, _system.SIG_IGN)
+        _signal_module.signal(signal_number, _signal_module.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -300,7 +300,7 @@ def ignore_repetitions() -> None:
             and time.monotonic()
             < _LAST_SIGNAL_TIMES.get(signal_number, -REPETITION_SECONDS) + REPETITION_SECONDS
         ):
-            _system.signal(signal_number, _system.SIG_IGN)
+            _signal_module.signal(signal_number, _signal_module.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -345,46 +345,46 @@ class WakeupSocket:
     """Socket that receives the numbers of signals through Python's wake-up descriptor.
 
     Attributes:
-        socket: Socket to wait for. After it becomes readable, `heard` returns the bytes.
+        socket: Socket to wait for. After it becomes readable, `receive` returns the bytes.
     """
 
     def __init__(self) -> None:
         import socket  # here: a command imports this module before it handles signals
 
-        self.socket, self._writing = socket.socketpair()
+        self.socket, self._sending_socket = socket.socketpair()
         self.socket.setblocking(False)
-        self._writing.setblocking(False)
-        self._before = -1
-        self._own = self._writing.fileno()
+        self._sending_socket.setblocking(False)
+        self._previous_descriptor = -1
+        self._descriptor = self._sending_socket.fileno()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the thread that waits on the socket, without sending a signal."""
         with contextlib.suppress(BlockingIOError):  # a full buffer wakes the thread, too
-            self._writing.send(b"\0")
+            self._sending_socket.send(b"\0")
 
-    def hang(self) -> bool:
+    def install(self) -> bool:
         """Install the socket as Python's wake-up descriptor, unless it is installed already.
 
         Return True if it was not installed before.
         """
-        previous_descriptor = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
-        if previous_descriptor == self._own:
+        previous_descriptor = signal.set_wakeup_fd(self._descriptor, warn_on_full_buffer=False)
+        if previous_descriptor == self._descriptor:
             return False
-        self._before = previous_descriptor
+        self._previous_descriptor = previous_descriptor
         _INSTALLED_SOCKETS.append(self)
         return True
 
-    def take_down(self) -> None:
+    def uninstall(self) -> None:
         """Restore the wake-up descriptor that was installed before this socket."""
         if self in _INSTALLED_SOCKETS:
             _INSTALLED_SOCKETS.remove(self)
-            _replace_wakeup_fd(self._own, self._before)
+            _replace_wakeup_fd(self._descriptor, self._previous_descriptor)
 
-    def leave(self) -> None:
+    def detach_in_child(self) -> None:
         """Remove the wake-up descriptor in a forked process, as the parent owns the socket."""
-        _replace_wakeup_fd(self._own, -1)
+        _replace_wakeup_fd(self._descriptor, -1)
 
-    def heard(self) -> bytes | None:
+    def receive(self) -> bytes | None:
         """Return the signal numbers received by the socket as bytes, or None if there are none.
 
         A byte 0 stands for a wake-up without a signal. Other bytes are forwarded to the previous wake-up
@@ -395,9 +395,9 @@ class WakeupSocket:
         except BlockingIOError:
             return None
         signal_bytes = received_bytes.replace(b"\0", b"")
-        if signal_bytes and self._before != -1:
+        if signal_bytes and self._previous_descriptor != -1:
             with contextlib.suppress(OSError):  # the descriptor is full or closed
-                os.write(self._before, signal_bytes)
+                os.write(self._previous_descriptor, signal_bytes)
         return received_bytes
 
 
@@ -433,7 +433,7 @@ def _reset_in_child() -> None:
     DEFERRED_SIGNALS.clear()
     remove_handlers(tuple(_HANDLED_SIGNALS))
     for wakeup_socket in _INSTALLED_SOCKETS:
-        wakeup_socket.leave()
+        wakeup_socket.detach_in_child()
     _INSTALLED_SOCKETS.clear()
     _LISTENERS.clear()
 

@@ -85,7 +85,7 @@ class Selection(Struct, frozen=True):
     over_trials: OverTrials = NO_STATISTICS
 
     @property
-    def names_outputs(self) -> bool:
+    def records_only_outputs(self) -> bool:
         """True if the run records exactly the outputs of the model."""
         return self.only is None and not self.named
 
@@ -124,11 +124,11 @@ class RunControls(Struct, frozen=True):
     @property
     def is_patient(self) -> bool:
         """True if no option requires dividing the run into short segments."""
-        is_observed = callable(self.progress) or self.saved_at is not None or self.watches
+        is_observed = callable(self.progress) or self.checkpoint_path is not None or self.watches
         return not is_observed and (self.time_limit is None or self.time_limit > 1.0)
 
     @property
-    def saved_at(self) -> Path | None:
+    def checkpoint_path(self) -> Path | None:
         """Path of the checkpoint file, by default the file from which the run resumes."""
         return self.checkpoint or self.resume
 
@@ -162,7 +162,7 @@ class RunSpecification(Struct, frozen=True):
     sharing: Sharing | None = None
 
     @property
-    def reading(self) -> Hashable:
+    def program_options(self) -> Hashable:
         """Hashable key of all options that determine the run's programs for given input types."""
         selection, stepping_mode = self.selection, None
         if self.steps is not None:
@@ -177,7 +177,7 @@ class RunSpecification(Struct, frozen=True):
     @property
     def writes(self) -> bool:
         """True if the run writes files."""
-        return self.output is not None or self.controls.saved_at is not None
+        return self.output is not None or self.controls.checkpoint_path is not None
 
     @property
     def store(self) -> Path | None:

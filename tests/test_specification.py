@@ -103,10 +103,13 @@ def test_every_engine_is_in_the_help_and_the_reference() -> None:
 
 
 def test_reading_options_are_independent_of_values() -> None:
-    assert specify({"x": 1}, steps=5, dt=0.1).reading == specify(steps=9, dt=0.2, every=3).reading
-    assert specify(steps=5).reading != specify(steps=5, dt=0.1).reading
-    assert specify(steps=5).reading != specify().reading
-    assert specify(nan="stop").reading != specify(nan="ignore").reading
+    assert (
+        specify({"x": 1}, steps=5, dt=0.1).program_options
+        == specify(steps=9, dt=0.2, every=3).program_options
+    )
+    assert specify(steps=5).program_options != specify(steps=5, dt=0.1).program_options
+    assert specify(steps=5).program_options != specify().program_options
+    assert specify(nan="stop").program_options != specify(nan="ignore").program_options
 
 
 def test_a_specification_runs_like_its_arguments() -> None:

@@ -181,7 +181,7 @@ class StoreSink:
             self._failed_members[failure.label] = failure.finding.what
         if monotonic() - self._last_update > _PROGRESS_SECONDS:
             self._last_update = monotonic()
-            self._store.note(self._lease, self._progress_attributes, {})
+            self._store.update_record(self._lease, self._progress_attributes, {})
 
     @property
     def _progress_attributes(self) -> dict[str, Any]:
@@ -204,9 +204,9 @@ class StoreSink:
             end_attributes = dict(zip(END_ATTRIBUTES, (stopped_by.word, reason), strict=True))
         for failure in self.failures:
             self._failed_members[failure.label] = failure.finding.what
-        self._store.note(self._lease, self._progress_attributes, end_attributes)
+        self._store.update_record(self._lease, self._progress_attributes, end_attributes)
         axes, settings, reduced_names = stored_axes(self._store)
-        manifest = self._store.manifest()
+        manifest = self._store.sweep_record()
         results = Results(
             self._store.arrays(self._lease.path),
             {},

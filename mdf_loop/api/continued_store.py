@@ -83,7 +83,7 @@ class ContinuedStore(Struct, frozen=True):
                 hint=_REPAIR_HINT,
             )
         if self.store.has_checksums:
-            self.store.note(lease, {"checksums": checksums}, {})
+            self.store.update_record(lease, {"checksums": checksums}, {})
 
 
 def continued_store(
@@ -137,11 +137,11 @@ def continued_store(
         region_check = RegionCheck(lease.place, layout, files)
         for block in partition.blocks():
             member_boxes = [*boxes(record.shape, block.first_member, block.end_member)]
-            block_state = region_check.state(member_boxes)
+            block_state = region_check.check_block(member_boxes)
             if block_state is BlockState.COMPUTED:
                 computed_blocks.add(block.number)
             elif block_state is BlockState.DAMAGED:
-                leftover_files += region_check.files(member_boxes)
+                leftover_files += region_check.block_files(member_boxes)
         damaged_coordinates = tuple(region_check.damaged_coordinates())
     return ContinuedStore(
         store,

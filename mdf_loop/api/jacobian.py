@@ -26,7 +26,7 @@ from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss
 from mdf_loop.lru_cache import LRUCache
 from mdf_loop.passes.batching.batch import batch
-from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
 from mdf_loop.passes.gradient.forward import (
     UNIT_EXTENT,
     jacobian_forward,
@@ -173,7 +173,7 @@ def hessian(
         **differentiated_names.controls(spec),
         **loss_data.arrays,
     }
-    change_names = {name: change_of(target) for name, target in differentiated_names.inputs.items()}
+    change_names = {name: cotangent_name(target) for name, target in differentiated_names.inputs.items()}
     input_shapes = {
         name: array.shape for name, array in differentiated_names.values_in(bound_values).items()
     }
@@ -247,12 +247,12 @@ class _Reverse:
         outputs = {name: differentiated_names.outputs[name] for name in output_shapes}
         self._output_shapes = output_shapes
         self._change_names = {
-            name: change_of(target) for name, target in differentiated_names.inputs.items()
+            name: cotangent_name(target) for name, target in differentiated_names.inputs.items()
         }
-        change_names = [change_of(output) for output in outputs.values()]
+        change_names = [cotangent_name(output) for output in outputs.values()]
         targets = tuple(differentiated_names.inputs.values())
         reverse_program = differentiate(program, None, targets, tuple(outputs.values()))
-        change_shapes = {change_of(outputs[name]): shape for name, shape in output_shapes.items()}
+        change_shapes = {cotangent_name(outputs[name]): shape for name, shape in output_shapes.items()}
         batched_program = batch(reverse_program, change_names, UNIT_EXTENT)
         self._unit_changes = _UnitChanges(
             differentiated_names, batched_program, tuple(self._change_names.values()), change_shapes

@@ -239,7 +239,7 @@ def refuse_with_statistics(spec: RunSpecification) -> None:
     controls, selection = spec.controls, spec.selection
     for argument, is_given in (
         ("outputs of each trial", bool(selection.record) or selection.only is not None),
-        ("a checkpoint", controls.saved_at is not None),
+        ("a checkpoint", controls.checkpoint_path is not None),
         ("a state", spec.values.state is not None),
         ("rows of some steps only", selection.when is not None),
         ("rows that are written while they are computed", spec.streams),

@@ -257,6 +257,6 @@ def _build_cache_key(
     return (
         bound_values.input_types,
         options.max_iterations,
-        specification.reading,
+        specification.program_options,
         specification.engine,
     )

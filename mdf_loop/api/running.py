@@ -423,7 +423,7 @@ def _refuse_in_engine(spec: RunSpecification) -> None:
         ("reduce", selection.reduce),
         ("time limit", controls.time_limit),
         ("watch for nan", controls.watches),
-        ("checkpoint", controls.saved_at),
+        ("checkpoint", controls.checkpoint_path),
         ("memory limit", controls.memory_limit),
     ):
         if is_given:

@@ -291,8 +291,8 @@ def _command_line_hint(
         if controls.checkpoint is not None:
             return "free disk space, and start again: there was no space for a checkpoint"
         return "free disk space; a run with --checkpoint FILE can be resumed"
-    if isinstance(error, MemoryLimitError) and controls.saved_at is not None:
-        return f"go on with --resume '{controls.saved_at}' and a larger --memory-limit"
+    if isinstance(error, MemoryLimitError) and controls.checkpoint_path is not None:
+        return f"go on with --resume '{controls.checkpoint_path}' and a larger --memory-limit"
     if isinstance(error, InputError):  # writing the output failed
         return hint
     location = (

@@ -65,20 +65,20 @@ class _Watchdog:
 
     def start(self) -> None:
         """Start the watchdog thread."""
-        self._wakeup_socket.hang()
+        self._wakeup_socket.install()
         threading.Thread(target=self._watch_signals, name="mdf_loop watchdog", daemon=True).start()
 
     def end(self) -> None:
         """Stop the watchdog thread."""
         self._is_over = True
-        self._wakeup_socket.take_down()
-        self._wakeup_socket.ring()
+        self._wakeup_socket.uninstall()
+        self._wakeup_socket.wake()
 
     def _watch_signals(self) -> None:
         """Wait for signals, and end the process if the main thread does not respond in time."""
         while not self._is_over:
             select.select([self._wakeup_socket.socket], [], [], self._wait_seconds())
-            for signal_number in self._wakeup_socket.heard() or b"":
+            for signal_number in self._wakeup_socket.receive() or b"":
                 self._register_signal(signal_number)
             if not self._is_over:
                 self._resend_deferred()

@@ -116,7 +116,7 @@ class Writer:
     @cached_property
     def builder(self) -> Builder:
         """Builder of additional operations, with names that the program does not use."""
-        return Builder.resume(self._program)
+        return Builder.for_rewrite_of(self._program)
 
     def constant_array(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for another value."""

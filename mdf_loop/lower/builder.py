@@ -254,7 +254,7 @@ class ModelBuilder(Builder):
             constant_array, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
         )
 
-    def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
+    def derived_constant(self, array: Array, sources: Iterable[Value | None]) -> Value:
         """Return a constant for an array computed from other constants, with the marks of those constants.
 
         The marks are `late` and `measured`.

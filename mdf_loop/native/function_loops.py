@@ -46,7 +46,7 @@ class _FunctionReplacer:
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
         self._program = program
         self._chosen_ids = {id(op) for op in functions}
-        self._b = Builder.resume(program)
+        self._b = Builder.for_rewrite_of(program)
         self._trip, self._axis = self._b.constant(np.array(1)), ints(self._b, 0)
         self._known = {**constants_in(program), self._trip: np.array(1)}
         self._kernels: dict[Loop, Kernel] = {}

@@ -42,7 +42,7 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
     array = b.constant_of(value)
     if array is not None and dtype != "string" and value.dtype != "string":
         with np.errstate(all="ignore"):
-            return b.derived(array.astype(numpy_dtype(dtype)), (value,))
+            return b.derived_constant(array.astype(numpy_dtype(dtype)), (value,))
     return b.op("Cast", value, to=element_type(dtype))
 
 

@@ -28,7 +28,7 @@ def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> P
         rows: Inputs that have one row per step, with the name that the error message shows.
         steps: The input that holds the number of steps.
     """
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     values_by_name = {
         program_input.value.name: program_input.value for program_input in program.inputs
     }

@@ -43,7 +43,7 @@ def rewrite(program: Program, rule: Rule) -> Program:
 
     An operation is kept if `rule` returns None.
     """
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     substitutions: dict[Value, Value] = {}
     _rewrite_scope(b, program.ops, rule, substitutions)
     ops = tuple(b.ops)
@@ -59,7 +59,7 @@ LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
 
 def rewrite_loops(program: Program, rule: LoopRule) -> Program:
     """Apply a rewrite rule to all loops of a program, outermost loops first."""
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     _rewrite_loops(b, program.ops, rule)
     return replace(program, ops=tuple(b.ops))
 

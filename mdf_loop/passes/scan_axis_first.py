@@ -38,7 +38,7 @@ def scan_axis_first(program: Program) -> Program:
         for scanned in op.scanned
     ):
         return program
-    ops = tuple(_transpose_scans(Builder.resume(program), program.ops))
+    ops = tuple(_transpose_scans(Builder.for_rewrite_of(program), program.ops))
     return replace(program, ops=ops)
 
 

@@ -26,7 +26,7 @@ def subsample_recordings(program: Program) -> Program:
     """
     *ops_before_loop, loop = program.ops
     assert isinstance(loop, Loop)
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     row_stride = b.new("int64", (), "every")
     inner_builder = b.body()
     row_number = inner_builder.new("int64", (), "row")

@@ -38,7 +38,7 @@ def whole_run(
         recorded: Names of the outputs to keep.
         over_time: Inputs that have a row for each step.
     """
-    b = Builder.resume(first)
+    b = Builder.for_rewrite_of(first)
     step_extent, later_step_extent = b.name("all"), b.name("further")
     substitutions: dict[Value, Value] = {}
     inputs = [
@@ -144,7 +144,7 @@ def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
 
 def first_evaluation_rows(first: Program, later: Program, recorded: Collection[str]) -> Program:
     """Return the first evaluation's program, with each recorded output as one row."""
-    b = Builder.continued(first)
+    b = Builder.appending_to(first)
     rows = {output.name: output.value for output in later.outputs if output.name in recorded}
     outputs = []
     for output in first.outputs:

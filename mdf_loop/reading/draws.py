@@ -185,7 +185,7 @@ class _DrawRewriter:
     """Rewriter that replaces the `Draw` operations of a program by operations on random streams."""
 
     def __init__(self, program: Program, sites: tuple[str, ...]) -> None:
-        self.b = Builder.resume(program)
+        self.b = Builder.for_rewrite_of(program)
         self._program = program
         self._sites = sites
         self._keys_input = self.b.new("uint64", (len(sites),), KEYS_INPUT)

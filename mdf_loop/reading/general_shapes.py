@@ -67,7 +67,7 @@ class GeneralShapes:
             if operand is not None
         ):
             return [value.shape for value in op.outputs]
-        small_constants = b.small(
+        small_constants = b.small_constants(
             operand if operand is not None and is_independent_of_inputs(b, operand) else None
             for operand in op.inputs
         )

@@ -108,7 +108,7 @@ class OpenBranch:
         finding_count = len(b.findings.items)
         with b.findings.catch():
             branch_outputs = self.read_branch(b, scope)
-        return _Attempt(branch_outputs, b.findings.since(finding_count))
+        return _Attempt(branch_outputs, b.findings.pop_since(finding_count))
 
     def _compute_zero(self, b: ModelBuilder) -> Value:
         """Return a tensor that is [0] if the branch is selected, but that no pass can fold to a constant."""

@@ -45,20 +45,20 @@ class Interpreted:
         """
         if stopping is None:
             return interpret(self.program, arrays)
-        computation = _Computation()
+        termination_flag = _TerminationFlag()
         try:
-            stopping.register_computation(computation)
-            return interpret(self.program, arrays, computation.go_on)
+            stopping.register_computation(termination_flag)
+            return interpret(self.program, arrays, termination_flag.raise_if_terminated)
         finally:
-            stopping.unregister_computation(computation)
+            stopping.unregister_computation(termination_flag)
 
 
-class _Computation:
+class _TerminationFlag:
     """Termination flag of an interpreter run, like the flag in ONNX Runtime's run options."""
 
     terminate = False
 
-    def go_on(self) -> None:
+    def raise_if_terminated(self) -> None:
         """Raise `Stopped` if the termination flag is set."""
         if self.terminate:
             raise Stopped

@@ -85,7 +85,7 @@ class LoopStepper:
         return self.segment.loop.name
 
     @property
-    def whole(self) -> LoopState:
+    def all_members_state(self) -> LoopState:
         """State of the loop for all members of a batch, including members that have ended."""
         return self._state
 
@@ -184,7 +184,7 @@ class LoopStepper:
 
     def add_block(self, block: Block) -> None:
         """Append the rows of a block of iterations to all recorded rows."""
-        self.rows.add(block.numbers, block.rows)
+        self.rows.add(block.step_numbers, block.rows)
 
     def undo_advance(self) -> None:
         """Undo the last call of `advance`."""
@@ -231,7 +231,7 @@ class LoopStepper:
         Before the first iteration, the final values of carried variables that no iteration reads are missing:
         such a variable only holds an output of the last iteration.
         """
-        loop, state = self.segment.loop, self.whole
+        loop, state = self.segment.loop, self.all_members_state
         loop_results: dict[Value, Data] = {}
         if self.done:
             self.rows.close()
@@ -267,7 +267,7 @@ class LoopStepper:
 
     def snapshot(self) -> dict[str, Array]:
         """Return arrays from which the loop can be resumed, for a checkpoint."""
-        state, loop = self.whole, self.segment.loop
+        state, loop = self.all_members_state, self.segment.loop
         arrays = {
             "iterations": np.array(state.iterations, np.int64),
             "condition": state.condition,
@@ -312,7 +312,7 @@ class LoopStepper:
         """
         if self.segment.loop.member_axis is None:
             return np.array(snapshot.flag("condition")), np.array(done)
-        member_shape = self.whole.condition.shape
+        member_shape = self.all_members_state.condition.shape
         return snapshot.array("condition", "b", member_shape), snapshot.array(
             "counts", "i", member_shape
         )

@@ -35,7 +35,7 @@ class MembersStepper(LoopStepper):
 
     def report(self, reason: StopReason | None) -> LoopReport:
         """Return the iteration count and stop reason of the loop for each member."""
-        state, stop_reason = self.whole, self.ended_by or reason
+        state, stop_reason = self.all_members_state, self.ended_by or reason
         reason_codes = np.full(state.condition.shape, StopReason.CONDITION.code)
         if stop_reason is not None:
             reason_codes[state.condition] = stop_reason.code
@@ -169,7 +169,7 @@ class ShrinkingMembersStepper(MembersStepper):
         return data if axis is None else np.take(data, positions, axis)
 
     @property
-    def whole(self) -> LoopState:
+    def all_members_state(self) -> LoopState:
         """State of the loop for all members, including members that have ended."""
         state = self._state
         member_groups = [(state.positions, state.carried_values, state.iteration_counts)]

@@ -62,8 +62,8 @@ class SingleRun:
         self._segments: dict[bool, Segments | None] = {}
         self._has_constant_duration = _has_constant_duration(self._program)
         self._members_end_individually = any(loop.member_axis for loop in loops(self._program))
-        self._last_seconds = math.inf
-        self._known_seconds: float | None = None
+        self._last_duration = math.inf
+        self._one_call_seconds: float | None = None
         self._lock = ForkSafeLock()
 
     @property
@@ -104,7 +104,7 @@ class SingleRun:
         if segments is None:
             return self._run_whole(arrays, controller)
         received_signal = None
-        max_seconds = self._patience_seconds(controls)
+        max_seconds = self._get_one_call_limit(controls)
         if max_seconds > 0 and not segments.is_long(arrays) and not self._has_many_members(arrays):
             outputs = None
             expected_errors = (
@@ -133,14 +133,14 @@ class SingleRun:
                 segments, arrays, controller.stopping, _make_follower(controller), stepper_snapshot
             )
             if partial_run.stopped_by is None and stepper_snapshot is None:
-                self._known_seconds = _whole_run_seconds(time.perf_counter() - start)
+                self._one_call_seconds = _one_call_limit_seconds(time.perf_counter() - start)
             return partial_run
 
-    def _patience_seconds(self, controls: RunControls) -> float:
+    def _get_one_call_limit(self, controls: RunControls) -> float:
         """Return the time limit in seconds of an evaluation in one call, without chunks."""
         if not controls.is_patient:
             return 0.0
-        known_seconds = self._known_seconds
+        known_seconds = self._one_call_seconds
         if known_seconds is None or (known_seconds and controls.time_limit is not None):
             return MAX_WHOLE_SECONDS
         return known_seconds
@@ -167,17 +167,17 @@ class SingleRun:
     def _run_whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate a model whose loops cannot run in chunks, in one call."""
         controls = controller.controls
-        is_controlled = controls.time_limit is not None or controls.saved_at is not None
+        is_controlled = controls.time_limit is not None or controls.checkpoint_path is not None
         start = time.perf_counter()
         if (
             self._has_constant_duration
-            and self._last_seconds < SIGNAL_FREE_SECONDS
+            and self._last_duration < SIGNAL_FREE_SECONDS
             and not is_controlled
         ):
             partial_run = PartialRun(self.session.run(arrays, NeverStopping()), {}, None, {})
         else:
             partial_run = self._run_controlled(arrays, controller)
-        self._last_seconds = controller.seconds[""] = time.perf_counter() - start
+        self._last_duration = controller.seconds[""] = time.perf_counter() - start
         return partial_run
 
     def _run_controlled(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
@@ -197,7 +197,7 @@ class SingleRun:
         )
 
 
-def _whole_run_seconds(seconds: float) -> float:
+def _one_call_limit_seconds(seconds: float) -> float:
     """Return the time limit of evaluations in one call, from the duration of a run in chunks.
 
     An evaluation in chunks takes longer than an evaluation in one call. 0 means that the evaluation runs in

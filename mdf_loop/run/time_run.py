@@ -91,7 +91,7 @@ def run_over_time(
         Axis("time", {"step" if stepper.clock.dt is None else "time": recorder.ticks()}),
         recorder.clock,
         state,
-        stepper.ran,
+        stepper.execution_order,
         session.device,
         stepper.done,
         stopped_by or StopReason.COMPLETED,

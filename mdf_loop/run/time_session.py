@@ -117,11 +117,11 @@ class TimeSession:
         """Names of the values that a sweep may change, which excludes the counters of the schedule."""
 
     @property
-    def first(self) -> Runnable:
+    def first_loaded_program(self) -> Runnable:
         """Loaded program of the model's first evaluation."""
         return self._get_program("first", self.swept)
 
-    def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
+    def register_run(self, steps: int, members: int, runs: int = 1) -> bool:
         """Register a run, and return True if the run is too short to compile its loops natively.
 
         Earlier runs count, too.
@@ -135,7 +135,7 @@ class TimeSession:
             and self._total_work < COMPILATION_MICROSECONDS
         )
 
-    def later(self, state: State, *, is_brief: bool, thinned: bool) -> Runnable:
+    def get_later_loop(self, state: State, *, is_brief: bool, thinned: bool) -> Runnable:
         """Return the loaded loop over all evaluations of the model after the first.
 
         The program depends on which carried values in `state` have a leading axis of members.
@@ -184,7 +184,11 @@ class TimeSession:
             placement = replace(
                 placement, iteration_of=self._prepare_program("later", swept.union(state_inputs))
             )
-        load = self._load_drawing_loop if kind == "later" and program.sites else self._backend.load
+        load = (
+            self._load_loop_with_random_numbers
+            if kind == "later" and program.sites
+            else self._backend.load
+        )
         loaded_program = load(program, placement)
         return Members(loaded_program, swept) if swept else loaded_program
 
@@ -200,7 +204,7 @@ class TimeSession:
             )
         return self._prepared_programs[kind, swept]
 
-    def _load_drawing_loop(self, ready: Program, placement: Placement) -> Runnable:
+    def _load_loop_with_random_numbers(self, ready: Program, placement: Placement) -> Runnable:
         """Load a loop that uses random numbers, which are generated in advance unless it is native.
 
         Machine code generates random numbers within the loop.
@@ -260,9 +264,9 @@ class TimeSession:
         """Device of the model, with the reason for its choice."""
         with self._lock:
             sessions = tuple(self._sessions.values())
-        return (sessions[-1] if sessions else self.first).device
+        return (sessions[-1] if sessions else self.first_loaded_program).device
 
-    def start(self, specification: RunSpecification, bound: BoundValues) -> State | None:
+    def initial_state(self, specification: RunSpecification, bound: BoundValues) -> State | None:
         """Return the initial state in the types of the model, or None if the run begins at step 0.
 
         Raises:
@@ -328,7 +332,7 @@ class TimeSession:
         """True if only the run determines which nodes run in each later evaluation."""
         return self.programs.plans[1] is None
 
-    def sets(self, outputs: Mapping[str, Array], program_index: int) -> NodeSets | None:
+    def executed_sets(self, outputs: Mapping[str, Array], program_index: int) -> NodeSets | None:
         """Return the sets of nodes that ran in the first or a later evaluation, None if unknown.
 
         `program_index` is 0 for the first evaluation, and 1 for later evaluations. The sets are unknown if
@@ -343,7 +347,7 @@ class TimeSession:
         flags = outputs[flags_name]
         return executed_node_sets(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 
-    def rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
+    def recorded_rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs that have a row for each step, without carried values."""
         carried_names = set(self._state_outputs.values())
         return {name: array for name, array in outputs.items() if name not in carried_names}

@@ -67,7 +67,7 @@ class TimeStepper:
         bound: BoundValues,
         plan: RecordingPlan,
     ) -> None:
-        start_state = session.start(specification, bound)
+        start_state = session.initial_state(specification, bound)
         state = (
             None if start_state is None else {name: start_state[name] for name in session.carried}
         )
@@ -84,7 +84,7 @@ class TimeStepper:
         self._specification = specification
         self._bound_values = bound
         self._member_count = session.members(bound)
-        self._is_brief = session.begin_run(self.total, self._member_count, specification.runs)
+        self._is_brief = session.register_run(self.total, self._member_count, specification.runs)
         self._record_stride = session.record_stride(
             plan, specification.controls, self._member_count
         )
@@ -110,7 +110,7 @@ class TimeStepper:
         return None if state is None else sum(map(data_bytes, state.values()))
 
     @property
-    def ran(self) -> OrderOfExecution | None:
+    def execution_order(self) -> OrderOfExecution | None:
         """Order in which the nodes ran, or None if the order was not recorded."""
         return self._execution_order
 
@@ -145,13 +145,17 @@ class TimeStepper:
 
     def _run_first(self, stopping: Stopping) -> Block:
         session = self._session
-        outputs = session.first.run(session.step_inputs(self._bound_values, 0), stopping)
-        self.native.update(session.first.native)
+        outputs = session.first_loaded_program.run(
+            session.step_inputs(self._bound_values, 0), stopping
+        )
+        self.native.update(session.first_loaded_program.native)
         rows = {
             name: self._convert_first_row(name, array)
-            for name, array in session.rows(outputs).items()
+            for name, array in session.recorded_rows(outputs).items()
         }
-        self._advance_position(1, session.state_of(outputs), rows, session.sets(outputs, 0))
+        self._advance_position(
+            1, session.state_of(outputs), rows, session.executed_sets(outputs, 0)
+        )
         return self._make_block(range(1), rows, 0)
 
     def _convert_first_row(self, name: str, array: Array) -> Array:
@@ -172,7 +176,7 @@ class TimeStepper:
             max_steps = 1
         state = self._position.state
         assert state is not None
-        session = self._session.later(state, is_brief=self._is_brief, thinned=stride > 1)
+        session = self._session.get_later_loop(state, is_brief=self._is_brief, thinned=stride > 1)
         max_steps = min(
             max_steps, self._session.max_evaluations_per_call(session, self._member_count)
         )
@@ -201,7 +205,10 @@ class TimeStepper:
             return self._run_later(max_steps, stopping)
         self._check_forms(session.native)
         self._advance_position(
-            step_count, self._session.state_of(outputs), outputs, self._session.sets(outputs, 1)
+            step_count,
+            self._session.state_of(outputs),
+            outputs,
+            self._session.executed_sets(outputs, 1),
         )
         return self._make_block(step_numbers, outputs, 1, buffers)
 

@@ -71,7 +71,7 @@ def test_a_while_loop_gets_per_member_exit() -> None:
         "    continue if %Less",
         "    count giving %count",
     ]
-    b = Builder.resume(batched)
+    b = Builder.for_rewrite_of(batched)
     (own,) = (op for op in batched.ops if isinstance(op, Loop))
     plain = mask_loop(b, own, lambda value: None)
     assert text(replace(batched, ops=(*b.ops, plain)))[-16:-2] == [

@@ -113,7 +113,7 @@ def test_a_loop_with_a_condition_is_unchanged() -> None:
 
 def test_a_loop_that_draws_is_unchanged() -> None:
     program = program_of(search())
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     drawn = Op("RandomUniform", (), (b.new("float32", (1,)),), {"shape": (1,)})
     drawing = tuple(
         with_operation(operation, drawn) if isinstance(operation, Loop) else operation

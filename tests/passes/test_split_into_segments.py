@@ -167,7 +167,7 @@ def watched(program: Program, arrays: Mapping[str, Any], most: int = 3) -> dict[
     def follower(stepper: Any, stopping: Stopping) -> None:
         while not stepper.finished:
             block = stepper.advance(most, stopping)
-            assert all(len(rows) == len(block.numbers) for rows in block.watched_rows.values())
+            assert all(len(rows) == len(block.step_numbers) for rows in block.watched_rows.values())
             chunks.append(block.watched_rows)
             stepper.add_block(block)
 

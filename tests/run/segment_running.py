@@ -106,8 +106,8 @@ def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = Fals
                 stepper.undo_advance()
             before = stepper.done
             block = stepper.advance(length, stopping)
-            assert 1 <= len(block.numbers) <= length
-            assert list(block.numbers) == list(range(before, stepper.done))
+            assert 1 <= len(block.step_numbers) <= length
+            assert list(block.step_numbers) == list(range(before, stepper.done))
             stepper.add_block(block)
             if breaks and rng.random() < 0.5:
                 raise Break(copied(stepper.snapshot()))

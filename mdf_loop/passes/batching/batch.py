@@ -93,7 +93,7 @@ class _Batcher:
 
     def __init__(self, old: Program, names: frozenset[str], size: str) -> None:
         self.original = old
-        self.b = Builder.resume(old)
+        self.b = Builder.for_rewrite_of(old)
         self.findings = Findings()
         self.run_axis = self.b.name(size)
         self.varying = {

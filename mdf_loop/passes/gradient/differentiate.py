@@ -27,7 +27,7 @@ from mdf_loop.passes.gradient.loop_backward import loop_backward
 from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
 
 
-def change_of(name: str) -> str:
+def cotangent_name(name: str) -> str:
     """Return the name of the cotangent of an input or an output."""
     return f"change of {name}"
 
@@ -57,7 +57,7 @@ def differentiate(
             operation.
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     inputs_by_name = {
         program_input.value.name: program_input.value for program_input in program.inputs
     }
@@ -72,14 +72,14 @@ def differentiate(
         sweep.add(outputs_by_name[number].value, scalar(b, 1, outputs_by_name[number].value.dtype))
     for name in of:
         output_value = outputs_by_name[name].value
-        cotangent = b.new(output_value.dtype, output_value.shape, change_of(name))
+        cotangent = b.new(output_value.dtype, output_value.shape, cotangent_name(name))
         cotangent_inputs.append(Input(cotangent, role=InputRole.DERIVATIVE, owner_name=name))
         sweep.add(output_value, cotangent)
     with report_all_underivable(program, active_values.copy()):
         reverse.propagate_backward(sweep, ops)
     gradients = [
         Output(
-            change_of(name),
+            cotangent_name(name),
             sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
             OutputRole.DERIVATIVE,
             name,

@@ -73,7 +73,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
             operation.
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     inputs_by_name = {
         program_input.value.name: program_input.value for program_input in program.inputs
     }

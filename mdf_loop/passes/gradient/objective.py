@@ -57,7 +57,7 @@ def add_objective(program: Program, terms: Sequence[Term]) -> Program:
     """
     outputs_by_name = {output.name: output.value for output in program.outputs}
     raise_findings(_findings(outputs_by_name, terms))
-    b = Builder.continued(program)
+    b = Builder.appending_to(program)
     inputs_by_name: dict[str, Input] = {}
     total: Value | None = None
     for term in terms:

@@ -72,7 +72,7 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
     selected_loops = {loop for loop in candidates if _has_harmless_positions(loop, find_constant)}
     if not selected_loops:
         return program
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)

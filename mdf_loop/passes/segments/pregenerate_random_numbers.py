@@ -64,7 +64,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     moved_ops = _operations_to_move(loop, counter_steps)
     if len(moved_ops) < MIN_MOVED_OPERATIONS:
         return program
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     with b.at(loop.where, loop.name):
         rows_by_value = _build_moved_operations(b, loop, max_iterations, counter_steps, moved_ops)
     remaining_ops = [op for op in loop.ops if op not in moved_ops]

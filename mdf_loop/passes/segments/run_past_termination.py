@@ -66,7 +66,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
     if not _can_run_past_termination(program, loop):
         return program
     loop_position = program.ops.index(loop)
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     with b.at(loop.where, loop.name):
         trip_count = b.op("Max", max_iterations, scalar(b, 1, "int64"))
         b.ops += (

@@ -166,7 +166,7 @@ class _ProgramSplitter:
         self.cut_loops = cut_loops
         self.parts = parts
         self.watch = watch
-        self.b = Builder.resume(program)
+        self.b = Builder.for_rewrite_of(program)
         self.constants = {op.value: op for op in program.ops if isinstance(op, Constant)}
         self.entries = {program_input.value: program_input for program_input in program.inputs}
 

@@ -50,7 +50,7 @@ MIN_SUNK_MICROSECONDS = 3.0
 
 def sink_into_branches(program: Program) -> Program:
     """Replace selections with expensive operands by `If`s, which compute one operand only."""
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)

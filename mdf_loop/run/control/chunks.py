@@ -150,7 +150,7 @@ def run_in_chunks(
             continue
         seconds, row_bytes, carried_bytes = (
             time.perf_counter() - start_time,
-            _new_bytes(block),
+            _count_new_bytes(block),
             stepper.carried_bytes,
         )
         if first_chunk_sizes is None:
@@ -173,7 +173,7 @@ def run_in_chunks(
     return reason if reason is not None and reason.is_asked else None
 
 
-def _new_bytes(block: Block) -> int:
+def _count_new_bytes(block: Block) -> int:
     """Return the bytes of a block's arrays, except rows that are already at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

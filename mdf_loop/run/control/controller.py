@@ -68,11 +68,11 @@ class RunController:
         self.not_finite_value: NotFiniteValue | None = None
         self.failure: LoopError | None = None
         self.seconds: dict[str, float] = {}
-        self._identity: Identity = {} if controls.saved_at is None else identity()
+        self._identity: Identity = {} if controls.checkpoint_path is None else identity()
         self._axis = axis
         self._checkpoints: Checkpoints | None = None
         self.resumed_snapshots = self._load_resumed()
-        new_id = run or new_run_id() if controls.saved_at is not None else run or ""
+        new_id = run or new_run_id() if controls.checkpoint_path is not None else run or ""
         self.run_id = new_id if self.resumed_snapshots is None else _run_id(self.resumed_snapshots)
         self.checkpoint = None if self.resumed_snapshots is None else controls.resume
 
@@ -95,12 +95,12 @@ class RunController:
         return snapshots
 
     def __enter__(self) -> RunController:
-        if self.controls.saved_at is not None:
+        if self.controls.checkpoint_path is not None:
             for path in (self.controls.checkpoint, self.controls.resume):
                 if path is not None:
                     remove_abandoned(real_place(path))
             self._checkpoints = Checkpoints(
-                self.controls.saved_at, self.controls.checkpoint_every, self._identity
+                self.controls.checkpoint_path, self.controls.checkpoint_every, self._identity
             )
         self.stopping = Stopping(self.controls.time_limit)
         self.stopping.__enter__()
@@ -175,7 +175,7 @@ class RunController:
                 "kept": recorder.snapshot(),
             }
             self._checkpoints.save(parts)
-            self.checkpoint = self.controls.saved_at
+            self.checkpoint = self.controls.checkpoint_path
 
     def _environment(self, stepper_snapshot: Mapping[str, Array]) -> dict[str, Array]:
         """Return the software versions and processor of the run, as arrays of a checkpoint."""

@@ -23,7 +23,7 @@ class Block(Struct, frozen=True):
     of rows that are already stored at their destination.
     """
 
-    numbers: StepNumbers
+    step_numbers: StepNumbers
     rows: Mapping[str, Array]
     watched_rows: Mapping[str, Array] = field(default_factory=dict)
     owned_names: frozenset[str] = frozenset()

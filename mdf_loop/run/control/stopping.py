@@ -86,7 +86,7 @@ class Stopping:
         The first request determines the reason.
         """
         self._record_request(reason)
-        _watcher().wakeup_socket.ring()
+        _watcher().wakeup_socket.wake()
 
     def receive_signal(self, reason: StopReason) -> bool:
         """Record that the run received a signal, and return True for its first signal."""
@@ -107,7 +107,7 @@ class Stopping:
         self._is_in_main_thread = signals.in_main_thread()
         watcher.watched_runs.add(self)
         if self._is_in_main_thread:
-            self._is_socket_installed = watcher.wakeup_socket.hang()
+            self._is_socket_installed = watcher.wakeup_socket.install()
             signals.add_listener(self.receive_signal)
             self._intercepted_signals = signals.install_handlers(_SIGINT)
         if self._deadline is not None:
@@ -123,7 +123,7 @@ class Stopping:
         finally:
             signals.remove_listener(self.receive_signal)
             if self._is_socket_installed:
-                watcher.wakeup_socket.take_down()
+                watcher.wakeup_socket.uninstall()
                 if self.received_signal is not None:
                     watcher.check_runs()  # a signal of this run must not stop the next one
             watcher.watched_runs.discard(self)
@@ -206,18 +206,18 @@ class _Watcher:
         """Make sure that the thread wakes up at time `due` or earlier."""
         if due < self._wake_time:
             self._requested_wake_time = self._wake_time = due  # no earlier wake-up is needed
-            self.wakeup_socket.ring()
+            self.wakeup_socket.wake()
 
     def check_runs(self) -> None:
         """Read received signals, and check signals and limits of each run."""
         with self._check_lock:
-            wakeup_bytes = self.wakeup_socket.heard()
+            wakeup_bytes = self.wakeup_socket.receive()
             signal_reasons = signals.reasons_in(wakeup_bytes or b"")
             now = time.monotonic()
             for stopping in tuple(self.watched_runs):
                 stopping.check(now, signal_reasons)
         if wakeup_bytes and threading.current_thread() is threading.main_thread():
-            self.wakeup_socket.ring()  # wake the watcher thread, since this thread has read its bytes
+            self.wakeup_socket.wake()  # wake the watcher thread, since this thread has read its bytes
 
     def _watch(self) -> None:
         while True:

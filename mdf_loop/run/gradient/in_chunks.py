@@ -21,7 +21,7 @@ from mdf_loop.cached_property import cached_property
 from mdf_loop.ir import Array, InputRole, Output, OutputRole, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import count_elements
-from mdf_loop.passes.gradient.differentiate import change_of
+from mdf_loop.passes.gradient.differentiate import cotangent_name
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
 from mdf_loop.passes.whole_run import first_evaluation_rows, whole_run
 from mdf_loop.reading.binding import BoundValues
@@ -118,7 +118,7 @@ class GradientOverTime:
     ) -> tuple[Array, dict[str, Array]]:
         chunks = self._divide_into_chunks(max_chunk_steps)
         state, start_states = self._run_first_forward(bound), []
-        is_brief_run = self._session.begin_run(self._steps, max(self._session.members(bound), 1))
+        is_brief_run = self._session.register_run(self._steps, max(self._session.members(bound), 1))
         for chunk in chunks:
             start_states.append(state)
             if chunk.stop < self._steps:
@@ -168,7 +168,9 @@ class GradientOverTime:
 
     def _run_first_forward(self, bound: BoundValues) -> State:
         """Run the first evaluation forward, and return the carried values."""
-        return self._session.state_of(self._session.first.run(self._session.step_inputs(bound, 0)))
+        return self._session.state_of(
+            self._session.first_loaded_program.run(self._session.step_inputs(bound, 0))
+        )
 
     def _run_forward(
         self, bound: BoundValues, state: State, chunk: range, is_brief_run: bool
@@ -177,7 +179,7 @@ class GradientOverTime:
         session, first_step, end_step = self._session, chunk.start, chunk.stop
         member_count = max(session.members(bound), 1)
         while first_step < end_step:
-            later_program = session.later(state, is_brief=is_brief_run, thinned=False)
+            later_program = session.get_later_loop(state, is_brief=is_brief_run, thinned=False)
             step_count = min(
                 end_step - first_step, session.max_evaluations_per_call(later_program, member_count)
             )
@@ -209,7 +211,7 @@ class GradientOverTime:
         feeds: dict[str, Any] = session.step_inputs(bound, chunk.start, chunk.stop)
         feeds |= self._data.rows(chunk.start, chunk.stop)
         feeds |= {
-            change_of(self._state_outputs[name]): derivative
+            cotangent_name(self._state_outputs[name]): derivative
             for name, derivative in state_derivatives.items()
         }
         derivatives = backward_program.run(
@@ -217,7 +219,7 @@ class GradientOverTime:
         )
         sums.add(derivatives, wrt, chunk)
         return {
-            name: derivatives[change_of(self._state_inputs[name])] for name in state_derivatives
+            name: derivatives[cotangent_name(self._state_inputs[name])] for name in state_derivatives
         }
 
     def _load_backward_program(self, state: State, *, is_last: bool) -> Runnable:
@@ -235,7 +237,7 @@ class GradientOverTime:
         program_key = frozenset(swept_states), differentiation
         if program_key not in self._backward_programs:
             change_inputs = (
-                {change_of(name) for name in self._state_outputs.values()}
+                {cotangent_name(name) for name in self._state_outputs.values()}
                 if session.swept
                 else set()
             )
@@ -254,7 +256,7 @@ class GradientOverTime:
         session = self._session
         input_arrays: dict[str, Any] = session.step_inputs(bound, 0) | self._data.rows(0, 1)
         for name, value in self._first_state_outputs.items():
-            input_arrays[change_of(value.name)] = _reduce_to_value(
+            input_arrays[cotangent_name(value.name)] = _reduce_to_value(
                 changes[name], value.value, session.axis
             )
         feeds = {
@@ -287,7 +289,7 @@ class GradientOverTime:
             programs.first_program, programs.later_program, programs.recorded_names
         )
         output_names = [output.name for output in self._first_state_outputs.values()]
-        change_inputs = map(change_of, output_names) if swept_names else ()
+        change_inputs = map(cotangent_name, output_names) if swept_names else ()
         return self._differentiation.without_last_terms.load(
             first_program, {*swept_names, *change_inputs}, (), output_names
         )
@@ -312,7 +314,7 @@ class _GradientSums:
         """Add the objective and the derivatives of one chunk of steps to the sums."""
         self.value = self.value + chunk_derivatives[OBJECTIVE_OUTPUT]
         for name in wrt:
-            derivative = chunk_derivatives.get(change_of(name))
+            derivative = chunk_derivatives.get(cotangent_name(name))
             if derivative is None:
                 continue
             if name in self._over_time:

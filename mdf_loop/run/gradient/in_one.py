@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Program
-from mdf_loop.passes.gradient.differentiate import change_of
+from mdf_loop.passes.gradient.differentiate import cotangent_name
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.backend import Runnable
@@ -76,4 +76,4 @@ class GradientInOne:
     ) -> tuple[Array, dict[str, Array]]:
         input_names = [entry.value.name for entry in runnable.program.inputs]
         outputs = runnable.run({name: feeds[name] for name in input_names})
-        return outputs[OBJECTIVE_OUTPUT], {name: outputs[change_of(name)] for name in self._wrt}
+        return outputs[OBJECTIVE_OUTPUT], {name: outputs[cotangent_name(name)] for name in self._wrt}

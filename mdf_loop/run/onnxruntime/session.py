@@ -83,7 +83,7 @@ class Session:
         whole_sizes = self._sizes if whole is None else measure_sizes(whole)
         is_large = (
             whole_sizes.max_elements > SINGLE_THREAD_ELEMENTS
-            or whole_sizes.max_work > SINGLE_THREAD_MICROSECONDS
+            or whole_sizes.max_operation_microseconds > SINGLE_THREAD_MICROSECONDS
         )
         loaded_program = prepare(program, LOADED)
         following_program = placement.iteration_of

@@ -18,13 +18,13 @@ class Sizes(Struct, frozen=True):
 
     Attributes:
         max_elements: Largest number of elements of a value.
-        max_work: Estimated microseconds of the slowest operation.
+        max_operation_microseconds: Estimated microseconds of the slowest operation.
         largest_value: Largest value outside of loops and branches, or None.
         largest_bytes: Bytes of `largest_value`.
     """
 
     max_elements: int
-    max_work: float
+    max_operation_microseconds: float
     largest_value: Value | None
     largest_bytes: int
 

@@ -55,7 +55,7 @@ class CheckedStore(LocalStore):
         self.check(key, content)
         return content
 
-    def document(self) -> Any:
+    def read_array_metadata(self) -> Any:
         """Read the Zarr metadata of the array.
 
         Raises:
@@ -63,7 +63,7 @@ class CheckedStore(LocalStore):
         """
         return read_json(self.root)
 
-    def may_be_missing(self, entry: Entry) -> bool:
+    def allows_missing_chunks(self, entry: Entry) -> bool:
         """Return True if chunks without a file are allowed, which have the fill value."""
         return True
 
@@ -73,7 +73,7 @@ class CheckedStore(LocalStore):
             return
         entry = self._load_entry()
         if content is None:
-            if not self.may_be_missing(entry):
+            if not self.allows_missing_chunks(entry):
                 raise self._chunk_error(key, "missing")
         elif not is_intact(entry, content.to_bytes()):
             raise self._chunk_error(key, "damaged")
@@ -82,7 +82,7 @@ class CheckedStore(LocalStore):
         """Return the dtype, chunk shape and codecs of the array, which are read once."""
         if self._cached_entry is None:
             try:
-                self._cached_entry = Entry.of(self.root.name, self.document())
+                self._cached_entry = Entry.of(self.root.name, self.read_array_metadata())
             except (DamagedError, OSError) as error:
                 raise self._chunk_error(METADATA, f"damaged: {error}") from None
         return self._cached_entry

@@ -73,7 +73,7 @@ class Recorder:
             self._reductions.add(
                 {name: rows[name] for name in self.plan.selection.reduce}, self.axis
             )
-        step_numbers, positions = self._select_steps(block.numbers, rows)
+        step_numbers, positions = self._select_steps(block.step_numbers, rows)
         rows |= self._row_lengths(rows, block.rows)
         selected_rows = {
             name: self._select_rows(rows[name], positions) for name in self.plan.columns

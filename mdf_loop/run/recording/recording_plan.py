@@ -69,7 +69,7 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
         InputError: The selection records nothing.
     """
     outputs = named_items(document)
-    item_by_name = outputs if selection.names_outputs else named_items(document, selection)
+    item_by_name = outputs if selection.records_only_outputs else named_items(document, selection)
     name_by_item = {item: name for name, item in reversed(item_by_name.items())}
     _refuse_duplicates(document, selection.reduce)
     selected_items = {

@@ -66,7 +66,9 @@ class RegionCheck:
     def _array_names(self) -> list[str]:
         return [*self._layout.outputs, self._record.flags]
 
-    def _iterate_keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
+    def _iterate_chunk_keys(
+        self, name: str, boxes: Sequence[Box]
+    ) -> Iterator[tuple[int, list[str]]]:
         """Yield the expected number and the existing keys of chunks, for each chunk of members."""
         entry, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
@@ -76,10 +78,10 @@ class RegionCheck:
 
     # --- blocks -------------------------------------------------------------------------------
 
-    def state(self, boxes: Sequence[Box]) -> BlockState:
+    def check_block(self, boxes: Sequence[Box]) -> BlockState:
         """Check the block of the members in `boxes`, and return its state."""
         flags_name = self._record.flags
-        if not any(keys for _, keys in self._iterate_keys(flags_name, boxes)):
+        if not any(keys for _, keys in self._iterate_chunk_keys(flags_name, boxes)):
             return BlockState.MISSING
         try:
             self._check_chunks(flags_name, boxes, {})
@@ -115,7 +117,7 @@ class RegionCheck:
     ) -> None:
         """Raise DamagedError if a chunk is missing or damaged, or has another checksum."""
         is_recorded = checksums is not None and name != self._record.flags
-        for chunk_count, block_keys in self._iterate_keys(name, boxes):
+        for chunk_count, block_keys in self._iterate_chunk_keys(name, boxes):
             if len(block_keys) != chunk_count:
                 raise DamagedError(f"chunks of '{name}' are missing")
             for key in block_keys:
@@ -128,14 +130,14 @@ class RegionCheck:
         file_size = self._files[f"{name}/{key}"]
         check_chunk(self._path / name, key, file_size, self._layout.arrays[name], checksum)
 
-    def files(self, boxes: Sequence[Box]) -> list[Path]:
+    def block_files(self, boxes: Sequence[Box]) -> list[Path]:
         """Return the paths of all files of a block of members, those with member flags first."""
         array_names = [self._record.flags, *self._layout.outputs]
         files = [
             self._path / name / key
             for name in array_names
             for key in itertools.chain.from_iterable(
-                block_keys for _, block_keys in self._iterate_keys(name, boxes)
+                block_keys for _, block_keys in self._iterate_chunk_keys(name, boxes)
             )
         ]
         checksum_path = record_path(self._record.flags, self._record.shape, boxes)

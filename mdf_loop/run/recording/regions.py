@@ -125,11 +125,11 @@ class Regions(Struct, frozen=True):
 
         return {name: open_rows(self.path / escape_name(name), display_path) for name in self.names}
 
-    def manifest(self) -> dict[str, Any]:
+    def sweep_record(self) -> dict[str, Any]:
         """Read the record about the sweep from the attributes of the store."""
         return dict(self._read_root()["attributes"][SWEEP_ATTRIBUTE])
 
-    def note(
+    def update_record(
         self, lease: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
     ) -> None:
         """Update the record about the sweep in the attributes of the store.

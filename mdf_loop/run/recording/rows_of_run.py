@@ -37,11 +37,11 @@ class _RunCheckedStore(CheckedStore):
         self._last_version = _metadata_file_version(root)
         self._run_id, self._entry = _read_current(root, display_path)
 
-    def document(self) -> Any:
+    def read_array_metadata(self) -> Any:
         """Return the array's entry in the metadata of the whole store."""
         return self._entry
 
-    def may_be_missing(self, entry: Entry) -> bool:
+    def allows_missing_chunks(self, entry: Entry) -> bool:
         """Return True if rows vary in length, so that chunks of long rows may not exist."""
         return entry.has_varying_rows
 

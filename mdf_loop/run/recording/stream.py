@@ -210,9 +210,9 @@ class Stream:
             if row_count:
                 self._enqueue(new_rows, row_count, padded_bytes)
             if is_disk_full:
-                self._write_what_fits()
+                self._write_fitting_rows()
                 raise self._disk_full_error()
-            self._write_what_is_due()
+            self._write_due_rows()
 
     def can_store(self, rows: Mapping[str, Array]) -> bool:
         """Return True if rows of these shapes can be appended to the store."""
@@ -228,7 +228,7 @@ class Stream:
             if not self._try_write():
                 raise self._disk_full_error()
 
-    def secure(self) -> None:
+    def sync_files(self) -> None:
         """Flush the store's written files from the operating system to the disk (fsync)."""
         if self._synced_count == self._stored_count:
             return
@@ -248,7 +248,7 @@ class Stream:
         """Write all buffered rows, and release the reserved disk space."""
         try:
             self.flush()
-            self.secure()
+            self.sync_files()
         finally:
             self._reserve.release()
 
@@ -278,7 +278,7 @@ class Stream:
         """Return True if `size` more bytes can be buffered, with reserved disk space for them."""
         return self._reserve.try_reserve(self._buffered_bytes + size + self._extra_bytes)
 
-    def _write_what_is_due(self) -> None:
+    def _write_due_rows(self) -> None:
         """Write complete chunks of buffered rows, or all rows if the buffer is full or old."""
         last_chunk_end = self.length - self.length % self._rows_per_chunk
         is_late = time.monotonic() > self._write_time + BUFFER_SECONDS
@@ -306,11 +306,11 @@ class Stream:
             if error.errno not in NO_SPACE_ERROR_CODES:
                 raise
             self._reserve.release()
-            self._write_what_fits()
+            self._write_fitting_rows()
             return False
         return True
 
-    def _write_what_fits(self) -> None:
+    def _write_fitting_rows(self) -> None:
         """Write as many buffered rows as fit on the disk."""
         row_count = self.length - self._stored_count
         while row_count:

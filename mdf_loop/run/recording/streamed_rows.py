@@ -167,7 +167,7 @@ class StreamedRows:
         self._lease.check()
         if self._stream is not None:
             self._stream.flush()
-            self._stream.secure()
+            self._stream.sync_files()
 
     def close(self) -> None:
         """Write buffered rows, and close the store."""

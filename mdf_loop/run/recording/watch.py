@@ -46,7 +46,7 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
         block: Rows, of which the arrays `watched_rows` are searched.
         axis: Axis of time: 0, or 1 after the members of a sweep.
     """
-    first_row, first_value = len(block.numbers), None
+    first_row, first_value = len(block.step_numbers), None
     for name, watched_rows in block.watched_rows.items():
         rows = watched_rows.swapaxes(0, axis)
         row = _first_not_finite_row(rows[:first_row])
@@ -55,7 +55,7 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
             member = _first_not_finite_row(rows[row]) if axis else None
             first_row, first_value = (
                 row,
-                NotFiniteValue(row, int(block.numbers[row]), name, word, member),
+                NotFiniteValue(row, int(block.step_numbers[row]), name, word, member),
             )
     return first_value
 

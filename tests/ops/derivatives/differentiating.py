@@ -62,7 +62,7 @@ def differentiated(program: Program, order: str = "") -> Program:
     """
     program = decompose_operations(program)
     floats = [entry.value for entry in program.inputs if is_float(entry.value)]
-    b = Builder.resume(program)
+    b = Builder.for_rewrite_of(program)
     tangents = {v: b.new(v.dtype, v.shape, f"{order}t {v.name}") for v in floats}
     tangent_inputs = [Input(t) for t in tangents.values()]
     active = active_values(program)

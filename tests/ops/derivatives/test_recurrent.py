@@ -9,7 +9,7 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Input, Output, Program
-from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
 from mdf_loop.run.interpret import interpret
 from tests.ops.derivatives.differentiating import STEP
 
@@ -71,5 +71,5 @@ def test_a_layer_has_the_gradient_of_its_loop(
         )
         slope = np.subtract(*sides) / (2 * STEP)
         np.testing.assert_allclose(
-            np.sum(gradients[change_of(name)] * along[name]), slope, rtol=1e-6
+            np.sum(gradients[cotangent_name(name)] * along[name]), slope, rtol=1e-6
         )

@@ -14,7 +14,7 @@ from mdf_loop.passes.gradient.backward_strategy import (
     backward_for_native,
     backward_for_onnxruntime,
 )
-from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
 from mdf_loop.passes.gradient.forward import tangent_of, tangents
 from mdf_loop.passes.gradient.jacobian_backward import has_small_state, jacobian_backward
 from mdf_loop.passes.gradient.loop_backward import loop_backward
@@ -61,7 +61,7 @@ def slopes_of(
 
 
 def slopes_in(outputs: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(outputs[change_of(name)]) for name in wrt}
+    return {name: np.asarray(outputs[cotangent_name(name)]) for name in wrt}
 
 
 def assert_same(actual: Arrays, expected: Arrays, tolerance: float, label: str) -> None:

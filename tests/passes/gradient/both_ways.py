@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.ir import Program
 from mdf_loop.ir.check import check
-from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
 from mdf_loop.passes.gradient.forward import tangent_of, tangents
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
@@ -61,13 +61,13 @@ def assert_agree(
     """
     moves = directions(arrays, wrt)
     gradient = differentiate(program, VALUE, wrt)
-    slopes = [change_of(name) for name in wrt]
+    slopes = [cotangent_name(name) for name in wrt]
     derived = tangents(gradient, wrt, [VALUE, *(slopes if second else ())])
     assert check(gradient) == ()
     assert check(derived) == ()
     feeds = {**arrays, **{tangent_of(n): t for n, t in moves.items()}}
     outputs = interpret(derived, feeds)
-    parts = [np.sum(outputs[change_of(n)] * t) for n, t in moves.items()]
+    parts = [np.sum(outputs[cotangent_name(n)] * t) for n, t in moves.items()]
     scale = float(np.sum(np.abs(parts))) + 1e-12
     assert abs(outputs[tangent_of(VALUE)] - np.sum(parts)) <= 1e-10 * scale
     alone = interpret(tangents(program, wrt, [VALUE]), feeds)

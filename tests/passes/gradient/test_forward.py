@@ -15,7 +15,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.ops.build_helpers import cast, scalar
-from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
 from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, unit_tangents
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.members import move_members_first
@@ -151,7 +151,7 @@ def test_forward_mode_of_loops_agrees(written: WriteOutputs) -> None:
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
 def test_the_hessian_of_loops(written: WriteOutputs) -> None:
     """Compute the Hessian by one program, on both engines."""
-    names = [change_of(name) for name in ARRAYS]
+    names = [cotangent_name(name) for name in ARRAYS]
     many = jacobian_forward(
         differentiate(objective_program(written), VALUE, ["x", "w"]), ARRAYS, names
     )
@@ -211,7 +211,7 @@ def _assert_hessian(
     targets: dict[str, str],
 ) -> None:
     wrt = list(targets.values())
-    slopes = [change_of(name) for name in wrt]
+    slopes = [cotangent_name(name) for name in wrt]
     many = jacobian_forward(differentiate(derived, VALUE, wrt), wrt, slopes)
     units = unit_tangents({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
     count = len(next(iter(units.values())))
@@ -254,8 +254,8 @@ def test_a_zero_gradient_has_a_second_derivative() -> None:
     y = b.op("Where", b.op("Greater", x, number(b, -1.0)), curve, number(b, 0.0))
     primal = program(b, [x], value=b.op("Mul", y, y))
     outputs = assert_agree(primal, {"x": np.array(0.0)}, ["x"])
-    assert outputs[change_of("x")] == 0
-    assert outputs[tangent_of(change_of("x"))] != 0
+    assert outputs[cotangent_name("x")] == 0
+    assert outputs[tangent_of(cotangent_name("x"))] != 0
 
 
 def test_inactive_values_have_tangents_of_zero() -> None:
