@@ -73,16 +73,16 @@ class Archive:
 
     def _size(self, name: str) -> int:
         """Return the number of bytes that an array of the `.npz` file takes in memory."""
-        entry_info = self._archive.getinfo(f"{name}.npy")
-        with self._archive.open(entry_info) as stream:
+        archive_entry = self._archive.getinfo(f"{name}.npy")
+        with self._archive.open(archive_entry) as stream:
             shape, dtype = _read_header(stream)
             data_offset = stream.tell()
         if not all(type(extent) is int and extent >= 0 for extent in shape) or dtype.hasobject:
             raise ValueError(f"'{name}' is no array of numbers or texts")
         element_count = math.prod(shape)
-        if data_offset + element_count * dtype.itemsize != entry_info.file_size:
+        if data_offset + element_count * dtype.itemsize != archive_entry.file_size:
             raise ValueError(
-                f"'{name}' has {entry_info.file_size - data_offset} bytes, not those of {dtype}{list(shape)}"[
+                f"'{name}' has {archive_entry.file_size - data_offset} bytes, not those of {dtype}{list(shape)}"[
                     :200
                 ]
             )
@@ -115,8 +115,8 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     if not source.is_file():
         raise InputError(f"there is no file '{source}'")
     try:
-        with zipfile.ZipFile(source) as file:
-            archive = Archive(file, source.name)
+        with zipfile.ZipFile(source) as zip_file:
+            archive = Archive(zip_file, source.name)
             archive.check(archive.names)
             return {
                 name: in_native_byte_order(archive.array(name), f"'{name}' of '{source.name}'")

@@ -101,7 +101,7 @@ def word(argument: Any, what: str, allowed: Collection[str]) -> str:
     return argument
 
 
-def whole(argument: Any, what: str) -> int:
+def positive_integer(argument: Any, what: str) -> int:
     """Return an argument that must be a whole number above 0 as a Python int, or raise InputError.
 
     Raises:

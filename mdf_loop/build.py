@@ -126,9 +126,9 @@ class Builder:
         for operation in walk(program.ops):
             values += results(operation)
             values += [value for body in bodies(operation) for value in body.inputs]
-        names = b._shared.used_names
-        names.update(value.name for value in values)
-        names.update(
+        used_names = b._shared.used_names
+        used_names.update(value.name for value in values)
+        used_names.update(
             extent for value in values for extent in value.shape or () if isinstance(extent, str)
         )
         return b

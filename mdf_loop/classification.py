@@ -113,7 +113,7 @@ def decisions(
         states: Descriptions of the states that are inputs of the program.
     """
     sources = _Sources(program, states or {})
-    found_decisions = [
+    all_decisions = [
         _classify_values(sources, path, [value])
         for path, value in types.items()
         if isinstance(value, Value) and _ROLES.get(path.rsplit(".", 1)[-1]) and ".args." in path
@@ -121,7 +121,7 @@ def decisions(
     for loop in sources.loops:
         start_condition, next_condition = loop.condition, loop.condition_out
         if loop.trip_count is not None:
-            found_decisions.append(
+            all_decisions.append(
                 _classify_values(sources, f"{loop.where}.args.M", [loop.trip_count])
             )
         if start_condition is not None:
@@ -136,10 +136,10 @@ def decisions(
                 if depends_on_start_only or next_condition is None
                 else [start_condition, next_condition]
             )
-            found_decisions.append(
+            all_decisions.append(
                 _classify_values(sources, f"{loop.where}.args.cond", deciding_conditions)
             )
-    decision_by_path = {decision.path: decision for decision in found_decisions}
+    decision_by_path = {decision.path: decision for decision in all_decisions}
     function_paths = [path.rsplit(".args.", 1)[0] for path in types]
     return tuple(sorted(decision_by_path.values(), key=lambda d: _sort_key(d.path, function_paths)))
 

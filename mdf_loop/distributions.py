@@ -225,8 +225,8 @@ def max_event_count(rate: Any) -> int:
 def _make_formula_draw(variate: Variate) -> Callable[..., Any]:
     """Return a function that draws random numbers of a distribution defined by a formula."""
 
-    def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
-        parameters, size = variate.read(*arguments, **named)
+    def draw(site: SiteTurn, /, *arguments: Any, **keyword_arguments: Any) -> Any:
+        parameters, size = variate.read(*arguments, **keyword_arguments)
         float64_parameters = [
             None if parameter is None else np.asarray(parameter, np.float64)
             for parameter in parameters

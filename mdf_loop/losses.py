@@ -1,6 +1,6 @@
 """Scalar objectives to differentiate, which are sums of terms over outputs.
 
-losses({"cell.V": "mean", "cell.W": {"sse": data}})
+parse_losses({"cell.V": "mean", "cell.W": {"sse": data}})
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Loss(Struct, frozen=True):
     data: Any = None
 
 
-def losses(of: Any) -> tuple[Loss, ...]:
+def parse_losses(of: Any) -> tuple[Loss, ...]:
     """Convert the user's mapping from outputs to terms of an objective, with checks.
 
     Raises:

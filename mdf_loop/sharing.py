@@ -39,7 +39,7 @@ def checked_sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
         InputError: `block` or `retries` is invalid, or is given without `cluster`.
     """
     if block is not None:
-        block = arguments.whole(block, "block")
+        block = arguments.positive_integer(block, "block")
     if not is_whole(retries) or retries < 0:
         raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
     if cluster is not None:

@@ -29,8 +29,14 @@ from mdf_loop.sharing import (
     resumes_store,
 )
 from mdf_loop.sweeps import ComputedSweep
-from mdf_loop.trials import DEFAULT_DRAWS, NO_STATISTICS, Draws, OverTrials, draws
-from mdf_loop.trials import over_trials as checked_over_trials
+from mdf_loop.trials import (
+    DEFAULT_DRAWS,
+    NO_STATISTICS,
+    Draws,
+    OverTrials,
+    checked_draws,
+    checked_over_trials,
+)
 
 ENGINES = ("onnxruntime", "interpreter", "modeci")
 """Names of the engines: ONNX Runtime, the slow reference interpreter in NumPy, and modeci_mdf's engine.
@@ -260,7 +266,7 @@ def specify(
         if isinstance(sweep, ComputedSweep)
         else arguments.mapping(sweep, "sweep", _SWEEP_EXAMPLE),
         state,
-        draws(seed, trials),
+        checked_draws(seed, trials),
     )
     selection = _build_selection(record, only, every, when, reduce)
     if over_trials is not None or by is not None:
@@ -378,8 +384,8 @@ def _checked_time(spec: RunSpecification) -> RunSpecification:
     dt = _checked_time_step(spec.dt)
     if spec.steps is not None:
         steps, every = (
-            arguments.whole(spec.steps, "steps"),
-            arguments.whole(spec.selection.every, "every"),
+            arguments.positive_integer(spec.steps, "steps"),
+            arguments.positive_integer(spec.selection.every, "every"),
         )
         selection = replace(spec.selection, every=every)
         return replace(spec, steps=steps, dt=dt, selection=selection)

@@ -259,32 +259,34 @@ def _draw_digits(choices: Words, *, odd: bool) -> Words:
         odd: True if the last digit must be odd.
     """
     remaining_digits = np.tile(np.arange(1, _DIGIT_BASE, dtype=np.uint8), len(choices))
-    first_index = np.arange(len(choices)) * (_DIGIT_BASE - 1)
+    first_digit_index = np.arange(len(choices)) * (_DIGIT_BASE - 1)
     digits = np.zeros(len(choices), np.uint64)
     for digit_place in range(8):
         if odd and digit_place == 7:
-            digit_index, choices = _pick_odd(remaining_digits, first_index + digit_place, choices)
+            digit_index, choices = _pick_odd(
+                remaining_digits, first_digit_index + digit_place, choices
+            )
         else:
             remaining_count = np.uint64(_DIGIT_BASE - 1 - digit_place)
             next_choices = choices // remaining_count
             digit_index = (
-                first_index
+                first_digit_index
                 + digit_place
                 + (choices - next_choices * remaining_count).astype(np.int64)
             )
             choices = next_choices
         drawn_digit = remaining_digits[digit_index]
-        remaining_digits[digit_index] = remaining_digits[first_index + digit_place]
+        remaining_digits[digit_index] = remaining_digits[first_digit_index + digit_place]
         digits = digits * np.uint64(_DIGIT_BASE) + drawn_digit
     return digits
 
 
-def _pick_odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
+def _pick_odd(remaining_digits: Any, first_digit_index: Any, choices: Words) -> tuple[Any, Words]:
     """Pick a random odd digit among the remaining digits of each key.
 
     Return its position and the rest of `choices`.
     """
-    is_odd = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
+    is_odd = remaining_digits[first_digit_index[:, np.newaxis] + np.arange(8)] % 2 == 1
     choices, odd_digit_rank = np.divmod(choices, is_odd.sum(axis=1).astype(np.uint64))
     is_beyond_rank = np.cumsum(is_odd, axis=1) > odd_digit_rank[:, np.newaxis].astype(np.int64)
-    return first + np.argmax(is_beyond_rank, axis=1), choices
+    return first_digit_index + np.argmax(is_beyond_rank, axis=1), choices

@@ -54,15 +54,15 @@ class ComputedSweep(Mapping[str, Array]):
         """
 
     def __getitem__(self, name: str) -> Array:
-        return self._all[name]
+        return self._all_values[name]
 
     @cached_property
-    def _all(self) -> dict[str, Array]:
+    def _all_values(self) -> dict[str, Array]:
         """Parameter values of all members of the sweep, by name."""
         return self.part(0, math.prod(self.shape))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_all"}
+        return {name: value for name, value in vars(self).items() if name != "_all_values"}
 
 
 @public_calls
@@ -118,8 +118,8 @@ class Grid(ComputedSweep):
 class Sobol(ComputedSweep):
     """Sweep whose members fill the box between bounds evenly, by a Sobol sequence."""
 
-    def __init__(self, ends: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
-        self._ends, self._count, self._seed = dict(ends), count, seed
+    def __init__(self, bounds: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
+        self._bounds, self._count, self._seed = dict(bounds), count, seed
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -128,18 +128,18 @@ class Sobol(ComputedSweep):
 
     def part(self, first: int, last: int) -> dict[str, Array]:
         """Return the parameter values of the sweep members from `first` to `last - 1`, by name."""
-        points = generate_sobol_points(last, len(self._ends), self._seed, first)
+        points = generate_sobol_points(last, len(self._bounds), self._seed, first)
         return {
             name: low + points[:, axis_index] * (high - low)
-            for axis_index, (name, (low, high)) in enumerate(self._ends.items())
+            for axis_index, (name, (low, high)) in enumerate(self._bounds.items())
         }
 
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Sobol:
         """Return the sweep with its bounds converted from their units by a function."""
-        unitless_bounds = conversion(self._ends)
+        unitless_bounds = conversion(self._bounds)
         return (
             self
-            if unitless_bounds is self._ends
+            if unitless_bounds is self._bounds
             else sobol(unitless_bounds, self._count, self._seed)
         )
 
@@ -148,14 +148,14 @@ class Sobol(ComputedSweep):
         count_and_seed = (self._count, self._seed)
         return {
             swept_name: np.array([*bounds, *count_and_seed])
-            for swept_name, bounds in self._ends.items()
+            for swept_name, bounds in self._bounds.items()
         }
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._ends)
+        return iter(self._bounds)
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._bounds)
 
 
 def sweep_definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -179,7 +179,7 @@ def select_members(sweep: Mapping[str, Any], first: int, last: int) -> dict[str,
     """Return the parameter values of the sweep members from `first` to `last - 1`, by name."""
     if isinstance(sweep, ComputedSweep):
         return sweep.part(first, last)
-    return {name: rows[first:last] for name, rows in sweep.items()}
+    return {name: values[first:last] for name, values in sweep.items()}
 
 
 def refuse_uneven(sweep: Mapping[str, Any]) -> None:
@@ -188,11 +188,13 @@ def refuse_uneven(sweep: Mapping[str, Any]) -> None:
     Raises:
         InputError: The numbers differ. The message states the number of each name.
     """
-    sizes = {name: _count_values(rows) for name, rows in sweep.items()}
-    if len(set(sizes.values())) > 1:
-        sizes_text = ", ".join(f"'{name}' has {size}" for name, size in sizes.items())
+    value_counts = {name: _count_values(values) for name, values in sweep.items()}
+    if len(set(value_counts.values())) > 1:
+        counts_text = ", ".join(
+            f"'{name}' has {value_count}" for name, value_count in value_counts.items()
+        )
         raise InputError(
-            f"all values of a sweep must be equally many, but {sizes_text}",
+            f"all values of a sweep must be equally many, but {counts_text}",
             hint="the first member of a sweep has the first value of each, and so on",
         )
 
@@ -235,10 +237,12 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
         name: _to_rows(name, rows)
         for name, rows in _check_nonempty(values, "paired values").items()
     }
-    lengths = {name: len(rows) if rows.ndim else 0 for name, rows in rows_by_name.items()}
-    if len(set(lengths.values())) > 1 or 0 in lengths.values():
-        lengths_text = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
-        raise InputError(f"paired values must be equally many, but {lengths_text}")
+    value_counts = {name: len(rows) if rows.ndim else 0 for name, rows in rows_by_name.items()}
+    if len(set(value_counts.values())) > 1 or 0 in value_counts.values():
+        counts_text = ", ".join(
+            f"'{name}' has {value_count}" for name, value_count in value_counts.items()
+        )
+        raise InputError(f"paired values must be equally many, but {counts_text}")
     return rows_by_name
 
 
@@ -273,12 +277,12 @@ MAX_SOBOL_EXPONENT = 30
 """Binary logarithm of the number of points in a Sobol sequence of scipy."""
 
 
-def generate_sobol_points(count: int, size: int, seed: int, first: int = 0) -> Array:
+def generate_sobol_points(count: int, coordinate_count: int, seed: int, first: int = 0) -> Array:
     """Return points of a scrambled Sobol sequence, which fill the unit cube evenly.
 
     Args:
         count: Index after the last point.
-        size: Number of coordinates of each point.
+        coordinate_count: Number of coordinates of each point.
         seed: Seed of the scrambling of the sequence.
         first: Index of the first point.
 
@@ -289,8 +293,10 @@ def generate_sobol_points(count: int, size: int, seed: int, first: int = 0) -> A
     Source: Sobol, On the distribution of points in a cube (1967); scipy.stats.qmc.
     """
     exponent = max(math.ceil(math.log2(count)), 0)
-    size_in_memory = (count - first if first else 1 << exponent) * size * 8
-    check(size_in_memory, f"{count} points of {size} numbers", hint="ask for fewer points")
+    size_in_memory = (count - first if first else 1 << exponent) * coordinate_count * 8
+    check(
+        size_in_memory, f"{count} points of {coordinate_count} numbers", hint="ask for fewer points"
+    )
     if exponent > MAX_SOBOL_EXPONENT:
         raise InputError(
             f"a Sobol sequence has no {count} points",
@@ -298,7 +304,7 @@ def generate_sobol_points(count: int, size: int, seed: int, first: int = 0) -> A
         )
     from scipy.stats import qmc
 
-    sobol_sequence = qmc.Sobol(size, rng=seed)
+    sobol_sequence = qmc.Sobol(coordinate_count, rng=seed)
     if first:
         return np.asarray(sobol_sequence.fast_forward(first).random(count - first))
     points: Array = sobol_sequence.random_base2(exponent)[:count]

@@ -1,7 +1,7 @@
 """Options for random runs: the seed, the trials, and statistics over trials.
 
-draws(seed=1, trials=range(100, 200))
-over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice", trials=1000)
+checked_draws(seed=1, trials=range(100, 200))
+checked_over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice", trials=1000)
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ MAX_TRIALS = 1 << 40
 """Largest number of trials. A larger argument is refused as a mistake."""
 
 
-def draws(seed: Any, trials: Any = None) -> Draws:
+def checked_draws(seed: Any, trials: Any = None) -> Draws:
     """Return the checked seed and trials of a run, with an arbitrary seed for `"fresh"`.
 
     Raises:
@@ -121,7 +121,7 @@ def _list_integers(argument: Any) -> tuple[int, ...]:
 _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
 
 
-def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
+def checked_over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
     """Return the requested statistics over trials from a run's arguments `over_trials` and `by`.
 
     Raises:

@@ -324,9 +324,9 @@ class Variate(Struct, frozen=True):
         )
         return (*parameters, size_parameter) if self.has_size else parameters
 
-    def read(self, *arguments: Any, **named: Any) -> tuple[list[Any], Any]:
+    def read(self, *arguments: Any, **keyword_arguments: Any) -> tuple[list[Any], Any]:
         """Return the parameter values in a call of the distribution, and its `size` or None."""
-        bound_arguments = inspect.Signature(self.parameters).bind(*arguments, **named)
+        bound_arguments = inspect.Signature(self.parameters).bind(*arguments, **keyword_arguments)
         bound_arguments.apply_defaults()
         argument_values = list(bound_arguments.arguments.values())
         return argument_values, argument_values.pop() if self.has_size else None

@@ -14,7 +14,7 @@ from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.time_steps import describe_differing_steps
-from mdf_loop.arguments import whole, word
+from mdf_loop.arguments import positive_integer, word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
@@ -82,7 +82,7 @@ def checked_threads(threads: int | None) -> int | None:
     Raises:
         InputError: The number is no whole number above 0.
     """
-    return None if threads is None else whole(threads, "threads")
+    return None if threads is None else positive_integer(threads, "threads")
 
 
 def checked_options(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop import arguments
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.losses import Loss, checked_names, checked_truncation, losses
+from mdf_loop.losses import Loss, checked_names, checked_truncation, parse_losses
 from mdf_loop.public_call import public_calls
 from mdf_loop.specification import specify
 
@@ -67,7 +67,7 @@ class Derivable:
         from mdf_loop.api.differentiation import DifferentiatedNames
 
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
-        loss_terms = losses(self.prepared.model_units.convert_losses(of))
+        loss_terms = parse_losses(self.prepared.model_units.convert_losses(of))
         constant_ports = arguments.names(stop, "stop")
         differentiated_names = DifferentiatedNames(
             self.prepared, _outputs_of(loss_terms), checked_names(wrt), spec, constant_ports
@@ -198,7 +198,7 @@ class Derivable:
         from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import hessian
 
-        loss_terms = losses(self.prepared.model_units.convert_losses(of))
+        loss_terms = parse_losses(self.prepared.model_units.convert_losses(of))
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         differentiated_names = DifferentiatedNames(
             self.prepared, _outputs_of(loss_terms), checked_names(wrt), spec

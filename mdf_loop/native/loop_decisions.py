@@ -99,7 +99,7 @@ def decide_loops(
     mode: str = "auto",
     *,
     brief: bool = False,
-    iteration_of: Callable[[], Program] | None = None,
+    get_loop_program: Callable[[], Program] | None = None,
     whole: Program | None = None,
 ) -> LoopDecisions:
     """Decide for each loop of a program whether to compile the loop to machine code.
@@ -108,7 +108,7 @@ def decide_loops(
         program: The program, prepared for ONNX Runtime.
         mode: `auto`; `off` for no native loops; `require` for native loops only.
         brief: True if the program has less work than `MIN_NATIVE_MICROSECONDS`.
-        iteration_of: Returns the program of which `program` is an iteration of the last loop. The function is
+        get_loop_program: Returns the program of which `program` is an iteration of the last loop. The function is
             called only if its result matters.
         whole: The program of which `program` is a part.
 
@@ -130,7 +130,7 @@ def decide_loops(
         else _decide_without_compiling(whole, mode, brief=brief).arrays
     )
     functions = own_functions.of_loops(array_loops)
-    if iteration_of is not None and _last_loop_computes_arrays(iteration_of(), mode):
+    if get_loop_program is not None and _last_loop_computes_arrays(get_loop_program(), mode):
         functions = list(own_functions.functions)
     return (
         _add_function_loops(program, functions, decision_maker)

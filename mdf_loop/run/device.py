@@ -16,7 +16,7 @@ class Placement(Struct, frozen=True):
         is_brief: True if the program computes so little that compilation to machine code does not pay.
         threads: Maximum number of threads, native loops included. None means all threads of the process,
             if several threads are faster than one.
-        iteration_of: Prepared program whose last loop has this program as its iteration. If that loop
+        loop_program: Prepared program whose last loop has this program as its iteration. If that loop
             is native and computes arrays, the functions of the iteration are native, too.
     """
 
@@ -24,7 +24,7 @@ class Placement(Struct, frozen=True):
     native: str = "auto"
     is_brief: bool = False
     threads: int | None = None
-    iteration_of: Program | None = None
+    loop_program: Program | None = None
 
 
 DEFAULT_PLACEMENT = Placement()

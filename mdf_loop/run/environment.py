@@ -28,19 +28,19 @@ _LLVMLITE, _PROCESSOR = "llvmlite", "processor"
 _VECTOR_INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
 
-def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
+def environment(engine: str, execution_modes: Mapping[str, str] | None) -> dict[str, str]:
     """Return the software versions and the processor that affect the results of a run.
 
     Args:
         engine: Name of the engine that runs the model.
-        forms: Form of each loop, as `Results.native`, or None if unknown.
+        execution_modes: Execution mode of each loop, as `Results.native`, or None if unknown.
     """
     entry_names = {"number format", _PROCESSOR}
     if engine == "interpreter":
         entry_names.add("numpy")
     else:
         entry_names.add("onnxruntime")
-        if forms is None or any(map(_depends_on_llvmlite, forms.values())):
+        if execution_modes is None or any(map(_depends_on_llvmlite, execution_modes.values())):
             entry_names.add(_LLVMLITE)
     return {
         entry_name: _ENTRY_READERS[entry_name]()
@@ -90,9 +90,9 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
         )
 
 
-def _depends_on_llvmlite(form: str) -> bool:
+def _depends_on_llvmlite(execution_mode: str) -> bool:
     """Return True if a loop's execution mode is native, or would be with llvmlite installed."""
-    return form in (NATIVE, f"standard: {reason_unavailable()}")
+    return execution_mode in (NATIVE, f"standard: {reason_unavailable()}")
 
 
 def _llvmlite_version() -> str:

@@ -40,7 +40,8 @@ class OrderOfExecution(Sequence[NodeSets]):
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
             return None
         return cls(
-            (tuple(tuple(nodes) for nodes in sets), repetitions) for sets, repetitions in runs
+            (tuple(tuple(nodes) for nodes in node_sets), repetitions)
+            for node_sets, repetitions in runs
         )
 
     def add(self, sets: NodeSets, repetitions: int) -> None:
@@ -79,8 +80,8 @@ class OrderOfExecution(Sequence[NodeSets]):
         return self.runs[bisect_right(run_ends, index % len(self))][0]
 
     def __iter__(self) -> Iterator[NodeSets]:
-        for sets, repetitions in self.runs:
-            yield from repeat(sets, repetitions)
+        for node_sets, repetitions in self.runs:
+            yield from repeat(node_sets, repetitions)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, OrderOfExecution):

@@ -152,7 +152,7 @@ def _run_members(
     iteration_counts = np.zeros(is_running.shape, np.int64)
     first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
     carried_arrays = [values[carried.initial] for carried in loop.carried]
-    captured = captures(loop)
+    captured_values = captures(loop)
     recorded_rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
     while (max_iterations is None or i < max_iterations) and is_running.any():
@@ -166,7 +166,7 @@ def _run_members(
             (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
         )
         inner_values = (
-            *captured,
+            *captured_values,
             *(carried.body_input for carried in loop.carried),
             *(scanned.row for scanned in loop.scanned),
         )

@@ -191,10 +191,10 @@ class LoopStepper:
         self._state = self._previous_state
 
     def _feeds(
-        self, max_steps: int, state: LoopState, captured: Mapping[str, Data]
+        self, max_steps: int, state: LoopState, captured_data: Mapping[str, Data]
     ) -> dict[str, Data]:
         segment = self.segment
-        feeds = {**captured, segment.max_iterations.name: np.array(max_steps, np.int64)}
+        feeds = {**captured_data, segment.max_iterations.name: np.array(max_steps, np.int64)}
         feeds |= {
             value.name: data
             for value, data in zip(segment.carried_inputs, state.carried_values, strict=True)

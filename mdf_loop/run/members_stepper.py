@@ -46,7 +46,7 @@ class _EndedMembers(Struct, frozen=True, eq=False):
     """Final states of members that ended in one chunk, linked to those of earlier chunks."""
 
     earlier_members: _EndedMembers | None
-    positions: Array
+    member_positions: Array
     carried_values: tuple[Data, ...]
     iteration_counts: Array
 
@@ -55,13 +55,13 @@ class _RunningMembers(LoopState, frozen=True, eq=False):
     """State of a batched loop for the members that have not ended.
 
     Attributes:
-        positions: Positions of these members among all members.
-        captured: Loop-invariant values of these members.
+        member_positions: Positions of these members among all members.
+        captured_data: Loop-invariant values of these members.
         ended_members: States of the members that have ended, or None.
     """
 
-    positions: Array
-    captured: Mapping[str, Data]
+    member_positions: Array
+    captured_data: Mapping[str, Data]
     ended_members: _EndedMembers | None
 
 
@@ -76,7 +76,10 @@ class ShrinkingMembersStepper(MembersStepper):
         if self.session.native.get(self.name) != NATIVE:
             max_steps = min(
                 max_steps,
-                max(MIN_CHUNK_ITERATIONS, CHUNK_MEMBER_ITERATIONS // len(self._state.positions)),
+                max(
+                    MIN_CHUNK_ITERATIONS,
+                    CHUNK_MEMBER_ITERATIONS // len(self._state.member_positions),
+                ),
             )
         return super().advance(max_steps, stopping)
 
@@ -86,16 +89,18 @@ class ShrinkingMembersStepper(MembersStepper):
         Recorded rows of ended members are zeros.
         """
         state, segment = self._state, self.segment
-        feeds = self._feeds(max_steps, state, state.captured)
+        feeds = self._feeds(max_steps, state, state.captured_data)
         if state.ended_members is None:
             return self.session.run(feeds, stopping)
         for value in segment.row_inputs:
-            feeds[value.name] = self._select_members(value, feeds[value.name], state.positions)
+            feeds[value.name] = self._select_members(
+                value, feeds[value.name], state.member_positions
+            )
         outputs = dict(self.session.run(feeds, stopping))
         stacks = (recorded.stack for recorded in segment.loop.recorded)
         for value in (*stacks, *segment.watched_values.values()):
             outputs[value.name] = self._scatter_members(
-                value, ((state.positions, outputs[value.name]),)
+                value, ((state.member_positions, outputs[value.name]),)
             )
         return outputs
 
@@ -110,14 +115,17 @@ class ShrinkingMembersStepper(MembersStepper):
         """Return the loop state after a chunk, without the members that ended in the chunk."""
         previous_state = self._state
         return self._remove_ended(
-            state, previous_state.positions, previous_state.captured, previous_state.ended_members
+            state,
+            previous_state.member_positions,
+            previous_state.captured_data,
+            previous_state.ended_members,
         )
 
     def _remove_ended(
         self,
         state: LoopState,
-        positions: Array,
-        captured: Mapping[str, Data],
+        member_positions: Array,
+        captured_data: Mapping[str, Data],
         ended_members: _EndedMembers | None,
     ) -> _RunningMembers:
         carried_values, condition, iteration_counts = (
@@ -130,18 +138,18 @@ class ShrinkingMembersStepper(MembersStepper):
             ended_values = self._select_carried(carried_values, ended_indexes)
             ended_members = _EndedMembers(
                 ended_members,
-                positions[ended_indexes],
+                member_positions[ended_indexes],
                 ended_values,
                 iteration_counts[ended_indexes],
             )
             carried_values = self._select_carried(carried_values, running_indexes)
-            condition, iteration_counts, positions = (
+            condition, iteration_counts, member_positions = (
                 condition[running_indexes],
                 iteration_counts[running_indexes],
-                positions[running_indexes],
+                member_positions[running_indexes],
             )
-            captured = {
-                value.name: self._select_members(value, captured[value.name], running_indexes)
+            captured_data = {
+                value.name: self._select_members(value, captured_data[value.name], running_indexes)
                 for value in self.segment.captured_inputs
             }
         return _RunningMembers(
@@ -149,35 +157,37 @@ class ShrinkingMembersStepper(MembersStepper):
             carried_values,
             condition,
             iteration_counts,
-            positions,
-            captured,
+            member_positions,
+            captured_data,
             ended_members,
         )
 
     def _select_carried(
-        self, carried_values: tuple[Data, ...], positions: Array
+        self, carried_values: tuple[Data, ...], member_positions: Array
     ) -> tuple[Data, ...]:
         carried_data = zip(self.segment.carried_inputs, carried_values, strict=True)
-        return tuple(self._select_members(value, data, positions) for value, data in carried_data)
+        return tuple(
+            self._select_members(value, data, member_positions) for value, data in carried_data
+        )
 
-    def _select_members(self, value: Value, data: Data, positions: Array) -> Data:
+    def _select_members(self, value: Value, data: Data, member_positions: Array) -> Data:
         """Select the elements of some members from an array, along its axis of members.
 
         An array without axis of members is unchanged.
         """
         axis = self._members_axis(value)
-        return data if axis is None else np.take(data, positions, axis)
+        return data if axis is None else np.take(data, member_positions, axis)
 
     @property
     def all_members_state(self) -> LoopState:
         """State of the loop for all members, including members that have ended."""
         state = self._state
-        member_groups = [(state.positions, state.carried_values, state.iteration_counts)]
+        member_groups = [(state.member_positions, state.carried_values, state.iteration_counts)]
         ended_members = state.ended_members
         while ended_members is not None:
             member_groups.append(
                 (
-                    ended_members.positions,
+                    ended_members.member_positions,
                     ended_members.carried_values,
                     ended_members.iteration_counts,
                 )
@@ -186,7 +196,10 @@ class ShrinkingMembersStepper(MembersStepper):
         carried_values = (
             self._scatter_members(
                 value,
-                [(positions, group_values[k]) for positions, group_values, _ in member_groups],
+                [
+                    (member_positions, group_values[k])
+                    for member_positions, group_values, _ in member_groups
+                ],
             )
             for k, value in enumerate(self.segment.carried_inputs)
         )
@@ -194,22 +207,22 @@ class ShrinkingMembersStepper(MembersStepper):
             np.zeros(self._member_count, np.bool_),
             np.zeros(self._member_count, np.int64),
         )
-        condition[state.positions] = True
+        condition[state.member_positions] = True
         for group_positions, _, group_counts in member_groups:
             iteration_counts[group_positions] = group_counts
         return LoopState(state.iterations, tuple(carried_values), condition, iteration_counts)
 
-    def _scatter_members(self, value: Value, groups: Sequence[tuple[Array, Data]]) -> Data:
+    def _scatter_members(self, value: Value, member_groups: Sequence[tuple[Array, Data]]) -> Data:
         """Combine the arrays of groups of members into an array over all members."""
-        (_, first_data), axis = groups[0], self._members_axis(value)
+        (_, first_data), axis = member_groups[0], self._members_axis(value)
         if axis is None:
             return first_data
         full_array = np.zeros(
             (*first_data.shape[:axis], self._member_count, *first_data.shape[axis + 1 :]),
             first_data.dtype,
         )
-        for positions, data in groups:
-            index: tuple[Any, ...] = (*(slice(None),) * axis, positions)
+        for member_positions, data in member_groups:
+            index: tuple[Any, ...] = (*(slice(None),) * axis, member_positions)
             full_array[index] = data
         return full_array
 

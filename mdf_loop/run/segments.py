@@ -120,7 +120,11 @@ class Segments:
     def native(self) -> dict[str, str]:
         """Execution mode of each loop that has run: `native` or `standard: <reason>`."""
         sessions = tuple(self._sessions.values())  # atomic, so that no lock is needed
-        return {name: form for session in sessions for name, form in session.native.items()}
+        return {
+            name: execution_mode
+            for session in sessions
+            for name, execution_mode in session.native.items()
+        }
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if a loop has a large trip count, given the inputs `arrays`."""
@@ -359,19 +363,19 @@ class _Evaluation:
         self,
         index: int,
         segment: LoopSegment,
-        known: Mapping[Value, Data],
+        known_values: Mapping[Value, Data],
         outer_arrays: Mapping[str, Array],
     ) -> LoopStepper:
         session = self.segments.session(index)
         max_iterations = self.segments.max_chunk_iterations(segment)
         if segment.loop.member_axis is None:
-            return LoopStepper(session, segment, known, outer_arrays, max_iterations)
+            return LoopStepper(session, segment, known_values, outer_arrays, max_iterations)
         stepper_class = (
             ShrinkingMembersStepper
             if self.segments.have_independent_members(segment)
             else MembersStepper
         )
-        return stepper_class(session, segment, known, outer_arrays, max_iterations)
+        return stepper_class(session, segment, known_values, outer_arrays, max_iterations)
 
     # --- checkpoints ----------------------------------------------------------------------------
 
@@ -401,10 +405,14 @@ class _Evaluation:
 def _read_report(snapshot: Snapshot, loop: Loop) -> LoopReport:
     """Read the report about a completed loop from a checkpoint."""
     part_name, members_shape = f"loop {loop.name}", () if loop.member_axis is None else (None,)
-    iterations, codes = snapshot.array(part_name, "i", (2, *members_shape))
-    if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():
+    iterations, reason_codes = snapshot.array(part_name, "i", (2, *members_shape))
+    if (
+        (iterations < 0).any()
+        or (reason_codes < 0).any()
+        or (reason_codes >= len(StopReason)).any()
+    ):
         raise snapshot.invalid_part_error(part_name, "iterations and why they ended")
-    return LoopReport.of(iterations, codes)
+    return LoopReport.of(iterations, reason_codes)
 
 
 def _segment_results(segment: Segment) -> tuple[Value, ...]:

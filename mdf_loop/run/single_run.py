@@ -79,10 +79,12 @@ class SingleRun:
     def native(self) -> dict[str, str]:
         """Execution mode of each loop by name: `native` (machine code) or `standard: <reason>`."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
-        segment_forms = {
-            name: form for segments in loaded_segments for name, form in segments.native.items()
+        execution_mode_by_loop = {
+            name: execution_mode
+            for segments in loaded_segments
+            for name, execution_mode in segments.native.items()
         }
-        return {**self.session.native, **segment_forms}
+        return {**self.session.native, **execution_mode_by_loop}
 
     def run(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate the model once, under the control of `controller`.
@@ -111,14 +113,17 @@ class SingleRun:
                 Stopped,
                 MemoryLimitError,
             )  # all rows of a loop at once may exceed memory
-            start = time.perf_counter()
-            with Stopping(max_seconds, grace=0.0) as attempt, contextlib.suppress(*expected_errors):
-                outputs = self.session.run(arrays, attempt)
-                controller.seconds[""] = time.perf_counter() - start
-            received_signal = attempt.received_signal
+            start_time = time.perf_counter()
+            with (
+                Stopping(max_seconds, grace=0.0) as attempt_stopping,
+                contextlib.suppress(*expected_errors),
+            ):
+                outputs = self.session.run(arrays, attempt_stopping)
+                controller.seconds[""] = time.perf_counter() - start_time
+            received_signal = attempt_stopping.received_signal
             if outputs is not None:
                 return PartialRun(outputs, {}, received_signal, {})
-            if attempt.reason is StopReason.MEMORY_LIMIT:
+            if attempt_stopping.reason is StopReason.MEMORY_LIMIT:
                 self.session = self._backend.load(self._program, self._placement)  # with new memory
         with controller:
             if received_signal is not None:
@@ -128,12 +133,12 @@ class SingleRun:
                 if controller.resumed_snapshots is None
                 else controller.resumed_snapshots["course"]
             )
-            start = time.perf_counter()
+            start_time = time.perf_counter()
             partial_run = run_in_segments(
                 segments, arrays, controller.stopping, _make_follower(controller), stepper_snapshot
             )
             if partial_run.stopped_by is None and stepper_snapshot is None:
-                self._one_call_seconds = _one_call_limit_seconds(time.perf_counter() - start)
+                self._one_call_seconds = _one_call_limit_seconds(time.perf_counter() - start_time)
             return partial_run
 
     def _get_one_call_limit(self, controls: RunControls) -> float:
@@ -168,7 +173,7 @@ class SingleRun:
         """Evaluate a model whose loops cannot run in chunks, in one call."""
         controls = controller.controls
         is_controlled = controls.time_limit is not None or controls.checkpoint_path is not None
-        start = time.perf_counter()
+        start_time = time.perf_counter()
         if (
             self._has_constant_duration
             and self._last_duration < SIGNAL_FREE_SECONDS
@@ -177,7 +182,7 @@ class SingleRun:
             partial_run = PartialRun(self.session.run(arrays, NeverStopping()), {}, None, {})
         else:
             partial_run = self._run_controlled(arrays, controller)
-        self._last_duration = controller.seconds[""] = time.perf_counter() - start
+        self._last_duration = controller.seconds[""] = time.perf_counter() - start_time
         return partial_run
 
     def _run_controlled(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:

@@ -33,25 +33,29 @@ MAX_STEP = 1 << 62
 _HINT = "give results.state of a run of this model that took the same inputs and gave the same"
 
 
-def convert_to_type(array: Array, value: Value, front: int = 0) -> Array:
+def convert_to_type(array: Array, value: Value, leading_ndim: int = 0) -> Array:
     """Convert an array to the dtype and shape of a carried value.
 
-    `front` is the number of leading axes, which remain.
+    `leading_ndim` is the number of leading axes, which remain.
     """
     converted_array = (
         array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
     )
-    if value.shape is None or converted_array.shape[front:] == value.shape:
+    if value.shape is None or converted_array.shape[leading_ndim:] == value.shape:
         return converted_array
-    missing_axes = len(value.shape) - (converted_array.ndim - front)
+    missing_axes = len(value.shape) - (converted_array.ndim - leading_ndim)
     expanded_array = converted_array.reshape(
-        (*converted_array.shape[:front], *(1,) * missing_axes, *converted_array.shape[front:])
+        (
+            *converted_array.shape[:leading_ndim],
+            *(1,) * missing_axes,
+            *converted_array.shape[leading_ndim:],
+        )
     )
-    extent_pairs = zip(value.shape, expanded_array.shape[front:], strict=True)
+    extent_pairs = zip(value.shape, expanded_array.shape[leading_ndim:], strict=True)
     fixed_extents = (
         extent if isinstance(extent, int) else array_extent for extent, array_extent in extent_pairs
     )
-    shape = (*expanded_array.shape[:front], *fixed_extents)
+    shape = (*expanded_array.shape[:leading_ndim], *fixed_extents)
     return (
         expanded_array
         if expanded_array.shape == shape

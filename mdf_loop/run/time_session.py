@@ -182,14 +182,14 @@ class TimeSession:
         if kind == "first" and not self._backend.is_standard(placement):
             state_inputs = (self._state_inputs[name] for name in self._member_states if swept)
             placement = replace(
-                placement, iteration_of=self._prepare_program("later", swept.union(state_inputs))
+                placement, loop_program=self._prepare_program("later", swept.union(state_inputs))
             )
-        load = (
+        load_function = (
             self._load_loop_with_random_numbers
             if kind == "later" and program.sites
             else self._backend.load
         )
-        loaded_program = load(program, placement)
+        loaded_program = load_function(program, placement)
         return Members(loaded_program, swept) if swept else loaded_program
 
     def _prepare_program(self, kind: ProgramKind, swept: frozenset[str]) -> Program:
@@ -204,20 +204,26 @@ class TimeSession:
             )
         return self._prepared_programs[kind, swept]
 
-    def _load_loop_with_random_numbers(self, ready: Program, placement: Placement) -> Runnable:
-        """Load a loop that uses random numbers, which are generated in advance unless it is native.
+    def _load_loop_with_random_numbers(
+        self, prepared_program: Program, placement: Placement
+    ) -> Runnable:
+        """Load a loop whose random numbers are generated in advance if the loop is not native.
 
         Machine code generates random numbers within the loop.
         """
-        loop, load = ready.ops[-1], self._backend.load
+        loop, load_function = prepared_program.ops[-1], self._backend.load
         (steps_value,) = (
             entry.value
-            for entry in ready.inputs
+            for entry in prepared_program.inputs
             if entry.role is InputRole.CONTROL and entry.owner_name == "steps"
         )
         if not isinstance(loop, Loop):
-            return load(ready, placement)
-        loaded_loop = None if self._backend.is_standard(placement) else load(ready, placement)
+            return load_function(prepared_program, placement)
+        loaded_loop = (
+            None
+            if self._backend.is_standard(placement)
+            else load_function(prepared_program, placement)
+        )
         if loaded_loop is not None and loaded_loop.native.get(
             loop.name, STANDARD_FOR_LITTLE_WORK
         ) in (
@@ -225,19 +231,23 @@ class TimeSession:
             STANDARD_FOR_LITTLE_WORK,
         ):
             return loaded_loop
-        drawing_program = pregenerate_random_numbers(ready, steps_value)
-        if drawing_program is ready:
-            return loaded_loop or load(ready, placement)
-        drawing_loop = load(drawing_program, self._placement)
-        self._pregenerated_rows[drawing_loop.program] = pregenerated_rows(ready, drawing_program)
-        return drawing_loop
+        pregenerated_program = pregenerate_random_numbers(prepared_program, steps_value)
+        if pregenerated_program is prepared_program:
+            return loaded_loop or load_function(prepared_program, placement)
+        pregenerated_loop = load_function(pregenerated_program, self._placement)
+        self._pregenerated_rows[pregenerated_loop.program] = pregenerated_rows(
+            prepared_program, pregenerated_program
+        )
+        return pregenerated_loop
 
     def max_evaluations_per_call(self, session: Runnable, members: int) -> int:
         """Return the maximum number of evaluations per call, limited by random-number memory."""
-        drawn_numbers = total_elements(self._pregenerated_rows.get(session.program, ()), members)
+        numbers_per_evaluation = total_elements(
+            self._pregenerated_rows.get(session.program, ()), members
+        )
         return (
-            max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn_numbers)
-            if drawn_numbers
+            max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // numbers_per_evaluation)
+            if numbers_per_evaluation
             else sys.maxsize
         )
 
@@ -302,14 +312,14 @@ class TimeSession:
         session: Runnable,
         arrays: dict[str, Array],
         state: State,
-        steps: int,
-        rows: int,
+        step_count: int,
+        row_count: int,
         dt: float | None,
     ) -> dict[str, Array]:
         """Return the inputs of the loop over the next steps: arrays, `steps`, `dt` and state."""
         control_inputs = {
-            "steps": np.array(rows, np.int64),
-            "every": np.array(steps // rows, np.int64),
+            "steps": np.array(row_count, np.int64),
+            "every": np.array(step_count // row_count, np.int64),
         }
         if dt is not None:
             control_inputs["dt"] = np.array(dt, self.options.precision)
@@ -340,10 +350,10 @@ class TimeSession:
         """
         planned_sets = self.programs.plans[program_index]
         program = self.programs.later_program if program_index else self.programs.first_program
-        executed_names = program.output_names(OutputRole.EXECUTED)
-        if planned_sets is not None or not executed_names:
+        flag_output_names = program.output_names(OutputRole.EXECUTED)
+        if planned_sets is not None or not flag_output_names:
             return planned_sets
-        (flags_name,) = executed_names.values()
+        (flags_name,) = flag_output_names.values()
         flags = outputs[flags_name]
         return executed_node_sets(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 class _Position(Struct, frozen=True):
     """Progress of a run over time: completed evaluations, carried values, expected row shapes.
 
-    `execution_mark` is the end of the recorded order of execution.
+    `execution_end_position` is the end of the recorded order of execution.
 
-    `equal_rows` is the expected number of further rows with equal shapes. `row_shapes` are those of the last rows.
+    `equal_row_count` is the expected number of further rows with equal shapes. `row_shapes` are those of the last rows.
     """
 
-    evaluations: int
+    evaluation_count: int
     state: State | None
-    execution_mark: EndPosition | None
-    equal_rows: int
+    execution_end_position: EndPosition | None
+    equal_row_count: int
     row_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -56,7 +56,7 @@ class TimeStepper:
         total: Total number of evaluations.
         first_step: Number of the first evaluation.
         clock: Clock from the beginning of the run, or of its initial state.
-        native: Form of each loop by name: `native`, or `standard: ` followed by the reason.
+        native: Execution mode of each loop by name: `native`, or `standard: ` followed by the reason.
         get_buffers: Function that returns memory for the rows of given steps.
     """
 
@@ -67,17 +67,19 @@ class TimeStepper:
         bound: BoundValues,
         plan: RecordingPlan,
     ) -> None:
-        start_state = session.initial_state(specification, bound)
+        initial_state = session.initial_state(specification, bound)
         state = (
-            None if start_state is None else {name: start_state[name] for name in session.carried}
+            None
+            if initial_state is None
+            else {name: initial_state[name] for name in session.carried}
         )
         self.total = specification.steps or 0
         if self.total > int(state is None):  # beyond the first evaluation
             session.refuse_standard_loops()
-        self.first_step = 0 if start_state is None else int(start_state["step"])
-        self.clock = _make_clock(start_state, specification.dt)
+        self.first_step = 0 if initial_state is None else int(initial_state["step"])
+        self.clock = _make_clock(initial_state, specification.dt)
         self.native: dict[str, str] = {}
-        self._later_forms: dict[str, str] = {}
+        self._later_execution_modes: dict[str, str] = {}
         self.get_buffers: Callable[[range], OutputBuffers] = lambda numbers: NO_BUFFERS
         self.cadence = session.cadence
         self._session = session
@@ -96,7 +98,7 @@ class TimeStepper:
     @property
     def done(self) -> int:
         """Number of completed evaluations."""
-        return self._position.evaluations
+        return self._position.evaluation_count
 
     @property
     def finished(self) -> bool:
@@ -140,8 +142,8 @@ class TimeStepper:
         """Undo the last call of `advance`."""
         self._position = self._previous_position
         if self._execution_order is not None:
-            assert self._position.execution_mark is not None
-            self._execution_order.truncate(self._position.execution_mark)
+            assert self._position.execution_end_position is not None
+            self._execution_order.truncate(self._position.execution_end_position)
 
     def _run_first(self, stopping: Stopping) -> Block:
         session = self._session
@@ -181,7 +183,7 @@ class TimeStepper:
             max_steps, self._session.max_evaluations_per_call(session, self._member_count)
         )
         step_count, row_count = _plan_steps(
-            next_step, min(max_steps, self._position.equal_rows * stride), stride
+            next_step, min(max_steps, self._position.equal_row_count * stride), stride
         )
         step_inputs = self._session.step_inputs(
             self._bound_values, self.done, self.done + step_count
@@ -201,9 +203,9 @@ class TimeStepper:
         except RecordShapeError:
             if row_count == 1:
                 raise
-            self._position = replace(self._position, equal_rows=1)
+            self._position = replace(self._position, equal_row_count=1)
             return self._run_later(max_steps, stopping)
-        self._check_forms(session.native)
+        self._check_execution_modes(session.native)
         self._advance_position(
             step_count,
             self._session.state_of(outputs),
@@ -223,8 +225,10 @@ class TimeStepper:
         end_position = (
             None if self._execution_order is None else self._execution_order.end_position()
         )
-        equal_rows, row_shapes = self._expect_row_shapes(rows)
-        self._position = _Position(self.done + steps, state, end_position, equal_rows, row_shapes)
+        equal_row_count, row_shapes = self._expect_row_shapes(rows)
+        self._position = _Position(
+            self.done + steps, state, end_position, equal_row_count, row_shapes
+        )
 
     def _expect_row_shapes(
         self, rows: Mapping[str, Array]
@@ -238,12 +242,12 @@ class TimeStepper:
             name: rows[name].shape[leading_ndim:] for name in self._session.row_shapes.varying_ranks
         }
         if row_shapes == (self._position.row_shapes or row_shapes):
-            return min(2 * self._position.equal_rows, self.total), row_shapes
+            return min(2 * self._position.equal_row_count, self.total), row_shapes
         return 1, row_shapes
 
     def _make_block(
         self,
-        numbers: range,
+        step_numbers: range,
         outputs: Mapping[str, Array],
         program_index: int,
         buffers: OutputBuffers = NO_BUFFERS,
@@ -252,7 +256,7 @@ class TimeStepper:
 
         `program_index` is 0 for the first evaluation, and 1 for later evaluations.
         """
-        rows_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
+        rows_index = (slice(None),) * self._session.axis + (slice(len(step_numbers)),)
         rows = {
             name: outputs[name][rows_index]
             for name in self._session.programs.recorded_names
@@ -269,9 +273,9 @@ class TimeStepper:
         owned_names = frozenset(
             name for name, array in rows.items() if shares_memory(array, buffers.get(name))
         )
-        return Block(numbers, rows, watched_rows, owned_names)
+        return Block(step_numbers, rows, watched_rows, owned_names)
 
-    def _check_forms(self, forms: Mapping[str, str]) -> None:
+    def _check_execution_modes(self, execution_modes: Mapping[str, str]) -> None:
         """Raise an error if a loop ran as machine code earlier in the run, but cannot do so now.
 
         Otherwise, record the execution modes of the loops. The first evaluation is excluded: a loop may have
@@ -280,17 +284,17 @@ class TimeStepper:
         Raises:
             InputError: A loop was native in such evaluations before, and cannot be native now.
         """
-        for name, form in forms.items():
-            if self._later_forms.get(name) == NATIVE and form not in (
+        for name, execution_mode in execution_modes.items():
+            if self._later_execution_modes.get(name) == NATIVE and execution_mode not in (
                 NATIVE,
                 STANDARD_FOR_LITTLE_WORK,
             ):
                 raise InputError(
-                    f"the loop '{name}' was native in the run that goes on, and is not here: {form}",
+                    f"the loop '{name}' was native in the run that goes on, and is not here: {execution_mode}",
                     hint="go on where it can be native (see mdf-loop doctor), or begin the run anew",
                 )
-        self._later_forms.update(forms)
-        self.native.update(forms)
+        self._later_execution_modes.update(execution_modes)
+        self.native.update(execution_modes)
 
     # --- checkpoints --------------------------------------------------------------------------
 
@@ -301,41 +305,48 @@ class TimeStepper:
         order_entry = (
             {} if execution_order is None else {"ran": np.array(json.dumps(execution_order.runs))}
         )
-        forms_array = np.array(json.dumps(self.native))
-        return {"done": np.array(self.done), "native": forms_array, **order_entry, **state_entries}
+        execution_modes_array = np.array(json.dumps(self.native))
+        return {
+            "done": np.array(self.done),
+            "native": execution_modes_array,
+            **order_entry,
+            **state_entries,
+        }
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the completed evaluations and carried values from a checkpoint."""
-        evaluations = snapshot.number("done")
+        evaluation_count = snapshot.number("done")
         # The carried values may be empty.
-        has_state = evaluations > 0 or self._specification.values.state is not None
+        has_state = evaluation_count > 0 or self._specification.values.state is not None
         state = (
             self._session.read_state(snapshot.with_prefix("state "), self._bound_values)
             if has_state
             else None
         )
         self._execution_order = (
-            _read_execution_order(snapshot, evaluations) if "ran" in snapshot else None
+            _read_execution_order(snapshot, evaluation_count) if "ran" in snapshot else None
         )
-        self.native = _read_forms(snapshot)
+        self.native = _read_execution_modes(snapshot)
         has_first_evaluation = self._specification.values.state is None
-        self._later_forms = dict(self.native) if evaluations > has_first_evaluation else {}
+        self._later_execution_modes = (
+            dict(self.native) if evaluation_count > has_first_evaluation else {}
+        )
         end_position = (
             None if self._execution_order is None else self._execution_order.end_position()
         )
         self._position = self._previous_position = _Position(
-            evaluations, state, end_position, self.total
+            evaluation_count, state, end_position, self.total
         )
 
 
-def _read_forms(snapshot: Snapshot) -> dict[str, str]:
+def _read_execution_modes(snapshot: Snapshot) -> dict[str, str]:
     """Read the execution mode (native or not) of each loop from a checkpoint."""
-    form_by_loop = snapshot.content("native") if "native" in snapshot else {}
-    if not isinstance(form_by_loop, dict) or not all(
-        isinstance(text, str) for text in form_by_loop.values()
+    execution_mode_by_loop = snapshot.content("native") if "native" in snapshot else {}
+    if not isinstance(execution_mode_by_loop, dict) or not all(
+        isinstance(text, str) for text in execution_mode_by_loop.values()
     ):
         raise snapshot.invalid_part_error("native", "which loops were native")
-    return form_by_loop
+    return execution_mode_by_loop
 
 
 def _read_execution_order(snapshot: Snapshot, done: int) -> OrderOfExecution:

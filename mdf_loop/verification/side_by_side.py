@@ -36,7 +36,7 @@ from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.recording.missing_rows import fill_missing_rows
 from mdf_loop.signals import stop_exception
 from mdf_loop.specification import RunSpecification, specify
-from mdf_loop.trials import draws
+from mdf_loop.trials import checked_draws
 from mdf_loop.verification.comparison import (
     Comparison,
     Verification,
@@ -127,7 +127,7 @@ def verify(
             set=units.convert_settings(set),
             steps=steps,
             dt=units.convert_time_step(dt),
-            seed=draws(seed).seed,
+            seed=checked_draws(seed).seed,
             time_limit=time_limit,
         )
         return interruptible(

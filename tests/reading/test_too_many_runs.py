@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.reading.streams import Streams
 from mdf_loop.sweeps import generate_sobol_points
-from mdf_loop.trials import draws
+from mdf_loop.trials import checked_draws
 
 NODE: dict[str, Any] = {
     "parameters": {
@@ -61,10 +61,10 @@ def test_the_keys_of_members_with_seeds_of_their_own() -> None:
 
 
 def test_ranges_are_checked_without_a_walk_through_them() -> None:
-    assert draws(0, range(2**40)).trials == range(2**40)
+    assert checked_draws(0, range(2**40)).trials == range(2**40)
     for wrong in (range(0), range(-1, 2**40), range(2**41), range(2**70), [3, 3]):
         with pytest.raises(InputError, match="trials must be how many there are"):
-            draws(0, wrong)
+            checked_draws(0, wrong)
 
 
 def test_points() -> None:

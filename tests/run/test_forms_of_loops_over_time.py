@@ -75,9 +75,9 @@ def test_a_run_goes_on_from_a_checkpoint(count: int, tmp_path: Path) -> None:
 
 def test_a_loop_that_was_native_must_stay_native() -> None:
     stepper = object.__new__(TimeStepper)
-    stepper.native, stepper._later_forms = {}, {}
-    stepper._check_forms({"N.f": NATIVE})
-    stepper._check_forms({"N.f": STANDARD_FOR_LITTLE_WORK})
-    stepper._check_forms({"N.f": NATIVE})
+    stepper.native, stepper._later_execution_modes = {}, {}
+    stepper._check_execution_modes({"N.f": NATIVE})
+    stepper._check_execution_modes({"N.f": STANDARD_FOR_LITTLE_WORK})
+    stepper._check_execution_modes({"N.f": NATIVE})
     with pytest.raises(InputError, match=r"'N\.f' was native in the run that goes on"):
-        stepper._check_forms({"N.f": "standard: a reason"})
+        stepper._check_execution_modes({"N.f": "standard: a reason"})

@@ -179,12 +179,12 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
             f"'{checkpoint_path.name}' is no checkpoint", hint="--checkpoint FILE writes one"
         )
     try:
-        with zipfile.ZipFile(checkpoint_path) as file:
-            _refuse_compressed(file, checkpoint_path.stat().st_size)
-            archive = Archive(file, checkpoint_path.name)
+        with zipfile.ZipFile(checkpoint_path) as zip_file:
+            _refuse_compressed(zip_file, checkpoint_path.stat().st_size)
+            archive = Archive(zip_file, checkpoint_path.name)
             contents = _read_contents(archive)
             _check_identity(checkpoint_path.name, contents, identity)
-            if broken_entry := file.testzip():  # check all entries before using any
+            if broken_entry := zip_file.testzip():  # check all entries before using any
                 raise zipfile.BadZipFile(f"entry '{broken_entry}'")
             parts = _decode_parts(archive, contents["parts"])
             return {

@@ -179,10 +179,12 @@ class RunController:
 
     def _environment(self, stepper_snapshot: Mapping[str, Array]) -> dict[str, Array]:
         """Return the software versions and processor of the run, as arrays of a checkpoint."""
-        form_by_loop = (
+        execution_mode_by_loop = (
             json.loads(str(stepper_snapshot["native"])) if "native" in stepper_snapshot else None
         )
-        description_by_key = environment(self._identity.get("engine", "onnxruntime"), form_by_loop)
+        description_by_key = environment(
+            self._identity.get("engine", "onnxruntime"), execution_mode_by_loop
+        )
         return {key: np.array(description) for key, description in description_by_key.items()}
 
     def _save_on_full_disk(self, stepper: Stepper, recorder: RowRecorder) -> None:

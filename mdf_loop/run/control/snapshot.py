@@ -134,18 +134,20 @@ class Snapshot(Mapping[str, Array]):
             )
         return array
 
-    def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
+    def value(self, name: str, value: Value, leading_shape: tuple[int, ...] = ()) -> Array:
         """Read an array with the dtype and shape of a program value from the checkpoint.
 
-        `front` has the extents of leading axes.
+        `leading_shape` has the extents of leading axes.
         """
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
         is_of_type = (
             array.dtype.kind in _TEXT_KINDS if is_text else np.can_cast(array.dtype, dtype, "safe")
         )
-        expected_type = value.type if not front else f"{value.type} for each of {list(front)}"
-        if not is_of_type or not _matches_shape(array.shape, value, front):
+        expected_type = (
+            value.type if not leading_shape else f"{value.type} for each of {list(leading_shape)}"
+        )
+        if not is_of_type or not _matches_shape(array.shape, value, leading_shape):
             raise self.invalid_part_error(name, expected_type)
         return array.astype(dtype, copy=False)
 
@@ -178,11 +180,11 @@ def _array_kind(array: Array) -> str:
     return "U" if dtype_name(array) == "string" else array.dtype.kind
 
 
-def _matches_shape(shape: tuple[int, ...], value: Value, front: tuple[int, ...]) -> bool:
+def _matches_shape(shape: tuple[int, ...], value: Value, leading_shape: tuple[int, ...]) -> bool:
     if value.shape is None:
-        return shape[: len(front)] == front
-    extent_pairs = zip((*front, *value.shape), shape, strict=False)
-    return len(shape) == len(front) + len(value.shape) and all(
+        return shape[: len(leading_shape)] == leading_shape
+    extent_pairs = zip((*leading_shape, *value.shape), shape, strict=False)
+    return len(shape) == len(leading_shape) + len(value.shape) and all(
         isinstance(extent, str) or extent == actual_extent for extent, actual_extent in extent_pairs
     )
 

@@ -348,13 +348,13 @@ class _GradientSums:
         self.derivatives[name][(*leading_index, slice(chunk.start, chunk.stop))] = derivative
 
 
-def _reduce_to_value(derivative: Array, value: Value, front: int) -> Array:
+def _reduce_to_value(derivative: Array, value: Value, leading_ndim: int) -> Array:
     """Sum and cast a derivative to the shape and dtype of its value in the first evaluation."""
-    shape = (*derivative.shape[:front], *(value.shape or ()))
+    shape = (*derivative.shape[:leading_ndim], *(value.shape or ()))
     derivative = derivative.astype(value.dtype, copy=False)
     while derivative.ndim > len(shape):
-        derivative = derivative.sum(axis=front)
-    for axis in range(front, derivative.ndim):
+        derivative = derivative.sum(axis=leading_ndim)
+    for axis in range(leading_ndim, derivative.ndim):
         if shape[axis] == 1 and derivative.shape[axis] > 1:
             derivative = derivative.sum(axis=axis, keepdims=True)
     return derivative

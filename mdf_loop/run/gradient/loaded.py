@@ -92,8 +92,8 @@ class Differentiation(Struct, frozen=True):
         ):
             gradient_program = self.program(program, backward_for_native, wrt, of)
             prepared_program = prepare(gradient_program, backend.order, over_time(swept))
-            loop_forms = set(predict_forms(prepared_program).values())
-            if loop_forms != {NATIVE} and self.placement.native != "require":
+            execution_modes = set(predict_forms(prepared_program).values())
+            if execution_modes != {NATIVE} and self.placement.native != "require":
                 prepared_program = None
         if prepared_program is None:
             gradient_program = self.program(program, self.kernel_backward, wrt, of)

@@ -139,12 +139,14 @@ class EngineDraws:
                     for name, expression in condition.items()
                 },
             }
-        fields = {field_name: getattr(condition, field_name) for field_name in ("test", "value")}
+        condition_fields = {
+            field_name: getattr(condition, field_name) for field_name in ("test", "value")
+        }
         return replace_fields(
             condition,
             **{
                 field_name: self._number_expression(expression, f"{site}.{field_name}")
-                for field_name, expression in fields.items()
+                for field_name, expression in condition_fields.items()
             },
         )
 

@@ -86,8 +86,12 @@ class EngineGraph:
             RunError: The engine failed. The message is the engine's own, with the place.
         """
         self._executed_sets.clear()
-        draws = self._draws.enable_draws(lambda: self.turn)
-        with silence_engine(), draws, _convert_errors(f"{self.document.where}.conditions"):
+        random_number_context = self._draws.enable_draws(lambda: self.turn)
+        with (
+            silence_engine(),
+            random_number_context,
+            _convert_errors(f"{self.document.where}.conditions"),
+        ):
             self._graph.evaluate(time_increment=time_increment)
         return tuple(self._executed_sets)
 
@@ -246,10 +250,10 @@ def _order_nodes(graph: Any, document: Document, executed_sets: list[tuple[str, 
     scheduler_run = graph.scheduler.run
 
     def bounded(*args: Any, **kwargs: Any) -> Iterator[list[Any]]:
-        idle_passes = 0
+        idle_pass_count = 0
         for pass_number, nodes in enumerate(scheduler_run(*args, **kwargs)):
-            idle_passes = 0 if nodes else idle_passes + 1
-            if idle_passes > MAX_IDLE_PASSES * len(queue):
+            idle_pass_count = 0 if nodes else idle_pass_count + 1
+            if idle_pass_count > MAX_IDLE_PASSES * len(queue):
                 raise _endless_error(f"nothing runs for {MAX_IDLE_PASSES} passes", document)
             if pass_number > MAX_PASSES * len(queue):
                 raise _endless_error(f"it is not over after {MAX_PASSES} passes", document)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mdf_loop.public_call import public_call
-from mdf_loop.trials import draws
+from mdf_loop.trials import checked_draws
 
 current_seed = 0
 
@@ -28,7 +28,7 @@ def seed(number: int | str) -> int:
         InputError: `number` is not a valid seed.
     """
     global current_seed
-    current_seed = draws(number).seed
+    current_seed = checked_draws(number).seed
     return current_seed
 
 

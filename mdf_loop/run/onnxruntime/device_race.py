@@ -121,17 +121,17 @@ class Race:
                 assert winner is not None
         return winner.run(names, feeds, options, buffers)
 
-    def _run_race(self, cpu: PlacedModel, cuda: PlacedModel, work: _ModelCall) -> list[Any]:
-        cpu_seconds, outputs = work.time_runs(cpu, least=1)
-        if work.is_ended:
+    def _run_race(self, cpu: PlacedModel, cuda: PlacedModel, model_call: _ModelCall) -> list[Any]:
+        cpu_seconds, outputs = model_call.time_runs(cpu, min_runs=1)
+        if model_call.is_ended:
             return outputs
         reason = f"cpu: {_format_seconds(cpu_seconds)} for the first piece of work"
         try:
-            cuda_seconds, cuda_outputs = work.time_runs(
-                cuda, least=2 - self._cuda_is_warm, limit=cpu_seconds + CUDA_EXTRA_SECONDS
+            cuda_seconds, cuda_outputs = model_call.time_runs(
+                cuda, min_runs=2 - self._cuda_is_warm, limit=cpu_seconds + CUDA_EXTRA_SECONDS
             )
         except _TimeExceeded as lost:
-            if not work.is_ended or self._cuda_is_warm:
+            if not model_call.is_ended or self._cuda_is_warm:
                 self._set_winner(cpu, f"{reason}, cuda: {lost}")
             self._cuda_is_warm = True
             return outputs
@@ -146,8 +146,8 @@ class Race:
         self._set_winner(cuda, f"{reason}; {cuda.device.reason}")
         return cuda_outputs
 
-    def _set_winner(self, placed: PlacedModel, reason: str) -> None:
-        self._winner = PlacedModel(placed.session, Device(placed.device.name, reason))
+    def _set_winner(self, placed_model: PlacedModel, reason: str) -> None:
+        self._winner = PlacedModel(placed_model.session, Device(placed_model.device.name, reason))
         self._candidate_models = None  # frees the memory of the slower device
 
 
@@ -158,7 +158,7 @@ class _TimeExceeded(Exception):  # noqa: N818 - not an error: CUDA is slower
 class _ModelCall(Struct, frozen=True):
     """Arguments of a call of a model, which may be repeated to measure its duration."""
 
-    names: Sequence[str]
+    output_names: Sequence[str]
     feeds: Mapping[str, Any]
     options: Any
 
@@ -168,35 +168,35 @@ class _ModelCall(Struct, frozen=True):
         return bool(self.options.terminate)
 
     def time_runs(
-        self, placed: PlacedModel, *, least: int, limit: float | None = None
+        self, placed_model: PlacedModel, *, min_runs: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
         """Repeat the call, and return the seconds of the fastest warm run, and the outputs.
 
-        Long calls run `least` times. A single run has no warm-up run before it.
+        Long calls run `min_runs` times. A single run has no warm-up run before it.
 
         Raises:
             _TimeExceeded: With a limit, a run took longer than `limit` or was stopped from outside.
         """
         run_seconds: list[float] = []
         outputs: list[Any] = []
-        while len(run_seconds) < least or (
+        while len(run_seconds) < min_runs or (
             len(run_seconds) < _MAX_TIMED_RUNS and sum(run_seconds) < _MAX_TIMED_SECONDS
         ):
-            start = time.perf_counter()
+            start_time = time.perf_counter()
             try:
-                outputs = self._run_once(placed, limit)
+                outputs = self._run_once(placed_model, limit)
             except Exception:
                 if limit is None and run_seconds and self.is_ended:
                     break  # the outputs of the previous run are complete
                 raise
-            run_seconds.append(time.perf_counter() - start)
+            run_seconds.append(time.perf_counter() - start_time)
         return min(run_seconds[1:] or run_seconds), outputs
 
-    def _run_once(self, placed: PlacedModel, limit: float | None) -> list[Any]:
+    def _run_once(self, placed_model: PlacedModel, limit: float | None) -> list[Any]:
         if limit is None:
-            return placed.run(self.names, self.feeds, self.options)
+            return placed_model.run(self.output_names, self.feeds, self.options)
         with self._limit_time(limit) as options:
-            return placed.run(self.names, self.feeds, options)
+            return placed_model.run(self.output_names, self.feeds, options)
 
     @contextlib.contextmanager
     def _limit_time(self, limit: float) -> Iterator[Any]:
@@ -204,15 +204,15 @@ class _ModelCall(Struct, frozen=True):
 
         The run also ends if the call's own options say so.
         """
-        options, is_done, start_time = run_options(), threading.Event(), time.monotonic()
+        options, done_event, start_time = run_options(), threading.Event(), time.monotonic()
 
-        def look() -> None:
+        def watch_for_end() -> None:
             while not (self.is_ended or time.monotonic() > start_time + limit):
-                if is_done.wait(_CHECK_SECONDS):
+                if done_event.wait(_CHECK_SECONDS):
                     return
             options.terminate = True
 
-        watcher = threading.Thread(target=look, name="mdf_loop race", daemon=True)
+        watcher = threading.Thread(target=watch_for_end, name="mdf_loop race", daemon=True)
         watcher.start()
         try:
             yield options
@@ -224,7 +224,7 @@ class _ModelCall(Struct, frozen=True):
                 message if self.is_ended else f"more than {_format_seconds(limit)}"
             ) from None
         finally:
-            is_done.set()
+            done_event.set()
             watcher.join()
 
 

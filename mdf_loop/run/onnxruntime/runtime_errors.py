@@ -30,10 +30,10 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
     """Return the classes of exceptions that ONNX Runtime raises."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    classes = (getattr(state, name, None) for name in dir(state))
+    module_attributes = (getattr(state, name, None) for name in dir(state))
     exceptions = [
         exception_class
-        for exception_class in classes
+        for exception_class in module_attributes
         if isinstance(exception_class, type) and issubclass(exception_class, Exception)
     ]
     return (*exceptions, RuntimeError, ValueError)

@@ -86,14 +86,14 @@ class Session:
             or whole_sizes.max_operation_microseconds > SINGLE_THREAD_MICROSECONDS
         )
         loaded_program = prepare(program, LOADED)
-        following_program = placement.iteration_of
+        loop_program = placement.loop_program
         native_loops = decide_loops(
             loaded_program,
             placement.native,
             brief=placement.is_brief,
-            iteration_of=None
-            if following_program is None
-            else functools.partial(prepare, following_program, LOADED),
+            get_loop_program=None
+            if loop_program is None
+            else functools.partial(prepare, loop_program, LOADED),
             whole=whole,
         )
         loaded_program = native_loops.program
@@ -154,12 +154,12 @@ class Session:
         if stopping is not None:
             return self._run(arrays, stopping, buffers)
         outputs: dict[str, Data] | None = None
-        with Stopping(grace=0.0) as own_stopping, suppress(Stopped):
-            outputs = self._run(arrays, own_stopping, buffers)
-        if own_stopping.reason is not None and own_stopping.reason.is_asked:
-            raise stop_exception(own_stopping.reason)
+        with Stopping(grace=0.0) as local_stopping, suppress(Stopped):
+            outputs = self._run(arrays, local_stopping, buffers)
+        if local_stopping.reason is not None and local_stopping.reason.is_asked:
+            raise stop_exception(local_stopping.reason)
         if outputs is None:  # without a failure, other code has ended the run
-            raise own_stopping.failure or KeyboardInterrupt
+            raise local_stopping.failure or KeyboardInterrupt
         return outputs
 
     def _select_writable(self, buffers: OutputBuffers) -> OutputBuffers:

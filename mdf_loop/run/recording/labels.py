@@ -44,17 +44,19 @@ class Labelled(Struct, frozen=True, eq=False):
 def coordinates(results: Outputs) -> list[Labelled]:
     """Return the coordinates along the results' leading axes, such as times, as labelled arrays."""
     taken_names = set(results)  # full names, since `time in results` also matches an output A.time
-    labels = []
+    labelled_coordinates = []
     for axis in results.axes:
         if any(array.ndim > 1 for array in axis.coordinates.values()):
             member_numbers = np.arange(axis.length)
-            labels.append(Labelled(axis.name, (axis.name,), member_numbers, ""))
+            labelled_coordinates.append(Labelled(axis.name, (axis.name,), member_numbers, ""))
         for name, array in axis.coordinates.items():
             label_name = f"{name} (swept)" if name in taken_names else name
             dims = (axis.name, *_trailing_dims(label_name, array.ndim - 1, taken_names))
-            labels_array = array if isinstance(array, Ticks) else convert_to_storable(array)
-            labels.append(Labelled(label_name, dims, labels_array, results.units.get(name, "")))
-    return labels
+            storable_array = array if isinstance(array, Ticks) else convert_to_storable(array)
+            labelled_coordinates.append(
+                Labelled(label_name, dims, storable_array, results.units.get(name, ""))
+            )
+    return labelled_coordinates
 
 
 def outputs(results: Outputs) -> list[Labelled]:
@@ -81,9 +83,12 @@ def outputs(results: Outputs) -> list[Labelled]:
 
 def lengths(results: Outputs) -> dict[str, Labelled]:
     """Return the lengths of rows that vary in length as labelled arrays, by output name."""
-    names, taken_names = length_names(results.lengths, results), _reserved_names(results)
+    length_array_names, taken_names = (
+        length_names(results.lengths, results),
+        _reserved_names(results),
+    )
     return {
-        name: _label_output(results, name, names[name], array, taken_names)
+        name: _label_output(results, name, length_array_names[name], array, taken_names)
         for name, array in results.lengths.items()
     }
 
@@ -92,9 +97,9 @@ def variables(results: Outputs) -> list[Labelled]:
     """Return the output arrays with labels, each followed by its row lengths if they vary."""
     lengths_by_name = lengths(results)
     return [
-        item
+        labelled_array
         for output in outputs(results)
-        for item in (
+        for labelled_array in (
             output,
             *(lengths_by_name[name] for name in (output.name,) if name in lengths_by_name),
         )

@@ -62,63 +62,65 @@ def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
     return row_shape if row_shape == later else None
 
 
-def insert_axes(rows: Array, rank: int, front: int) -> Array:
+def insert_axes(rows: Array, rank: int, leading_ndim: int) -> Array:
     """Insert axes of length 1 after the leading axes, so that rows have `rank` axes."""
-    missing_axes = (1,) * (rank - (rows.ndim - front))
-    return rows.reshape(*rows.shape[:front], *missing_axes, *rows.shape[front:])
+    missing_axes = (1,) * (rank - (rows.ndim - leading_ndim))
+    return rows.reshape(*rows.shape[:leading_ndim], *missing_axes, *rows.shape[leading_ndim:])
 
 
-def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
+def row_lengths(rows: Array, flags: Array | None, leading_ndim: int) -> Array:
     """Return the length of each row, or its extents along several axes.
 
     Rows of a node that has not run, according to `flags`, have length 0.
     """
-    row_shape = rows.shape[front:] or (1,)
+    row_shape = rows.shape[leading_ndim:] or (1,)
     row_extents = np.array(row_shape[0] if len(row_shape) == 1 else row_shape, np.int64)
-    lengths = np.broadcast_to(row_extents, (*rows.shape[:front], *row_extents.shape))
+    lengths = np.broadcast_to(row_extents, (*rows.shape[:leading_ndim], *row_extents.shape))
     if flags is None:
         return lengths
-    has_run = flags.reshape(*rows.shape[:front], *(1,) * row_extents.ndim)
+    has_run = flags.reshape(*rows.shape[:leading_ndim], *(1,) * row_extents.ndim)
     return lengths * has_run
 
 
-def remove_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
+def remove_padding(rows: Array, lengths: Array, leading_ndim: int = 1) -> list[Array]:
     """Return the rows of an array `[time, ...]` as a list, without padding.
 
-    With `front=2`, rows `[time, members, ...]` keep the length of the longest member.
+    With `leading_ndim=2`, rows `[time, members, ...]` keep the length of the longest member.
     """
-    members_index = (slice(None),) * (front - 1)
+    members_index = (slice(None),) * (leading_ndim - 1)
     max_lengths = lengths.max(axis=1) if members_index else lengths
     max_shapes = max_lengths if max_lengths.ndim > 1 else max_lengths[:, None]
-    row_extents = max_shapes[:, : rows.ndim - front]
+    row_extents = max_shapes[:, : rows.ndim - leading_ndim]
     return [
         row[(*members_index, *map(slice, shape))]
         for row, shape in zip(rows, row_extents, strict=True)
     ]
 
 
-def padding_mask(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
+def padding_mask(lengths: Array, shape: tuple[int, ...], leading_ndim: int) -> Array:
     """Return a boolean mask that is True for padding elements, beyond the end of their row.
 
     Args:
         lengths: int64[...] for rows of at most one axis, int64[..., axes] for rows of several.
         shape: Shape of the array.
-        front: Number of leading axes before the axes of a row.
+        leading_ndim: Number of leading axes before the axes of a row.
     """
-    row_shape = shape[front:]
+    row_shape = shape[leading_ndim:]
     row_ends = lengths if len(row_shape) > 1 else lengths[..., None]
     mask = np.zeros(shape, bool)
     if not row_shape:
         return mask | (lengths < 1)
     for axis, extent in enumerate(row_shape):
         positions = np.arange(extent).reshape(extent, *(1,) * (len(row_shape) - axis - 1))
-        mask |= positions >= row_ends[..., axis].reshape(*shape[:front], *(1,) * len(row_shape))
+        mask |= positions >= row_ends[..., axis].reshape(
+            *shape[:leading_ndim], *(1,) * len(row_shape)
+        )
     return mask
 
 
-def replace_padding_by_nan(array: Array, lengths: Array | None, front: int) -> Array:
+def replace_padding_by_nan(array: Array, lengths: Array | None, leading_ndim: int) -> Array:
     """Convert integers and booleans with padding to float64 with nan as padding."""
     if lengths is None or array.dtype.kind not in "biu":
         return array
-    mask = padding_mask(np.asarray(lengths), array.shape, front)
+    mask = padding_mask(np.asarray(lengths), array.shape, leading_ndim)
     return np.where(mask, np.nan, array) if mask.any() else array

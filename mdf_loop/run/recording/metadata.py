@@ -79,13 +79,14 @@ LENGTHS_ATTRIBUTE = "lengths"
 """Attribute of an array whose rows may vary in length: the name of the array of lengths."""
 
 
-def has_varying_rows(document: Mapping[str, Any]) -> bool:
+def has_varying_rows(array_metadata: Mapping[str, Any]) -> bool:
     """Return True if the rows of an array may vary in length, according to its metadata.
 
     Stores of earlier versions lack the attribute. Their unwritten elements are nan.
     """
     return (
-        LENGTHS_ATTRIBUTE in document.get("attributes", {}) or document.get("fill_value") == "NaN"
+        LENGTHS_ATTRIBUTE in array_metadata.get("attributes", {})
+        or array_metadata.get("fill_value") == "NaN"
     )
 
 
@@ -115,32 +116,34 @@ class Entry(Struct, frozen=True):
     has_checksums: bool
 
     @classmethod
-    def of(cls, name: str, document: Any) -> Entry:
+    def of(cls, name: str, array_metadata: Any) -> Entry:
         """Validate the metadata of the array in the folder `name`.
 
         Raises:
             DamagedError: The metadata differ from the format of this package.
         """
         _check(is_plain_name(name), f"{name[:80]!r} is no name of an array")
-        _check(isinstance(document, dict), f"of '{name}' it says nothing")
+        _check(isinstance(array_metadata, dict), f"of '{name}' it says nothing")
         for key, expected_content in _FIXED_METADATA.items():
-            content = document.get(key)
+            content = array_metadata.get(key)
             _check(
                 _are_equal_json(content, expected_content),
                 f"the {key} of '{name}' is {_abbreviate(content)}",
             )
-        dtype = _parse_dtype(name, document.get("data_type"))
-        shape = _parse_extents(name, "shape", document.get("shape"), 0)
+        dtype = _parse_dtype(name, array_metadata.get("data_type"))
+        shape = _parse_extents(name, "shape", array_metadata.get("shape"), 0)
         chunks = _parse_extents(
-            name, "chunk shape", _parse_chunk_shape(document.get("chunk_grid")), 1
+            name, "chunk shape", _parse_chunk_shape(array_metadata.get("chunk_grid")), 1
         )
-        dims = document.get("dimension_names", None if shape else [])  # a scalar may have no names
+        dims = array_metadata.get(
+            "dimension_names", None if shape else []
+        )  # a scalar may have no names
         _check(_are_texts(dims), f"the dimensions of '{name}' are {_abbreviate(dims)}")
         _check(
             len(dims) == len(shape) == len(chunks) == len(set(dims)),
             f"the dimensions of '{name}', its shape and that of its chunks do not go together",
         )
-        fill_value, codecs = document.get("fill_value"), document.get("codecs")
+        fill_value, codecs = array_metadata.get("fill_value"), array_metadata.get("codecs")
         _check(
             _is_fill_value(fill_value, dtype),
             f"the fill value of '{name}' is {_abbreviate(fill_value)}",
@@ -148,7 +151,7 @@ class Entry(Struct, frozen=True):
         _check(
             _are_expected_codecs(codecs, dtype), f"the codecs of '{name}' are {_abbreviate(codecs)}"
         )
-        attributes = document.get("attributes")
+        attributes = array_metadata.get("attributes")
         _check(
             _are_text_attributes(attributes) or _are_equal_json(attributes, FLAG_ATTRIBUTES),
             f"the attributes of '{name}' are {_abbreviate(attributes)}",
@@ -161,7 +164,7 @@ class Entry(Struct, frozen=True):
             tuple(dims),
             shape,
             chunks,
-            has_varying_rows(document),
+            has_varying_rows(array_metadata),
             has_checksums,
         )
 
@@ -287,42 +290,42 @@ class Layout(Struct, frozen=True):
     all growing arrays grow.
     """
 
-    document: Mapping[str, Any]
+    store_metadata: Mapping[str, Any]
     arrays: Mapping[str, Entry]
     coordinate_name: str
     dim: str
 
     @classmethod
-    def of(cls, document: Any) -> Layout:
+    def of(cls, store_metadata: Any) -> Layout:
         """Validate the metadata of a Zarr store that grows during a run.
 
         Raises:
             DamagedError: The metadata differ from the format of this package.
         """
-        attributes = get_attributes(document)
+        attributes = get_attributes(store_metadata)
         _check(VERSION_ATTRIBUTE in attributes, "it is none of mdf_loop")
         _check(_are_text_attributes(attributes), f"its attributes are {_abbreviate(attributes)}")
-        consolidated_metadata = document.get("consolidated_metadata")
-        documents = (
+        consolidated_metadata = store_metadata.get("consolidated_metadata")
+        metadata_by_array = (
             consolidated_metadata.get("metadata")
             if isinstance(consolidated_metadata, dict)
             else None
         )
-        _check(isinstance(documents, dict), "it does not say what its arrays are")
-        assert isinstance(documents, dict)
+        _check(isinstance(metadata_by_array, dict), "it does not say what its arrays are")
+        assert isinstance(metadata_by_array, dict)
         coordinate_name = attributes.get(STREAMED_ATTRIBUTE)
         _check(
-            coordinate_name in documents,
+            coordinate_name in metadata_by_array,
             f"the {STREAMED_ATTRIBUTE} of it is {_abbreviate(coordinate_name)}, which it has not",
         )
         assert coordinate_name is not None
-        arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
+        arrays = {name: Entry.of(name, entry) for name, entry in metadata_by_array.items()}
         dims = arrays[coordinate_name].dims
         _check(
             len(dims) == 1,
             f"the {STREAMED_ATTRIBUTE} of it is '{coordinate_name}', which has {len(dims)} axes",
         )
-        layout = cls(document, arrays, coordinate_name, dims[0])
+        layout = cls(store_metadata, arrays, coordinate_name, dims[0])
         for name in layout.growing:
             layout._check_chunks(name)
         return layout
@@ -346,7 +349,7 @@ class Layout(Struct, frozen=True):
         return self.arrays[name].dims.index(self.dim)
 
 
-def get_attributes(document: Any) -> dict[str, Any]:
+def get_attributes(store_metadata: Any) -> dict[str, Any]:
     """Return the attributes in the metadata of a Zarr store, or {} if there are none."""
-    attributes = document.get("attributes") if isinstance(document, dict) else None
+    attributes = store_metadata.get("attributes") if isinstance(store_metadata, dict) else None
     return attributes if isinstance(attributes, dict) else {}

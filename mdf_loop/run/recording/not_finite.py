@@ -275,10 +275,10 @@ def _iterate_blocks(
         )
 
 
-def _not_finite_mask(rows: Array, lengths: Array | None, front: int) -> Array:
+def _not_finite_mask(rows: Array, lengths: Array | None, leading_ndim: int) -> Array:
     """Return a mask of nan and infinite elements, without the padding of shorter rows."""
     mask: Array = ~np.isfinite(rows)
-    return mask if lengths is None else mask & ~padding_mask(lengths, rows.shape, front)
+    return mask if lengths is None else mask & ~padding_mask(lengths, rows.shape, leading_ndim)
 
 
 def _make_finding(
@@ -288,10 +288,10 @@ def _make_finding(
     return NotFinite(name, word, order, row, at, members.get("member"), members.get("trial"))
 
 
-def _member_numbers(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
+def _member_numbers(leading_axes: tuple[Axis, ...], array_index: Iterable[Any]) -> dict[str, int]:
     """Return the numbers of the sweep member and of the trial at an array index."""
     number_by_word: dict[str, int] = {}
-    for axis, index in zip(front, place, strict=False):
+    for axis, index in zip(leading_axes, array_index, strict=False):
         if axis.name == "trial":
             number_by_word["trial"] = int(np.asarray(axis.coordinates["trial"])[index])
         elif axis.is_swept:

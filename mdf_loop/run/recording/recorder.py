@@ -176,11 +176,11 @@ class Recorder:
 
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
-        first_entry = {} if self._first_step is None else {"first": np.array(self._first_step)}
+        first_step_entry = {} if self._first_step is None else {"first": np.array(self._first_step)}
         reduction_entries = {
             f"reduction {name}": array for name, array in self._reductions.snapshot().items()
         }
-        chosen_entry = (
+        selected_steps_entry = (
             {} if self.plan.selection.when is None else {"chosen": self._selected_numbers.rows}
         )
         row_entries = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
@@ -188,9 +188,9 @@ class Recorder:
             f"unrun {name}": np.asarray(count) for name, count in self.row_ends.unrun_counts.items()
         }
         return {
-            **first_entry,
+            **first_step_entry,
             **reduction_entries,
-            **chosen_entry,
+            **selected_steps_entry,
             **unrun_entries,
             **row_entries,
             "length": np.array(self.sink.length),

@@ -53,13 +53,14 @@ class RegionCheck:
         axis_count = len(self._record.shape)
         keys_by_members: dict[tuple[str, ...], list[str]] = {}
         chunk_counts = {
-            name: _chunk_counts(self._layout.arrays[name]) for name in self._array_names
+            array_name: _chunk_counts(self._layout.arrays[array_name])
+            for array_name in self._array_names
         }
-        for file in self._files:
-            name, _, key = file.partition("/")
-            if name in chunk_counts and is_chunk_key(key, chunk_counts[name]):
-                member_indexes = key.split("/")[1 : axis_count + 1]
-                keys_by_members.setdefault((name, *member_indexes), []).append(key)
+        for file_path in self._files:
+            array_name, _, chunk_key = file_path.partition("/")
+            if array_name in chunk_counts and is_chunk_key(chunk_key, chunk_counts[array_name]):
+                member_indexes = chunk_key.split("/")[1 : axis_count + 1]
+                keys_by_members.setdefault((array_name, *member_indexes), []).append(chunk_key)
         return keys_by_members
 
     @property
@@ -73,8 +74,11 @@ class RegionCheck:
         entry, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
         for box in boxes:
-            for key in chunk_keys(self._flags.shape, self._flags.chunks, box):
-                yield chunk_count, self._keys_by_members.get((name, *key.split("/")[1:]), [])
+            for flags_chunk_key in chunk_keys(self._flags.shape, self._flags.chunks, box):
+                yield (
+                    chunk_count,
+                    self._keys_by_members.get((name, *flags_chunk_key.split("/")[1:]), []),
+                )
 
     # --- blocks -------------------------------------------------------------------------------
 
@@ -120,23 +124,23 @@ class RegionCheck:
         for chunk_count, block_keys in self._iterate_chunk_keys(name, boxes):
             if len(block_keys) != chunk_count:
                 raise DamagedError(f"chunks of '{name}' are missing")
-            for key in block_keys:
-                path = f"{name}/{key}"
+            for chunk_key in block_keys:
+                path = f"{name}/{chunk_key}"
                 if is_recorded and checksums is not None and path not in checksums:
                     raise DamagedError(f"'{path}' has no checksum")
-                self._check_file(name, key, (checksums or {}).get(path))
+                self._check_file(name, chunk_key, (checksums or {}).get(path))
 
-    def _check_file(self, name: str, key: str, checksum: int | None) -> None:
-        file_size = self._files[f"{name}/{key}"]
-        check_chunk(self._path / name, key, file_size, self._layout.arrays[name], checksum)
+    def _check_file(self, name: str, chunk_key: str, checksum: int | None) -> None:
+        file_size = self._files[f"{name}/{chunk_key}"]
+        check_chunk(self._path / name, chunk_key, file_size, self._layout.arrays[name], checksum)
 
     def block_files(self, boxes: Sequence[Box]) -> list[Path]:
         """Return the paths of all files of a block of members, those with member flags first."""
         array_names = [self._record.flags, *self._layout.outputs]
         files = [
-            self._path / name / key
+            self._path / name / chunk_key
             for name in array_names
-            for key in itertools.chain.from_iterable(
+            for chunk_key in itertools.chain.from_iterable(
                 block_keys for _, block_keys in self._iterate_chunk_keys(name, boxes)
             )
         ]
@@ -155,11 +159,11 @@ class RegionCheck:
             return False
         checksums = self._record.checksums
         try:
-            for key in chunk_keys(entry.shape, entry.chunks):
-                path = f"{name}/{key}"
+            for chunk_key in chunk_keys(entry.shape, entry.chunks):
+                path = f"{name}/{chunk_key}"
                 if path not in self._files or (checksums is not None and path not in checksums):
                     return False
-                self._check_file(name, key, (checksums or {}).get(path))
+                self._check_file(name, chunk_key, (checksums or {}).get(path))
         except DamagedError:
             return False
         return True

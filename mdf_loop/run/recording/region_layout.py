@@ -103,7 +103,7 @@ class RegionLayout(Struct, frozen=True):
 
     record: SweepRecord
     arrays: Mapping[str, Entry]
-    documents: Mapping[str, Any]
+    metadata_by_array: Mapping[str, Any]
 
     @classmethod
     def of(cls, root: Any) -> RegionLayout:
@@ -119,15 +119,15 @@ class RegionLayout(Struct, frozen=True):
         except ValidationError as error:
             raise DamagedError(f"its attribute '{SWEEP_ATTRIBUTE}' is damaged: {error}") from None
         consolidated_metadata = root.get("consolidated_metadata")
-        documents = (
+        metadata_by_array = (
             consolidated_metadata.get("metadata")
             if isinstance(consolidated_metadata, dict)
             else None
         )
-        _check(isinstance(documents, dict), "it does not say what its arrays are")
-        assert isinstance(documents, dict)
-        arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
-        layout = cls(record, arrays, documents)
+        _check(isinstance(metadata_by_array, dict), "it does not say what its arrays are")
+        assert isinstance(metadata_by_array, dict)
+        arrays = {name: Entry.of(name, entry) for name, entry in metadata_by_array.items()}
+        layout = cls(record, arrays, metadata_by_array)
         layout._check_partition()
         layout._check_outputs()
         layout._check_extents()
@@ -160,7 +160,7 @@ class RegionLayout(Struct, frozen=True):
         _check(
             flags_entry is not None
             and flags_entry.dtype == np.int8
-            and self.documents[record.flags]["attributes"] == FLAG_ATTRIBUTES
+            and self.metadata_by_array[record.flags]["attributes"] == FLAG_ATTRIBUTES
             and (flags_entry.shape, flags_entry.chunks) == (record.shape, record.chunk_shape),
             f"it has no array '{record.flags[:80]}' of flags",
         )
@@ -193,14 +193,14 @@ class RegionLayout(Struct, frozen=True):
 
     def mend(self, place: Path) -> None:
         """Rewrite metadata files of arrays that differ from the metadata of the whole store."""
-        for name, document in self.documents.items():
+        for name, array_metadata in self.metadata_by_array.items():
             try:
-                is_unchanged = folder.read_json(place / name) == document
+                is_unchanged = folder.read_json(place / name) == array_metadata
             except (OSError, DamagedError):
                 is_unchanged = False
             if not is_unchanged:
                 (place / name).mkdir(exist_ok=True)
-                folder.write_json(place / name, document)
+                folder.write_json(place / name, array_metadata)
 
 
 def read_layout(place: Path) -> RegionLayout:

@@ -58,7 +58,7 @@ class Regions(Struct, frozen=True):
     path: Path
     run_id: str
     shape: tuple[int, ...]
-    names: tuple[str, ...]
+    output_names: tuple[str, ...]
     flags: str
     has_checksums: bool
 
@@ -75,7 +75,9 @@ class Regions(Struct, frozen=True):
             )
         with folder.convert_os_errors(self.path):
             chunk_paths: list[str] = []
-            for name in filter(arrays.__contains__, self.names):  # without arrays if all failed
+            for name in filter(
+                arrays.__contains__, self.output_names
+            ):  # without arrays if all failed
                 chunk_paths += self._write(name, boxes, arrays[name])
             sync_chunks(self.path, chunk_paths)
             if self.has_checksums:
@@ -86,21 +88,27 @@ class Regions(Struct, frozen=True):
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
         """Write the rows of an output, and return the paths of the written chunks."""
         self._refuse_links(escape_name(name))
-        array = folder.open_array(self.path / escape_name(name), "r+")
+        zarr_array = folder.open_array(self.path / escape_name(name), "r+")
         leading_ndim, first_member = len(self.shape), 0
-        if rows.shape[1:] != array.shape[leading_ndim:] or not _can_store(rows.dtype, array.dtype):
+        if rows.shape[1:] != zarr_array.shape[leading_ndim:] or not _can_store(
+            rows.dtype, zarr_array.dtype
+        ):
             raise RunError(
                 f"'{name}' is {rows.dtype}{list(rows.shape[1:])} of these members, and "
-                f"{array.dtype}{list(array.shape[leading_ndim:])} of the first ones",
+                f"{zarr_array.dtype}{list(zarr_array.shape[leading_ndim:])} of the first ones",
                 hint="a store holds values of one type: choose other outputs (only), or give no store",
             )
         for box in boxes:
             extents = tuple(axis_slice.stop - axis_slice.start for axis_slice in box)
             end_member = first_member + math.prod(extents)
-            array[box] = rows[first_member:end_member].reshape(*extents, *rows.shape[1:])
+            zarr_array[box] = rows[first_member:end_member].reshape(*extents, *rows.shape[1:])
             first_member = end_member
-        written_keys = (key for box in boxes for key in chunk_keys(array.shape, array.chunks, box))
-        return [f"{escape_name(name)}/{key}" for key in written_keys]
+        written_keys = (
+            chunk_key
+            for box in boxes
+            for chunk_key in chunk_keys(zarr_array.shape, zarr_array.chunks, box)
+        )
+        return [f"{escape_name(name)}/{chunk_key}" for chunk_key in written_keys]
 
     def _refuse_links(self, name: str) -> None:
         """Raise InputError if the folder of an array, or of its chunks, is a symbolic link."""
@@ -123,7 +131,10 @@ class Regions(Struct, frozen=True):
         """
         from mdf_loop.run.recording.rows_of_run import open_rows
 
-        return {name: open_rows(self.path / escape_name(name), display_path) for name in self.names}
+        return {
+            name: open_rows(self.path / escape_name(name), display_path)
+            for name in self.output_names
+        }
 
     def sweep_record(self) -> dict[str, Any]:
         """Read the record about the sweep from the attributes of the store."""
@@ -138,10 +149,10 @@ class Regions(Struct, frozen=True):
         """
         lease.check()
         with folder.convert_os_errors(self.path):
-            root = self._read_root()
+            root_metadata = self._read_root()
             attributes_by_key = {
                 key: content
-                for key, content in root["attributes"].items()
+                for key, content in root_metadata["attributes"].items()
                 if key not in END_ATTRIBUTES
             }
             attributes_by_key[SWEEP_ATTRIBUTE] = {
@@ -149,10 +160,10 @@ class Regions(Struct, frozen=True):
                 **attributes,
             }
             attributes_by_key |= more
-            root["attributes"] = {
+            root_metadata["attributes"] = {
                 key: content for key, content in attributes_by_key.items() if content is not None
             }
-            _write_root(self.path, root)
+            _write_root(self.path, root_metadata)
 
     def _read_root(self) -> dict[str, Any]:
         """Read the metadata of the whole store.
@@ -161,30 +172,35 @@ class Regions(Struct, frozen=True):
             InputError: The metadata were damaged during the run.
         """
         try:
-            root = folder.read_json(self.path)
-            root["attributes"][SWEEP_ATTRIBUTE]["digest"] = None
-            return dict(root)
+            root_metadata = folder.read_json(self.path)
+            root_metadata["attributes"][SWEEP_ATTRIBUTE]["digest"] = None
+            return dict(root_metadata)
         except (DamagedError, LookupError, TypeError):
             raise InputError(
                 f"'{self.path}' was damaged while the run wrote it",
                 hint="begin anew: overwrite=True (--overwrite)",
             ) from None
 
-    def write_coordinate(self, item: Labelled, along: CoordinateFunction | None) -> dict[str, int]:
+    def write_coordinate(
+        self, labelled_array: Labelled, along: CoordinateFunction | None
+    ) -> dict[str, int]:
         """Write a coordinate again, and return the checksums of its chunks by path."""
-        folder_name = escape_name(item.name)
+        folder_name = escape_name(labelled_array.name)
         with folder.convert_os_errors(self.path):
-            array = folder.open_array(self.path / folder_name, "r+")
-            _write_values(array, item.array, along)
-            chunk_paths = [f"{folder_name}/{key}" for key in chunk_keys(array.shape, array.chunks)]
+            zarr_array = folder.open_array(self.path / folder_name, "r+")
+            _write_values(zarr_array, labelled_array.array, along)
+            chunk_paths = [
+                f"{folder_name}/{chunk_key}"
+                for chunk_key in chunk_keys(zarr_array.shape, zarr_array.chunks)
+            ]
             sync_chunks(self.path, chunk_paths)
         return _read_checksums(self.path, chunk_paths) if self.has_checksums else {}
 
 
-def _write_root(place: Path, root: dict[str, Any]) -> None:
+def _write_root(place: Path, root_metadata: dict[str, Any]) -> None:
     """Write the metadata of the whole store with a checksum, and flush them to the disk."""
-    root["attributes"][SWEEP_ATTRIBUTE]["digest"] = metadata_digest(root)
-    content = json.dumps(root).encode()
+    root_metadata["attributes"][SWEEP_ATTRIBUTE]["digest"] = metadata_digest(root_metadata)
+    content = json.dumps(root_metadata).encode()
     write_atomically(place / METADATA, lambda stream: stream.write(content))
 
 
@@ -218,7 +234,7 @@ def create_regions(
     real_path = folder.check_target(lease.path)
     leading_ndim, array_names = (
         len(shape),
-        {item.name for item in (*coordinates(template), *variables(template))},
+        {labelled_array.name for labelled_array in (*coordinates(template), *variables(template))},
     )
     flags_name = "computed"
     while flags_name in array_names:
@@ -227,22 +243,29 @@ def create_regions(
     with folder.convert_os_errors(real_path), temporary_path(real_path) as temporary_folder:
         new_store = temporary_folder / "new"
         new_store.mkdir(parents=True)
-        documents, chunk_paths = {}, list[str]()
-        for item in coordinates(template):
+        metadata_by_array, chunk_paths = {}, list[str]()
+        for labelled_array in coordinates(template):
             chunk_paths += _write_coordinate(
-                new_store, item, dict(zip(dims, shape, strict=True)), along
+                new_store, labelled_array, dict(zip(dims, shape, strict=True)), along
             )
-            documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
-        for item in (*variables(template), Labelled(flags_name, dims, np.zeros(1, np.int8), "")):
+            metadata_by_array[escape_name(labelled_array.name)] = folder.read_json(
+                new_store / escape_name(labelled_array.name)
+            )
+        for labelled_array in (
+            *variables(template),
+            Labelled(flags_name, dims, np.zeros(1, np.int8), ""),
+        ):
             _create_output(
                 new_store,
-                item,
+                labelled_array,
                 leading_ndim,
                 shape,
                 chunk,
-                FLAG_ATTRIBUTES if item.name == flags_name else {},
+                FLAG_ATTRIBUTES if labelled_array.name == flags_name else {},
             )
-            documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
+            metadata_by_array[escape_name(labelled_array.name)] = folder.read_json(
+                new_store / escape_name(labelled_array.name)
+            )
         attributes = {
             **attributes,
             "flags": flags_name,
@@ -252,7 +275,7 @@ def create_regions(
         _write_root(
             new_store,
             folder.make_root_metadata(
-                documents, {**folder.store_attributes(template), **run_attributes}
+                metadata_by_array, {**folder.store_attributes(template), **run_attributes}
             ),
         )
         folder.install_store(new_store, real_path)
@@ -261,17 +284,17 @@ def create_regions(
 
 def _create_output(
     store: Path,
-    item: Labelled,
-    front: int,
+    labelled_array: Labelled,
+    leading_ndim: int,
     shape: tuple[int, ...],
     chunk: tuple[int, ...],
     more: Mapping[str, Any],
 ) -> None:
     """Create the array of an output for all members, without values."""
-    row_shape, dtype = tuple(item.array.shape[front:]), item.array.dtype
+    row_shape, dtype = tuple(labelled_array.array.shape[leading_ndim:]), labelled_array.array.dtype
     if dtype.kind not in "biufc":
         raise InputError(
-            f"'{item.name}' is text, which is not written by several processes",
+            f"'{labelled_array.name}' is text, which is not written by several processes",
             hint="choose other outputs (only, --only)",
         )
     row_chunk = tuple(max(1, extent) for extent in row_shape)
@@ -283,28 +306,39 @@ def _create_output(
         row_chunk = (min(row_chunk[0], max(1, folder.CHUNK_BYTES // row_bytes)), *row_chunk[1:])
     chunk_shape = (*chunk, *row_chunk)
     folder.create_array(
-        store, item, (*shape, *row_shape), dtype, chunk_shape, with_nan=True, more=more
+        store, labelled_array, (*shape, *row_shape), dtype, chunk_shape, with_nan=True, more=more
     )
 
 
 def _write_coordinate(
-    store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, CoordinateFunction]
+    store: Path,
+    labelled_array: Labelled,
+    lengths: Mapping[str, int],
+    along: Mapping[str, CoordinateFunction],
 ) -> list[str]:
     """Create a coordinate array, write its values, and return the paths of its chunks."""
-    coordinate_function = along.get(item.name)
+    coordinate_function = along.get(labelled_array.name)
     if coordinate_function is None:
-        shape = tuple(item.array.shape)
+        shape = tuple(labelled_array.array.shape)
         chunk_shape = tuple(max(1, extent) for extent in shape)
     else:
-        member_count, value_shape = lengths[item.dims[0]], tuple(item.array.shape[1:])
+        member_count, value_shape = (
+            lengths[labelled_array.dims[0]],
+            tuple(labelled_array.array.shape[1:]),
+        )
         shape = (member_count, *value_shape)
         chunk_shape = (
             min(member_count, _BLOCK_MEMBERS),
             *(max(1, extent) for extent in value_shape),
         )
-    array = folder.create_array(store, item, shape, item.array.dtype, chunk_shape, with_nan=False)
-    _write_values(array, item.array, coordinate_function)
-    return [f"{escape_name(item.name)}/{key}" for key in chunk_keys(shape, chunk_shape)]
+    zarr_array = folder.create_array(
+        store, labelled_array, shape, labelled_array.array.dtype, chunk_shape, with_nan=False
+    )
+    _write_values(zarr_array, labelled_array.array, coordinate_function)
+    return [
+        f"{escape_name(labelled_array.name)}/{chunk_key}"
+        for chunk_key in chunk_keys(shape, chunk_shape)
+    ]
 
 
 def _write_values(array: Any, values: Any, along: CoordinateFunction | None) -> None:

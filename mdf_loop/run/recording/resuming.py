@@ -48,20 +48,20 @@ class StoreCheckpoint(Struct, frozen=True):
     """Checkpoint of a Zarr store: its metadata, rows of incomplete chunks, and checksums.
 
     Attributes:
-        document: Metadata of the store.
+        store_metadata: Metadata of the store.
         tails: Rows of incomplete chunks, by output.
         checksums: Checksum of each complete chunk, by its path in the store. The checksums detect two
             chunks that were exchanged.
     """
 
-    document: Mapping[str, Any]
+    store_metadata: Mapping[str, Any]
     tails: Mapping[str, Array]
     checksums: Mapping[str, int] = {}
 
     def arrays(self) -> dict[str, Array]:
         """Encode the checkpoint of the store as arrays by name."""
         return {
-            "": _encode_json(self.document),
+            "": _encode_json(self.store_metadata),
             **self.tails,
             **({_CHECKSUMS_KEY: _encode_json(self.checksums)} if self.checksums else {}),
         }
@@ -70,7 +70,7 @@ class StoreCheckpoint(Struct, frozen=True):
     def of(cls, arrays: Mapping[str, Array]) -> StoreCheckpoint:
         """Decode the checkpoint of a Zarr store from arrays that the method `arrays` returned."""
         try:
-            document = parse_json(arrays[""].tobytes())
+            store_metadata = parse_json(arrays[""].tobytes())
             checksums = (
                 parse_json(arrays[_CHECKSUMS_KEY].tobytes()) if _CHECKSUMS_KEY in arrays else {}
             )
@@ -79,7 +79,7 @@ class StoreCheckpoint(Struct, frozen=True):
         if not isinstance(checksums, dict):
             raise _checkpoint_error("its checksums are not those of chunks")
         tails = {name: array for name, array in arrays.items() if name not in ("", _CHECKSUMS_KEY)}
-        return cls(document, tails, checksums)
+        return cls(store_metadata, tails, checksums)
 
 
 def _encode_json(content: Mapping[str, Any]) -> Array:
@@ -101,7 +101,7 @@ def check_and_resume_metadata(
         InputError: The store does not exist, is another one, or is incomplete.
     """
     try:
-        checkpoint_layout = Layout.of(recorded.document)
+        checkpoint_layout = Layout.of(recorded.store_metadata)
         _check_tails(checkpoint_layout, recorded.tails, length)
     except DamagedError as error:
         raise _checkpoint_error(error) from None
@@ -113,11 +113,11 @@ def check_and_resume_metadata(
         stored_layout = _read_layout(place, checkpoint_layout)
         for name in checkpoint_layout.arrays:
             _check_same_array(stored_layout, checkpoint_layout, name, length)
-        document = _metadata_with_length(stored_layout, checkpoint_layout, length)
-        _check_chunks(place, size_by_file, Layout.of(document), recorded, length)
+        store_metadata = _metadata_with_length(stored_layout, checkpoint_layout, length)
+        _check_chunks(place, size_by_file, Layout.of(store_metadata), recorded, length)
     except DamagedError as error:
         raise InputError(f"cannot go on with '{place}': {error}", hint=_RESTORE_HINT) from None
-    return document
+    return store_metadata
 
 
 def _checkpoint_error(why: object) -> InputError:
@@ -154,32 +154,33 @@ def _read_layout(place: Path, checkpoint_layout: Layout) -> Layout:
         DamagedError: The folder is not a store to which a run was streamed.
     """
     try:
-        document = read_json(place)
+        store_metadata = read_json(place)
     except DamagedError:
         return _rebuild_layout(place, checkpoint_layout)
     except OSError as error:
         raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
-    attributes = get_attributes(document)
+    attributes = get_attributes(store_metadata)
     if VERSION_ATTRIBUTE not in attributes or STREAMED_ATTRIBUTE not in attributes:
         raise DamagedError("it is no Zarr store that a run was streamed to")
-    return Layout.of(document)
+    return Layout.of(store_metadata)
 
 
 def _rebuild_layout(place: Path, checkpoint_layout: Layout) -> Layout:
-    documents = {}
-    for name, entry in checkpoint_layout.document["consolidated_metadata"]["metadata"].items():
+    metadata_by_array = {}
+    recorded_metadata = checkpoint_layout.store_metadata["consolidated_metadata"]["metadata"]
+    for name, entry in recorded_metadata.items():
         try:
-            documents[name] = read_json(place / name)
+            metadata_by_array[name] = read_json(place / name)
         except (DamagedError, OSError):
-            documents[name] = entry
-    return Layout.of(_replace_array_metadata(checkpoint_layout.document, documents))
+            metadata_by_array[name] = entry
+    return Layout.of(_replace_array_metadata(checkpoint_layout.store_metadata, metadata_by_array))
 
 
 def _replace_array_metadata(
-    document: Mapping[str, Any], arrays: Mapping[str, Any]
+    store_metadata: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> dict[str, Any]:
-    consolidated_metadata = {**document["consolidated_metadata"], "metadata": dict(arrays)}
-    return {**document, "consolidated_metadata": consolidated_metadata}
+    consolidated_metadata = {**store_metadata["consolidated_metadata"], "metadata": dict(arrays)}
+    return {**store_metadata, "consolidated_metadata": consolidated_metadata}
 
 
 def _check_same_array(
@@ -229,21 +230,23 @@ def _metadata_with_length(
     stored_layout: Layout, checkpoint_layout: Layout, length: int
 ) -> dict[str, Any]:
     """Return the metadata of a Zarr store with `length` rows in each growing array."""
-    documents = {}
+    metadata_by_array = {}
     for name, entry in checkpoint_layout.arrays.items():
         shape = list(entry.shape)
         if name in checkpoint_layout.growing:
             shape[checkpoint_layout.axis(name)] = length
-        stored_entry = stored_layout.document["consolidated_metadata"]["metadata"][name]
-        attributes = checkpoint_layout.document["consolidated_metadata"]["metadata"][name][
+        stored_entry = stored_layout.store_metadata["consolidated_metadata"]["metadata"][name]
+        attributes = checkpoint_layout.store_metadata["consolidated_metadata"]["metadata"][name][
             "attributes"
         ]
-        documents[name] = {**stored_entry, "shape": shape, "attributes": attributes}
+        metadata_by_array[name] = {**stored_entry, "shape": shape, "attributes": attributes}
     attributes = {
-        **stored_layout.document["attributes"],
-        **checkpoint_layout.document["attributes"],
+        **stored_layout.store_metadata["attributes"],
+        **checkpoint_layout.store_metadata["attributes"],
     }
-    return _replace_array_metadata({**stored_layout.document, "attributes": attributes}, documents)
+    return _replace_array_metadata(
+        {**stored_layout.store_metadata, "attributes": attributes}, metadata_by_array
+    )
 
 
 # --- chunks ---------------------------------------------------------------------------------------

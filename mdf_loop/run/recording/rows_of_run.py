@@ -83,9 +83,9 @@ def _metadata_file_version(place: Path) -> tuple[int, int, int] | None:
 def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
     """Read the id of the run that wrote a Zarr store, and the metadata of an array."""
     try:
-        root = folder.read_json(place.parent)
-        entry = root["consolidated_metadata"]["metadata"][place.name]
-        return root["attributes"].get(folder.RUN_ATTRIBUTE), {
+        root_metadata = folder.read_json(place.parent)
+        entry = root_metadata["consolidated_metadata"]["metadata"][place.name]
+        return root_metadata["attributes"].get(folder.RUN_ATTRIBUTE), {
             **entry,
             "shape": [*map(int, entry["shape"])],
         }

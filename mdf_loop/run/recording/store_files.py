@@ -56,9 +56,9 @@ def chunk_keys(
 def group_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
     """Group the file paths of a Zarr store by array (the first folder of the path)."""
     keys_by_array: dict[str, list[str]] = {}
-    for file in files:
-        name, _, key = file.partition("/")
-        keys_by_array.setdefault(name, []).append(key)
+    for file_path in files:
+        array_name, _, chunk_key = file_path.partition("/")
+        keys_by_array.setdefault(array_name, []).append(chunk_key)
     return keys_by_array
 
 

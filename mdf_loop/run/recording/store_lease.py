@@ -96,16 +96,16 @@ def lease_store(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease
         InputError: Another run writes the store.
     """
     lock = Lock(path, describe_this_process(run))
-    is_over = threading.Event()
+    end_event = threading.Event()
     renewer = threading.Thread(
-        target=_renew_lock, args=(lock, is_over), name="mdf_loop lock", daemon=True
+        target=_renew_lock, args=(lock, end_event), name="mdf_loop lock", daemon=True
     )
     try:
         lock.acquire()
         renewer.start()
         yield StoreLease(path, run, lock, overwrite=overwrite)
     finally:
-        is_over.set()
+        end_event.set()
         with suppress(LoopError):  # the next owner sees that this process has ended
             lock.release()
 

@@ -18,10 +18,12 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
 
     Return the axes, the attributes of the store, and the names of outputs without time axis.
     """
-    root = folder.read_json(store.path)
-    documents = root["consolidated_metadata"]["metadata"]
-    dims_by_array = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}
-    output_names = {escape_name(name) for name in store.names}
+    root_metadata = folder.read_json(store.path)
+    metadata_by_array = root_metadata["consolidated_metadata"]["metadata"]
+    dims_by_array = {
+        name: tuple(entry["dimension_names"]) for name, entry in metadata_by_array.items()
+    }
+    output_names = {escape_name(name) for name in store.output_names}
     dims_by_coordinate = {
         name: array_dims
         for name, array_dims in dims_by_array.items()
@@ -30,19 +32,21 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
     leading_dims = dims_by_array[escape_name(store.flags)]
     has_time = any(array_dims[:1] == ("time",) for array_dims in dims_by_coordinate.values())
     axes = []
-    for axis in (*leading_dims, *(("time",) if has_time else ())):
+    for dim in (*leading_dims, *(("time",) if has_time else ())):
         coordinates_by_name = {
-            _coordinate_name(name, documents[name]): _open_coordinate(store, name)
+            _coordinate_name(name, metadata_by_array[name]): _open_coordinate(store, name)
             for name, array_dims in dims_by_coordinate.items()
-            if array_dims and array_dims[0] == axis
+            if array_dims and array_dims[0] == dim
         }
         if len(coordinates_by_name) > 1:
-            coordinates_by_name.pop(axis, None)  # member numbers, beside values that are arrays
-        axes.append(Axis(axis, coordinates_by_name, is_swept=axis not in ("trial", "time")))
+            coordinates_by_name.pop(dim, None)  # member numbers, beside values that are arrays
+        axes.append(Axis(dim, coordinates_by_name, is_swept=dim not in ("trial", "time")))
     reduced_names = [
-        name for name in store.names if has_time and "time" not in dims_by_array[escape_name(name)]
+        name
+        for name in store.output_names
+        if has_time and "time" not in dims_by_array[escape_name(name)]
     ]
-    return tuple(axes), root["attributes"], reduced_names
+    return tuple(axes), root_metadata["attributes"], reduced_names
 
 
 def _coordinate_name(stored: str, entry: Mapping[str, Any]) -> str:

@@ -65,24 +65,28 @@ class Stream:
 
     def __init__(self, path: Path) -> None:
         real_path = real_place(path)  # independent of the working directory
-        root = folder.read_json(real_path)
-        metadata = root["consolidated_metadata"]["metadata"]
-        coordinate_name = root["attributes"][STREAMED_ATTRIBUTE]
-        dim = metadata[coordinate_name]["dimension_names"][0]
+        root_metadata = folder.read_json(real_path)
+        metadata_by_array = root_metadata["consolidated_metadata"]["metadata"]
+        coordinate_name = root_metadata["attributes"][STREAMED_ATTRIBUTE]
+        dim = metadata_by_array[coordinate_name]["dimension_names"][0]
         growing_names = [
-            name for name, entry in metadata.items() if dim in entry.get("dimension_names", ())
+            name
+            for name, entry in metadata_by_array.items()
+            if dim in entry.get("dimension_names", ())
         ]
         ordered_names = sorted(growing_names, key=lambda name: name == coordinate_name)
         self._path, self._real_path = path, real_path
         self._metadata = [
-            *((real_path / name, metadata[name]) for name in ordered_names),
-            (real_path, root),
+            *((real_path / name, metadata_by_array[name]) for name in ordered_names),
+            (real_path, root_metadata),
         ]
-        self._growing_arrays = [GrowingArray(*location, dim) for location in self._metadata[:-1]]
+        self._growing_arrays = [
+            GrowingArray(*path_and_metadata, dim) for path_and_metadata in self._metadata[:-1]
+        ]
         self._stored_count = self._synced_count = self.length = int(
-            metadata[coordinate_name]["shape"][0]
+            metadata_by_array[coordinate_name]["shape"][0]
         )
-        self.checksums = _read_static_checksums(real_path, metadata, growing_names)
+        self.checksums = _read_static_checksums(real_path, metadata_by_array, growing_names)
         self._buffered_bytes = 0
         self._write_time = time.monotonic()
         self._rows_per_chunk = min(array.chunk_rows for array in self._growing_arrays)
@@ -170,14 +174,17 @@ class Stream:
             InputError: The store does not exist or is incomplete. It is unchanged.
         """
         real_path = real_place(path)
-        document = check_and_resume_metadata(real_path, recorded, length, outputs)
+        store_metadata = check_and_resume_metadata(real_path, recorded, length, outputs)
         with folder.convert_os_errors(real_path):
             for partial_path in real_path.rglob("*.partial"):  # left by a killed run
                 if partial_path.is_file():  # not an output with such a name
                     partial_path.unlink()
-            document["attributes"] = {**document["attributes"], **folder.UNFINISHED_ATTRIBUTES}
-            folder.write_json(real_path, document)
-            for name, entry in document["consolidated_metadata"]["metadata"].items():
+            store_metadata["attributes"] = {
+                **store_metadata["attributes"],
+                **folder.UNFINISHED_ATTRIBUTES,
+            }
+            folder.write_json(real_path, store_metadata)
+            for name, entry in store_metadata["consolidated_metadata"]["metadata"].items():
                 folder.write_json(real_path / name, entry)
             stream = cls(real_path)
             for array in stream._growing_arrays:
@@ -339,10 +346,10 @@ class Stream:
 
         Coordinates follow after outputs, so they are never longer.
         """
-        for (_, document), array in zip(self._metadata, self._growing_arrays, strict=False):
-            document["shape"] = array.shape(length)
-        for path, document in self._metadata:
-            folder.write_json(path, document)
+        for (_, metadata), array in zip(self._metadata, self._growing_arrays, strict=False):
+            metadata["shape"] = array.shape(length)
+        for path, metadata in self._metadata:
+            folder.write_json(path, metadata)
 
     def _disk_full_error(self) -> DiskFullError:
         return DiskFullError(

@@ -101,21 +101,25 @@ def create_store(
     with convert_os_errors(path), temporary_path(real_path) as temporary_folder:
         new_store = temporary_folder / "new"
         new_store.mkdir(parents=True)
-        for item in labelled_arrays:
-            is_growing = rows is not None and item.name in results.lengths
+        for labelled_array in labelled_arrays:
+            is_growing = rows is not None and labelled_array.name in results.lengths
             length_attributes = (
-                {LENGTHS_ATTRIBUTE: lengths_names[item.name]} if item.name in lengths_names else {}
+                {LENGTHS_ATTRIBUTE: lengths_names[labelled_array.name]}
+                if labelled_array.name in lengths_names
+                else {}
             )
-            enlarged_shape = enlarge_shape(item, results) if is_growing else None
-            _write_array(new_store, item, streamed_dim, rows, enlarged_shape, length_attributes)
-        documents = {
+            enlarged_shape = enlarge_shape(labelled_array, results) if is_growing else None
+            _write_array(
+                new_store, labelled_array, streamed_dim, rows, enlarged_shape, length_attributes
+            )
+        metadata_by_array = {
             name: read_json(new_store / name) for name in map(_folder_name, labelled_arrays)
         }
         run_attribute = {RUN_ATTRIBUTE: run or new_run_id()}
         write_json(
             new_store,
             make_root_metadata(
-                documents, {**store_attributes(results), **run_attribute, **(more or {})}
+                metadata_by_array, {**store_attributes(results), **run_attribute, **(more or {})}
             ),
         )
         install_store(new_store, real_path)
@@ -145,20 +149,26 @@ def complete_store(path: Path, results: Outputs) -> None:
     Raises:
         InputError: The store cannot be written. Its rows are unchanged.
     """
-    reduced_outputs = [item for item in outputs(results) if item.name in results.reduced]
+    reduced_outputs = [
+        labelled_array
+        for labelled_array in outputs(results)
+        if labelled_array.name in results.reduced
+    ]
     with convert_os_errors(path):
-        root = read_json(path)
-        for item in reduced_outputs:
-            _write_array(path, item, "", None)
-        documents = {name: read_json(path / name) for name in map(_folder_name, reduced_outputs)}
-        root["consolidated_metadata"]["metadata"].update(documents)
+        root_metadata = read_json(path)
+        for labelled_array in reduced_outputs:
+            _write_array(path, labelled_array, "", None)
+        metadata_by_array = {
+            name: read_json(path / name) for name in map(_folder_name, reduced_outputs)
+        }
+        root_metadata["consolidated_metadata"]["metadata"].update(metadata_by_array)
         for attribute_name in (
             UNFINISHED_ATTRIBUTE,
             *END_ATTRIBUTES,
         ):  # attributes of the resumed run
-            root["attributes"].pop(attribute_name, None)
-        root["attributes"].update(run_attributes(results))
-        write_json(path, root)
+            root_metadata["attributes"].pop(attribute_name, None)
+        root_metadata["attributes"].update(run_attributes(results))
+        write_json(path, root_metadata)
         for name in map(_folder_name, reduced_outputs):
             sync_all(path / name)
         sync(path / METADATA)
@@ -211,8 +221,8 @@ def store_attributes(results: Outputs) -> dict[str, str]:
     return run_attributes(results) | ({"coordinates": name_list} if name_list else {})
 
 
-def _folder_name(item: Labelled) -> str:
-    return escape_name(item.name)
+def _folder_name(labelled_array: Labelled) -> str:
+    return escape_name(labelled_array.name)
 
 
 @contextmanager
@@ -229,7 +239,7 @@ def convert_os_errors(path: Path) -> Iterator[None]:
 
 def _write_array(
     store: Path,
-    item: Labelled,
+    labelled_array: Labelled,
     streamed_dim: str,
     rows: int | None,
     enlarged_shape: tuple[int, ...] | None = None,
@@ -239,13 +249,23 @@ def _write_array(
 
     In a float array with an `enlarged_shape` for longer rows, unwritten elements are nan.
     """
-    axis, rows = (item.dims.index(streamed_dim), rows) if streamed_dim in item.dims else (0, None)
-    array = convert_texts(item.array)
+    axis, rows = (
+        (labelled_array.dims.index(streamed_dim), rows)
+        if streamed_dim in labelled_array.dims
+        else (0, None)
+    )
+    array = convert_texts(labelled_array.array)
     chunk_shape = _choose_chunk_shape(
         enlarged_shape or array.shape, array.dtype.itemsize, axis, rows
     )
     stored_array = create_array(
-        store, item, array.shape, array.dtype, chunk_shape, with_nan=bool(enlarged_shape), more=more
+        store,
+        labelled_array,
+        array.shape,
+        array.dtype,
+        chunk_shape,
+        with_nan=bool(enlarged_shape),
+        more=more,
     )
     for chunk_index in _iterate_chunks(array.shape, axis, stored_array.chunks):
         stored_array[chunk_index] = np.asarray(array[chunk_index])
@@ -253,7 +273,7 @@ def _write_array(
 
 def create_array(
     store: Path,
-    item: Labelled,
+    labelled_array: Labelled,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     chunks: tuple[int, ...],
@@ -271,7 +291,7 @@ def create_array(
     is_text = dtype.kind == "T"
     return zarr.create_array(
         store,
-        name=_folder_name(item),
+        name=_folder_name(labelled_array),
         shape=shape,
         dtype=dtype if is_text else np.dtype(dtype.name),  # also maps C's long long to int64
         chunks=chunks,
@@ -280,8 +300,8 @@ def create_array(
             ZstdCodec(level=0) if is_text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
             Crc32cCodec(),
         ],
-        dimension_names=item.dims,
-        attributes={**array_attributes(item.name, item.unit), **(more or {})},
+        dimension_names=labelled_array.dims,
+        attributes={**array_attributes(labelled_array.name, labelled_array.unit), **(more or {})},
         config=ARRAY_CONFIG,
         overwrite=True,  # a reduction of a resumed run may exist
     )
@@ -295,10 +315,10 @@ def convert_texts(array: Array) -> Array:
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
-def enlarge_shape(item: Labelled, results: Outputs) -> tuple[int, ...]:
+def enlarge_shape(labelled_array: Labelled, results: Outputs) -> tuple[int, ...]:
     """Return the shape of an array, enlarged in advance if its rows may become longer."""
-    leading_ndim, shape = len(results.axes_of(item.name)), item.array.shape
-    if item.name not in results.lengths or len(shape) == leading_ndim:
+    leading_ndim, shape = len(results.axes_of(labelled_array.name)), labelled_array.array.shape
+    if labelled_array.name not in results.lengths or len(shape) == leading_ndim:
         return tuple(shape)
     min_extent = round(MIN_ROW_ELEMENTS ** (1 / (len(shape) - leading_ndim)))
     return (*shape[:leading_ndim], *(max(extent, min_extent) for extent in shape[leading_ndim:]))
@@ -347,7 +367,7 @@ def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
 
 
 def make_root_metadata(
-    documents: Mapping[str, Any], attributes: Mapping[str, Any]
+    metadata_by_array: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the metadata of a whole Zarr store, which include the metadata of all arrays."""
     return {
@@ -357,16 +377,16 @@ def make_root_metadata(
         "consolidated_metadata": {
             "kind": "inline",
             "must_understand": False,
-            "metadata": dict(documents),
+            "metadata": dict(metadata_by_array),
         },
     }
 
 
-def write_json(folder: Path, document: Mapping[str, Any]) -> None:
+def write_json(folder: Path, metadata: Mapping[str, Any]) -> None:
     """Replace the metadata file of a Zarr array, or of the whole store."""
     partial_path = folder / f"{METADATA}.partial"
     try:
-        partial_path.write_text(json.dumps(document), encoding="utf-8")
+        partial_path.write_text(json.dumps(metadata), encoding="utf-8")
         partial_path.replace(folder / METADATA)
     except OSError:
         partial_path.unlink(missing_ok=True)

@@ -459,7 +459,7 @@ def test_a_checkpoint_that_contradicts_the_store(place, forge, sentence):
     opened_stream = Stream(place / "rows.zarr")
     opened_stream._stored_count = REACHED
     snapshot = opened_stream.checkpoint()
-    about, tails = json.loads(json.dumps(snapshot.document)), dict(snapshot.tails)
+    about, tails = json.loads(json.dumps(snapshot.store_metadata)), dict(snapshot.tails)
     forge(about, tails)
     state_before = contents(place)
     with pytest.raises(InputError, match=rf"checkpoint is damaged in what it says .*{sentence}"):
