@@ -173,7 +173,9 @@ def hessian(
         **differentiated_names.controls(spec),
         **loss_data.arrays,
     }
-    change_names = {name: cotangent_name(target) for name, target in differentiated_names.inputs.items()}
+    change_names = {
+        name: cotangent_name(target) for name, target in differentiated_names.inputs.items()
+    }
     input_shapes = {
         name: array.shape for name, array in differentiated_names.values_in(bound_values).items()
     }
@@ -252,7 +254,9 @@ class _Reverse:
         change_names = [cotangent_name(output) for output in outputs.values()]
         targets = tuple(differentiated_names.inputs.values())
         reverse_program = differentiate(program, None, targets, tuple(outputs.values()))
-        change_shapes = {cotangent_name(outputs[name]): shape for name, shape in output_shapes.items()}
+        change_shapes = {
+            cotangent_name(outputs[name]): shape for name, shape in output_shapes.items()
+        }
         batched_program = batch(reverse_program, change_names, UNIT_EXTENT)
         self._unit_changes = _UnitChanges(
             differentiated_names, batched_program, tuple(self._change_names.values()), change_shapes

@@ -219,7 +219,8 @@ class GradientOverTime:
         )
         sums.add(derivatives, wrt, chunk)
         return {
-            name: derivatives[cotangent_name(self._state_inputs[name])] for name in state_derivatives
+            name: derivatives[cotangent_name(self._state_inputs[name])]
+            for name in state_derivatives
         }
 
     def _load_backward_program(self, state: State, *, is_last: bool) -> Runnable:

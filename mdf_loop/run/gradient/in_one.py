@@ -76,4 +76,6 @@ class GradientInOne:
     ) -> tuple[Array, dict[str, Array]]:
         input_names = [entry.value.name for entry in runnable.program.inputs]
         outputs = runnable.run({name: feeds[name] for name in input_names})
-        return outputs[OBJECTIVE_OUTPUT], {name: outputs[cotangent_name(name)] for name in self._wrt}
+        return outputs[OBJECTIVE_OUTPUT], {
+            name: outputs[cotangent_name(name)] for name in self._wrt
+        }
