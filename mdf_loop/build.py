@@ -35,7 +35,7 @@ from mdf_loop.ir import (
 from mdf_loop.ir.types import dtype_name, is_tensor
 from mdf_loop.ops import onnx_schema, row_of
 from mdf_loop.ops.inference import infer
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.registry import is_exact
 
 _PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes]

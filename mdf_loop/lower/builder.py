@@ -3,10 +3,10 @@
 Three properties of values decide which operations may be computed at compile time:
 
 - `weak`: a Python number of the document, which takes the dtype of the other operand, as in numpy.
-- `late`: a constant that is known only because a loop is unrolled.
-- `measured`: a constant that is known only because the shapes of inputs are.
+- `unrolled`: a constant that is known only because a loop is unrolled.
+- `shape_dependent`: a constant that is known only because the shapes of inputs are.
 
-Constants derived from late or measured ones must have the bits that a run would compute.
+Constants derived from unrolled or shape-dependent ones must have the bits that a run would compute.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Options(Struct, frozen=True):
     constant_ports: frozenset[str] = frozenset()
 
 
-class SitePlace(Struct, frozen=True):
+class ModelCallSite(Struct, frozen=True):
     """Call site in the MDF model (graph, item, call), which names a stream of random numbers.
 
     Attributes:
@@ -64,12 +64,12 @@ class _SharedState(ProgramState):
 
     options: Options = field(default_factory=Options)
     weak_values: set[Value] = field(default_factory=set)
-    late_values: set[Value] = field(default_factory=set)
-    measured_values: set[Value] = field(default_factory=set)
+    unrolled_constants: set[Value] = field(default_factory=set)
+    shape_constants: set[Value] = field(default_factory=set)
     shape_queries: dict[Value, str] = field(default_factory=dict)
     values_by_path: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
-    spread_sources: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
+    broadcast_sources: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     stated_shapes: dict[Value, Shape] = field(default_factory=dict)
     notes: dict[Finding, None] = field(default_factory=dict)
 
@@ -89,22 +89,26 @@ class ModelBuilder(Builder):
         else:
             self._model_state = parent._model_state
         self.read_condition: Value | None = parent.read_condition if parent else None
-        self.place: SitePlace = parent.place if parent else SitePlace()
+        self.call_site: ModelCallSite = parent.call_site if parent else ModelCallSite()
         self.in_loop: bool = parent.in_loop if parent else False
 
     @contextmanager
-    def at_place(self, **parts: Any) -> Iterator[None]:
+    def at_call_site(self, **parts: Any) -> Iterator[None]:
         """Return a context manager that temporarily replaces fields of the current call site."""
-        outer_place = self.place
-        self.place = replace(outer_place, **parts)
+        outer_call_site = self.call_site
+        self.call_site = replace(outer_call_site, **parts)
         try:
             yield
         finally:
-            self.place = outer_place
+            self.call_site = outer_call_site
 
     def part(self, name: str) -> AbstractContextManager[None]:
         """Return a context manager that appends a nonempty name to the item path of the call site."""
-        return self.at_place(item_path=f"{self.place.item_path}.{name}") if name else nullcontext()
+        return (
+            self.at_call_site(item_path=f"{self.call_site.item_path}.{name}")
+            if name
+            else nullcontext()
+        )
 
     def loop_body(self) -> Self:
         """Return a builder for the body of a loop.
@@ -112,7 +116,7 @@ class ModelBuilder(Builder):
         The pass index of the current place is 0 in the body.
         """
         body = self.body()
-        body.place = replace(body.place, pass_index=0, pass_count=1)
+        body.call_site = replace(body.call_site, pass_index=0, pass_count=1)
         body.in_loop = True
         return body
 
@@ -153,12 +157,12 @@ class ModelBuilder(Builder):
         return self._model_state.stated_shapes
 
     @property
-    def spread_sources(self) -> dict[Value, tuple[Value, ...]]:
+    def broadcast_sources(self) -> dict[Value, tuple[Value, ...]]:
         """Mapping from each broadcast value to the values that it was broadcast from.
 
         See `reading.possible_shapes`.
         """
-        return self._model_state.spread_sources
+        return self._model_state.broadcast_sources
 
     @property
     def shape_queries(self) -> Mapping[Value, str]:
@@ -174,9 +178,12 @@ class ModelBuilder(Builder):
     def mark_weak(self, value: Value) -> Value:
         """Mark a value as weakly typed, like a Python number in an expression."""
         constant_array = self.constant_of(value)
-        if constant_array is not None and self.is_late(value):
+        if constant_array is not None and self.is_unrolled_constant(value):
             return self.constant(
-                constant_array, weak=True, late=True, measured=self.is_measured(value)
+                constant_array,
+                weak=True,
+                unrolled=True,
+                shape_dependent=self.is_shape_constant(value),
             )
         self._model_state.weak_values.add(value)
         return value
@@ -188,23 +195,23 @@ class ModelBuilder(Builder):
         array: Any,
         *,
         weak: bool = False,
-        late: bool = False,
-        measured: bool = False,
+        unrolled: bool = False,
+        shape_dependent: bool = False,
         name: str = "",
     ) -> Value:
         """Return a constant of the program that holds `array`.
 
         Equal constants with equal flags share one value in the whole program.
         """
-        flags = {"weak": weak, "late": late, "measured": measured}
+        flags = {"weak": weak, "unrolled": unrolled, "shape_dependent": shape_dependent}
         pooled_constant = self._pooled(
             array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
         )
         shared_state = self._model_state
         for is_set, marked_values in (
             (weak, shared_state.weak_values),
-            (late, shared_state.late_values),
-            (measured, shared_state.measured_values),
+            (unrolled, shared_state.unrolled_constants),
+            (shape_dependent, shared_state.shape_constants),
         ):
             if is_set:
                 marked_values.add(pooled_constant)
@@ -218,50 +225,51 @@ class ModelBuilder(Builder):
         """
         if self.constant_of(value) is not None:
             (value,) = self._append_op("Identity", (value,), {}, [(value.dtype, value.shape)])
-        self.spread_sources[value] = sources
+        self.broadcast_sources[value] = sources
         return value
 
-    def late(self, array: Array) -> Value:
+    def unrolled_constant(self, array: Array) -> Value:
         """Return a constant that is marked as known only because a loop is unrolled."""
-        return self.constant(array, late=True)
+        return self.constant(array, unrolled=True)
 
-    def is_late(self, value: Value | None) -> bool:
+    def is_unrolled_constant(self, value: Value | None) -> bool:
         """Return True if a constant is known only because a loop is unrolled."""
-        return value in self._model_state.late_values
+        return value in self._model_state.unrolled_constants
 
-    def measured(self, value: Value, extents: Array) -> Value:
+    def shape_constant(self, value: Value, extents: Array) -> Value:
         """Return known extents of `value` as a constant that is marked as dependent on input shapes."""
         self.record_shape_query(value)
-        return self.constant(extents, measured=True)
+        return self.constant(extents, shape_dependent=True)
 
     def record_shape_query(self, value: Value) -> None:
         """Record that the model reads the shape of a value at the current MDF path."""
         self._model_state.shape_queries[value] = self.where
 
-    def is_measured(self, value: Value | None) -> bool:
+    def is_shape_constant(self, value: Value | None) -> bool:
         """Return True if a constant is known only because the shapes of inputs are known."""
-        return value in self._model_state.measured_values
+        return value in self._model_state.shape_constants
 
-    def mark_late_if(self, selector: Value, value: Value) -> Value:
+    def mark_unrolled_if(self, selector: Value, value: Value) -> Value:
         """Mark a constant as known only by loop unrolling if the constant `selector` has that mark.
 
         Other values are returned unchanged.
         """
         constant_array = self.constant_of(value)
-        if constant_array is None or not self.is_late(selector):
+        if constant_array is None or not self.is_unrolled_constant(selector):
             return value
         return self.constant(
-            constant_array, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
+            constant_array,
+            weak=self.is_weak(value),
+            unrolled=True,
+            shape_dependent=self.is_shape_constant(value),
         )
 
     def derived_constant(self, array: Array, sources: Iterable[Value | None]) -> Value:
         """Return a constant for an array computed from other constants, with the marks of those constants.
 
-        The marks are `late` and `measured`.
+        The marks are `unrolled` and `shape_dependent`.
         """
         operands = tuple(sources)
-        is_late, is_measured = (
-            any(map(self.is_late, operands)),
-            any(map(self.is_measured, operands)),
-        )
-        return self.constant(array, late=is_late, measured=is_measured)
+        is_unrolled = any(map(self.is_unrolled_constant, operands))
+        is_shape_dependent = any(map(self.is_shape_constant, operands))
+        return self.constant(array, unrolled=is_unrolled, shape_dependent=is_shape_dependent)

@@ -15,13 +15,13 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.site import DrawSite, Size, draw_numbers
+from mdf_loop.lower.site import DrawSite, SampleShape, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.build_helpers import cast, ints, scalar
 from mdf_loop.ops.symbolic import Symbolic
 
 
-def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
+def check_not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
     """Check that the scale of a distribution is not negative, and return the scale."""
     checked_scale: Value = parameter_rules.check_not_negative(
         DrawSite(b), Symbolic(b, scale), description
@@ -29,7 +29,7 @@ def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
     return checked_scale
 
 
-def probability(b: ModelBuilder, p: Value, description: str) -> Value:
+def check_probability(b: ModelBuilder, p: Value, description: str) -> Value:
     """Check that a probability is in [0, 1], and return the probability."""
     checked_probability: Value = parameter_rules.check_range(
         DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
@@ -37,12 +37,12 @@ def probability(b: ModelBuilder, p: Value, description: str) -> Value:
     return checked_probability
 
 
-def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
+def draw_floats(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
     """Draw random numbers at the current call site, and cast them to the compilation's precision."""
     return cast(b, draw_numbers(b, kind, shape), b.float_dtype)
 
 
-def size_of(b: ModelBuilder, size: Axes, *parameters: Value) -> Size:
+def shape_of_sample(b: ModelBuilder, size: Axes, *parameters: Value) -> SampleShape:
     """Return the shape of a random sample: `size` if given, else the parameters' broadcast shape."""
     if size is not None:
         extents = (size,) if isinstance(size, int) else size
@@ -69,7 +69,7 @@ def uniform(
 ) -> Value:
     """Return uniform random numbers `low + (high - low) * u` with u in (0, 1)."""
     low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
-    uniform_samples = draw_floats(b, "Uniform", size_of(b, size, low, high))
+    uniform_samples = draw_floats(b, "Uniform", shape_of_sample(b, size, low, high))
     checked_width = parameter_rules.check_width(
         DrawSite(b), Symbolic(b, low), Symbolic(b, high)
     ).value
@@ -83,20 +83,20 @@ def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     As in Python, `a` may be larger than `b`.
     """
     low, high = _float_parameters(b, (a, 0.0), (b_, 1.0))
-    uniform_samples = draw_floats(b, "Uniform", size_of(b, None, low, high))
+    uniform_samples = draw_floats(b, "Uniform", shape_of_sample(b, None, low, high))
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), uniform_samples))
 
 
 @names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
 def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
     """Return uniform random numbers in (0, 1)."""
-    return draw_floats(b, "Uniform", size_of(b, size))
+    return draw_floats(b, "Uniform", shape_of_sample(b, size))
 
 
 @names("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
     """Return uniform random numbers in (0, 1) in an array of shape `d`."""
-    return draw_floats(b, "Uniform", size_of(b, d))
+    return draw_floats(b, "Uniform", shape_of_sample(b, d))
 
 
 @names("random.random", "random")
@@ -114,8 +114,8 @@ def normal(
 ) -> Value:
     """Return normal random numbers with mean `loc` and standard deviation `scale`."""
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
-    scale = not_negative(b, scale, "the scale of a normal distribution")
-    normal_samples = draw_floats(b, "Normal", size_of(b, size, loc, scale))
+    scale = check_not_negative(b, scale, "the scale of a normal distribution")
+    normal_samples = draw_floats(b, "Normal", shape_of_sample(b, size, loc, scale))
     return ops.add(b, loc, ops.multiply(b, scale, normal_samples))
 
 
@@ -128,13 +128,13 @@ def gauss(b: ModelBuilder, mu: Value | None = None, sigma: Value | None = None) 
 @names("numpy.random.standard_normal")
 def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
     """Return normal random numbers of mean 0 and variance 1."""
-    return draw_floats(b, "Normal", size_of(b, size))
+    return draw_floats(b, "Normal", shape_of_sample(b, size))
 
 
 @names("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
     """Return normal random numbers of mean 0 and variance 1 in an array of shape `d`."""
-    return draw_floats(b, "Normal", size_of(b, d))
+    return draw_floats(b, "Normal", shape_of_sample(b, d))
 
 
 # --- whole numbers --------------------------------------------------------------------------------
@@ -146,17 +146,17 @@ _TWO_TO_32 = 1 << 32
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
     """Return random integers from `low` to `high - 1`, or from 0 to `low - 1` without `high`."""
     start, stop = (literal(b, 0), low) if high is None else (low, high)
-    return _draw_integers(b, start, stop, size_of(b, size, start, stop))
+    return _draw_integers(b, start, stop, shape_of_sample(b, size, start, stop))
 
 
 @names("random.randint")
 def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return a random integer from a to b, both included."""
     stop = ops.add(b, b_, literal(b, 1))
-    return _draw_integers(b, a, stop, size_of(b, None, a, stop))
+    return _draw_integers(b, a, stop, shape_of_sample(b, None, a, stop))
 
 
-def _draw_integers(b: ModelBuilder, start: Value, stop: Value, shape: Size) -> Value:
+def _draw_integers(b: ModelBuilder, start: Value, stop: Value, shape: SampleShape) -> Value:
     """Return uniform random integers from `start` to `start + count - 1`.
 
     The product is exact, by 32-bit halves of the words.
@@ -206,8 +206,8 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
     """
     if not 0 <= n <= MAX_BINOMIAL_TRIALS:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
-    p = probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
-    uniform_samples = draw_floats(b, "Uniform", (n, *size_of(b, size, p)))
+    p = check_probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
+    uniform_samples = draw_floats(b, "Uniform", (n, *shape_of_sample(b, size, p)))
     success_flags = cast(b, b.op("Less", uniform_samples, p), "int64")
     return b.op("ReduceSum", success_flags, ints(b, 0), keepdims=0)
 
@@ -225,9 +225,11 @@ def choice(
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
     element_count = _choice_count(b, a)
     if p is None:
-        indices = _draw_integers(b, literal(b, 0), literal(b, element_count), size_of(b, size))
+        indices = _draw_integers(
+            b, literal(b, 0), literal(b, element_count), shape_of_sample(b, size)
+        )
     else:
-        indices = _draw_weighted(b, as_float(b, p), element_count, size_of(b, size))
+        indices = _draw_weighted(b, as_float(b, p), element_count, shape_of_sample(b, size))
     return indices if a.shape == () else b.op("Gather", a, indices, axis=0)
 
 
@@ -249,7 +251,9 @@ def _choice_count(b: ModelBuilder, a: Value) -> int:
     return a.shape[0]
 
 
-def _draw_weighted(b: ModelBuilder, probabilities: Value, element_count: int, shape: Size) -> Value:
+def _draw_weighted(
+    b: ModelBuilder, probabilities: Value, element_count: int, shape: SampleShape
+) -> Value:
     """Return random indices, drawn with the given probabilities.
 
     An index is the number of partial sums that are at most a sample.
@@ -292,15 +296,15 @@ def choose_index(
 def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
     """Return exponential random numbers `-scale * log(u)` with u in (0, 1)."""
     (scale,) = _float_parameters(b, (scale, 1.0))
-    scale = not_negative(b, scale, "the scale of an exponential distribution")
-    sample_shape = size_of(b, size, scale)
+    scale = check_not_negative(b, scale, "the scale of an exponential distribution")
+    sample_shape = shape_of_sample(b, size, scale)
     return ops.multiply(b, scale, draw_floats(b, "Exponential", sample_shape))
 
 
 @names("numpy.random.standard_exponential")
 def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
     """Return exponential random numbers `-log(u)` with u in (0, 1)."""
-    return draw_floats(b, "Exponential", size_of(b, size))
+    return draw_floats(b, "Exponential", shape_of_sample(b, size))
 
 
 @names("numpy.random.lognormal")
@@ -309,7 +313,7 @@ def lognormal(
 ) -> Value:
     """Return lognormal random numbers `exp(x)` of normal numbers x."""
     mean, sigma = _float_parameters(b, (mean, 0.0), (sigma, 1.0))
-    sigma = not_negative(b, sigma, "the scale of a lognormal distribution")
+    sigma = check_not_negative(b, sigma, "the scale of a lognormal distribution")
     return _stream_exp(b, normal(b, mean, sigma, size))
 
 
@@ -322,8 +326,8 @@ def laplace(
     Each number takes two random words.
     """
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
-    scale = not_negative(b, scale, "the scale of a Laplace distribution")
-    sample_shape = size_of(b, size, loc, scale)
+    scale = check_not_negative(b, scale, "the scale of a Laplace distribution")
+    sample_shape = shape_of_sample(b, size, loc, scale)
     with b.part("sign"):
         sign_sample = draw_floats(b, "Uniform", sample_shape)
     x = draw_floats(b, "Exponential", sample_shape)
@@ -341,7 +345,7 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     means, cholesky_factor = _means_and_cholesky(b, mean, cov)
     dimension = len(means)
     normal_samples = draw_numbers(
-        b, "Normal", (*(() if size is None else size_of(b, size)), dimension)
+        b, "Normal", (*(() if size is None else shape_of_sample(b, size)), dimension)
     )
     independent_normals = [
         b.op("Gather", normal_samples, ints(b, k), axis=-1) for k in range(dimension)

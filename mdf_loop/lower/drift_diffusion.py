@@ -13,7 +13,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import draw_floats, not_negative
+from mdf_loop.lower.draws import check_not_negative, draw_floats
 from mdf_loop.lower.terms import Term, as_float, literal, tensor
 from mdf_loop.ops.build_helpers import scalar
 
@@ -34,12 +34,12 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
         _number_argument(b, name, arguments) for name in DRIFT_DIFFUSION
     )
     step_mean = ops.multiply(b, rate, dt)
-    noise = not_negative(b, noise, "the noise of drift_diffusion_integrator")
+    noise = check_not_negative(b, noise, "the noise of drift_diffusion_integrator")
     step_deviation = ops.multiply(b, noise, b.op("Sqrt", dt))
     name, body = b.label, b.loop_body()
-    graph_path = f"{b.place.graph_path}.{b.place.item_path}.body"
+    graph_path = f"{b.call_site.graph_path}.{b.call_site.item_path}.body"
     with (
-        body.at_place(graph_path=graph_path, item_path="particle", call_index=0),
+        body.at_call_site(graph_path=graph_path, item_path="particle", call_index=0),
         body.at(b.where, name),
     ):
         position = body.new(start_value.dtype, (), f"{name}.particle")

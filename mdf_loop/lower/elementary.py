@@ -54,7 +54,7 @@ def _constant_like(b: ModelBuilder, number: float, x: Value) -> Value:
     return scalar(b, number, x.dtype)
 
 
-def floats(b: ModelBuilder, *values: Value) -> list[Value]:
+def as_common_floats(b: ModelBuilder, *values: Value) -> list[Value]:
     """Return values cast to their common float dtype."""
     return [as_float(b, value) for value in promote(b, *values)]
 
@@ -126,7 +126,7 @@ _register_logarithm(10)
 @names("numpy.logaddexp")
 def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `log(exp(x1) + exp(x2)) = max + log1p(exp(-|x1 - x2|))`."""
-    x1, x2 = floats(b, x1, x2)
+    x1, x2 = as_common_floats(b, x1, x2)
     maximum = b.op("Max", x1, x2)
     distance = b.op("Abs", b.op("Sub", x1, x2))
     stable_sum = b.op("Add", maximum, log1p(b, b.op("Exp", b.op("Neg", distance))))
@@ -173,7 +173,7 @@ def cbrt(b: ModelBuilder, x: Value, /) -> Value:
 @names("numpy.float_power")
 def float_power(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `x1 ** x2` computed as floats."""
-    return b.op("Pow", *floats(b, x1, x2))
+    return b.op("Pow", *as_common_floats(b, x1, x2))
 
 
 @names("numpy.hypot")
@@ -182,7 +182,7 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 
     It is the larger magnitude times `sqrt(1 + ratio**2)`.
     """
-    magnitudes = [b.op("Abs", x) for x in floats(b, x1, x2)]
+    magnitudes = [b.op("Abs", x) for x in as_common_floats(b, x1, x2)]
     larger_magnitude, smaller_magnitude = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
     zero, one, infinity = (_constant_like(b, n, larger_magnitude) for n in (0, 1, math.inf))
     ratio = b.op(
@@ -223,7 +223,7 @@ def signbit(b: ModelBuilder, x: Value, /) -> Value:
 @names("numpy.copysign")
 def copysign(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the magnitude of x1 with the sign of x2, element by element."""
-    x1, x2 = floats(b, x1, x2)
+    x1, x2 = as_common_floats(b, x1, x2)
     return with_sign_of(b, b.op("Abs", x1), x2)
 
 
@@ -233,7 +233,7 @@ def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 
     It is `arctan |x1 / x2|`, moved into its quadrant.
     """
-    y, x = floats(b, x1, x2)
+    y, x = as_common_floats(b, x1, x2)
     y_magnitude, x_magnitude = b.op("Abs", y), b.op("Abs", x)
     is_diagonal = b.op(
         "Equal", y_magnitude, x_magnitude

@@ -247,7 +247,7 @@ class _Lowering:
         A skipped operand is not evaluated.
         """
         is_and = isinstance(node.op, ast.And)
-        combine = ops.both if is_and else ops.either
+        combine = ops.python_and if is_and else ops.python_or
         partial_result = self.value(node.values[0])
         for operand_node in node.values[1:]:
             constant_truth = self.b.constant_of(ops.truth(self.b, partial_result))
@@ -258,7 +258,7 @@ class _Lowering:
                     self._lower_if_evaluated(partial_result, is_and, operand_node),
                 )
             elif bool(constant_truth) == is_and:
-                partial_result = self.b.mark_late_if(partial_result, self.value(operand_node))
+                partial_result = self.b.mark_unrolled_if(partial_result, self.value(operand_node))
         return partial_result
 
     def visit_Compare(self, node: ast.Compare) -> Term:
@@ -270,7 +270,9 @@ class _Lowering:
             right_operand = self.value(right_node)
             comparison = _COMPARISONS[type(operator)](self.b, left_operand, right_operand)
             conjunction = (
-                comparison if conjunction is None else ops.both(self.b, conjunction, comparison)
+                comparison
+                if conjunction is None
+                else ops.python_and(self.b, conjunction, comparison)
             )
             left_operand = right_operand
         assert conjunction is not None
@@ -284,7 +286,7 @@ class _Lowering:
             return (
                 chosen_branch
                 if isinstance(chosen_branch, tuple)
-                else self.b.mark_late_if(test, chosen_branch)
+                else self.b.mark_unrolled_if(test, chosen_branch)
             )
         then_term = self._lower_if_evaluated(test, True, node.body)
         return ops.select(
@@ -371,7 +373,7 @@ class _Lowering:
                 raise ExpressionError("'**' is not allowed in a call")
             keywords[keyword.arg] = self._lower_argument(keyword.value)
         draw_index = self.drawing_calls.index(node) if node in self.drawing_calls else 0
-        with self.b.at_place(call_index=draw_index):
+        with self.b.at_call_site(call_index=draw_index):
             return called_function(self.b, arguments, keywords)
 
     def _lower_argument(self, node: ast.expr) -> Argument:

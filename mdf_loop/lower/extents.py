@@ -27,7 +27,7 @@ def static_extents(
     known_extents = [extent for extent in selected_extents if isinstance(extent, int)]
     if len(known_extents) < len(selected_extents):
         return None
-    return b.measured(
+    return b.shape_constant(
         operand,
         np.array(math.prod(known_extents) if op_type == "Size" else known_extents, np.int64),
     )

@@ -12,7 +12,7 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.lower.elementary import floats
+from mdf_loop.lower.elementary import as_common_floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_numpy, promote
 from mdf_loop.ops.build_helpers import cast, extents, scalar
@@ -102,7 +102,7 @@ def isclose(
     equal_nan: bool = False,
 ) -> Value:
     """Return True where `|a - b| <= atol + rtol * |b|` for finite b, or `a == b`."""
-    first_operand, second_operand = floats(b, a, b_)
+    first_operand, second_operand = as_common_floats(b, a, b_)
     magnitude = b.op("Abs", second_operand)
     tolerance = b.op("Mul", scalar(b, rtol, first_operand.dtype), magnitude)
     tolerance = b.op("Add", scalar(b, atol, first_operand.dtype), tolerance)

@@ -17,7 +17,12 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import dtype_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import choose_index, not_negative, probability, size_of
+from mdf_loop.lower.draws import (
+    check_not_negative,
+    check_probability,
+    choose_index,
+    shape_of_sample,
+)
 from mdf_loop.lower.guards import check_value
 from mdf_loop.lower.site import DrawSite, draw_numbers
 from mdf_loop.ops.build_helpers import cast, scalar
@@ -41,7 +46,7 @@ def _draw_normal(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     scale = scalar(b, float(attributes.get("scale", 1.0)), "float64")
-    not_negative(b, scale, "the scale of onnx::RandomNormal")
+    check_not_negative(b, scale, "the scale of onnx::RandomNormal")
     return _scaled_sample(b, "Normal", inputs, attributes, ("mean", 0.0), ("scale", 1.0))
 
 
@@ -64,7 +69,7 @@ def _scaled_sample(
     scale_parameter: tuple[str, float],
 ) -> tuple[Value, ...]:
     """Return random numbers `offset + scale * number` in the requested dtype."""
-    shape = size_of(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
+    shape = shape_of_sample(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
     offset, scale = (
         scalar(b, attributes.get(*parameter), "float64")
         for parameter in (offset_parameter, scale_parameter)
@@ -79,11 +84,11 @@ def _draw_bernoulli(
 ) -> tuple[Value, ...]:
     """Draw 1 or 0 for each element of the input, with the element as probability of 1."""
     (success_probability,) = inputs
-    uniform_samples = draw_numbers(b, "Uniform", size_of(b, None, success_probability))
+    uniform_samples = draw_numbers(b, "Uniform", shape_of_sample(b, None, success_probability))
     is_success = b.op(
         "Less",
         uniform_samples,
-        probability(
+        check_probability(
             b, cast(b, success_probability, "float64"), parameter_rules.BERNOULLI_PROBABILITY
         ),
     )
@@ -95,7 +100,7 @@ def _draw_multinomial(
 ) -> tuple[Value, ...]:
     """Draw `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
-    shape = size_of(b, None, logits)
+    shape = shape_of_sample(b, None, logits)
     if len(shape) != 2:
         raise OperandError(
             f"onnx::Multinomial needs logits of two axes, rows and classes, not {logits.type}"
@@ -128,7 +133,7 @@ def drop_elements(
     A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
     with _seed_part(b, attributes):
-        uniform_samples = draw_numbers(b, "Uniform", size_of(b, None, data))
+        uniform_samples = draw_numbers(b, "Uniform", shape_of_sample(b, None, data))
     rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, number, "float64") for number in (0.0, 1.0))
     is_valid_rate = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))

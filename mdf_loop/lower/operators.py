@@ -355,7 +355,7 @@ def negation(b: ModelBuilder, value: Value) -> Value:
     return b.op("Not", truth(b, value))
 
 
-def both(b: ModelBuilder, left: Value, right: Value) -> Value:
+def python_and(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left and right`, which is one of the operands, as in Python."""
     left_truth = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
@@ -363,7 +363,7 @@ def both(b: ModelBuilder, left: Value, right: Value) -> Value:
     return select(b, left_truth, right, left)
 
 
-def either(b: ModelBuilder, left: Value, right: Value) -> Value:
+def python_or(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left or right`, which is one of the operands, as in Python."""
     left_truth = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
@@ -394,7 +394,7 @@ def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
     """Return `then if test else otherwise` for a scalar test and values of one shape."""
     constant_test = b.constant_of(test)
     if constant_test is not None:
-        return b.mark_late_if(test, then if constant_test else otherwise)
+        return b.mark_unrolled_if(test, then if constant_test else otherwise)
     if then is otherwise:
         return then
     if then.shape != otherwise.shape and not _may_be_equal(then, otherwise):

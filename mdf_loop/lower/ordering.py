@@ -12,7 +12,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.reductions import any_, axis_of
+from mdf_loop.lower.reductions import any_, nonnegative_axis
 from mdf_loop.lower.shapes import positions, ravel, size
 from mdf_loop.lower.terms import as_float
 from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
@@ -34,8 +34,8 @@ def _sort_key(b: ModelBuilder, value: Value) -> Value:
     return b.op("Where", b.op("IsNaN", value), scalar(b, np.inf, value.dtype), value)
 
 
-def _flatten_without_axis(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
-    return (ravel(b, a), 0) if axis is None else (a, axis_of(a, axis))
+def _flatten_if_axis_is_none(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
+    return (ravel(b, a), 0) if axis is None else (a, nonnegative_axis(a, axis))
 
 
 @names("numpy.sort")
@@ -45,7 +45,7 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     Elements that are nan are sorted as infinity. Then the last elements, as many as the input has nan, become
     nan.
     """
-    a, axis = _flatten_without_axis(b, a, axis)
+    a, axis = _flatten_if_axis_is_none(b, a, axis)
     values, _ = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return cast(b, values, a.dtype)
@@ -62,7 +62,7 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 @names("numpy.argsort")
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return the indices that sort an array stably in ascending order."""
-    a, axis = _flatten_without_axis(b, a, axis)
+    a, axis = _flatten_if_axis_is_none(b, a, axis)
     _, sorted_indices = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return sorted_indices
@@ -76,7 +76,7 @@ def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 @names("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the median: the middle element in sorted order, or the mean of both middle ones."""
-    a, axis = _flatten_without_axis(b, as_float(b, a), axis)
+    a, axis = _flatten_if_axis_is_none(b, as_float(b, a), axis)
     element_count = extents(a)[axis]
     if not isinstance(element_count, int) or element_count == 0:
         raise OperandError(f"numpy.median needs a known number of elements, not {a.type}")

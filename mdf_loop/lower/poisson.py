@@ -12,7 +12,7 @@ from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.lower.draws import size_of
+from mdf_loop.lower.draws import shape_of_sample
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.site import DrawSite, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
@@ -36,7 +36,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
         DrawSite(b), Symbolic(b, unchecked_rate), 0.0, poisson.LARGEST_RATE, description
     )
     rate: Value = checked_rate.value
-    uniform_samples = draw_numbers(b, "Uniform", size_of(b, size, rate))
+    uniform_samples = draw_numbers(b, "Uniform", shape_of_sample(b, size, rate))
     constant_rate = b.constant_of(rate)
     if constant_rate is not None and float(np.max(constant_rate, initial=0.0)) <= MAX_UNROLLED_RATE:
         return _unrolled_count(

@@ -165,7 +165,7 @@ def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
     return None
 
 
-def is_foreign(metadata: Mapping[str, Any]) -> bool:
+def is_from_psyneulink(metadata: Mapping[str, Any]) -> bool:
     """Return True if a function's metadata names a PsyNeuLink class."""
     return bool(_psyneulink_class(metadata))
 

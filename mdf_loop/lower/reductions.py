@@ -17,7 +17,7 @@ from mdf_loop.lower.terms import as_float
 from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, scalar, sum_of
 
 
-def axis_of(value: Value, axis: int, added: int = 0) -> int:
+def nonnegative_axis(value: Value, axis: int, added: int = 0) -> int:
     """Return an axis number as a non-negative number, for a value extended by `added` axes."""
     axis_count = len(extents(value)) + added
     if not -axis_count <= axis < axis_count:
@@ -30,12 +30,12 @@ def axis_of(value: Value, axis: int, added: int = 0) -> int:
     return axis % axis_count
 
 
-def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
+def nonnegative_axes(value: Value, axis: Axes) -> tuple[int, ...]:
     """Return the axes of a reduction as non-negative integers, all axes for None."""
     if axis is None:
         return tuple(range(len(extents(value))))
     axes = tuple(
-        axis_of(value, axis_number)
+        nonnegative_axis(value, axis_number)
         for axis_number in (axis if isinstance(axis, tuple) else (axis,))
     )
     if len(set(axes)) < len(axes):
@@ -46,25 +46,27 @@ def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
 def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
     """Apply an ONNX reduction such as ReduceMax along axes."""
     if op_type == "ReduceSum":
-        axes = None if axis is None else axes_of(value, axis)
+        axes = None if axis is None else nonnegative_axes(value, axis)
         return sum_of(b, value, axes, keepdims=keepdims)
     if axis is None and (value.shape is None or keepdims is False):
         return value if is_scalar(value) else b.op(op_type, value, keepdims=int(keepdims))
-    axes = axes_of(value, axis)
+    axes = nonnegative_axes(value, axis)
     if not axes:
         return value
     return b.op(op_type, value, axes=axes, keepdims=int(keepdims))
 
 
-def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
+def count_reduced_elements(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
     """Return the number of elements in each reduced group, as an int if known at compile time."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
-    reduced_extents = [extents(value)[axis_number] for axis_number in axes_of(value, axis)]
+    reduced_extents = [extents(value)[axis_number] for axis_number in nonnegative_axes(value, axis)]
     known_extents = [extent for extent in reduced_extents if isinstance(extent, int)]
     if len(known_extents) == len(reduced_extents):
         return int(np.prod(known_extents, dtype=np.int64))
-    reduced_shape = b.op("Gather", b.op("Shape", value), ints(b, *axes_of(value, axis)), axis=0)
+    reduced_shape = b.op(
+        "Gather", b.op("Shape", value), ints(b, *nonnegative_axes(value, axis)), axis=0
+    )
     return b.op("ReduceProd", reduced_shape, keepdims=0)
 
 
@@ -117,7 +119,7 @@ def mean(
     return _divide_sums(
         b,
         reduce_axes(b, "ReduceSum", float_value, axis, keepdims),
-        count_of(b, float_value, axis),
+        count_reduced_elements(b, float_value, axis),
         0,
     )
 
@@ -140,7 +142,7 @@ def variance(
     float_value = as_float(b, a)
     deviations = b.op("Sub", float_value, mean(b, float_value, axis, keepdims=True))
     square_sums = reduce_axes(b, "ReduceSum", b.op("Mul", deviations, deviations), axis, keepdims)
-    return _divide_sums(b, square_sums, count_of(b, float_value, axis), ddof)
+    return _divide_sums(b, square_sums, count_reduced_elements(b, float_value, axis), ddof)
 
 
 @names("numpy.std")
@@ -177,7 +179,7 @@ def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Val
     summands = _widen_for_sum(b, a, None)
     if axis is None:
         summands, axis = b.op("Reshape", summands, ints(b, -1)), 0
-    return b.op("CumSum", summands, scalar(b, axis_of(summands, axis), "int64"))
+    return b.op("CumSum", summands, scalar(b, nonnegative_axis(summands, axis), "int64"))
 
 
 # --- logic ---------------------------------------------------------------------------------------
@@ -214,7 +216,7 @@ def count_nonzero(
 
 def _check_nonempty(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
     """Return a value with a check that it has an element along the axes to reduce."""
-    element_count = count_of(b, value, axis)
+    element_count = count_reduced_elements(b, value, axis)
     if isinstance(element_count, int):
         if not element_count:
             raise OperandError(f"{name} needs at least one element, not {value.type}")
@@ -261,7 +263,7 @@ def _register_position(op_type: str, name: str) -> None:
                 raise OperandError(f"{name} with keepdims needs an axis")
             a, axis = b.op("Reshape", a, ints(b, -1)), 0
         a = _check_nonempty(b, name, a, axis)
-        axis_attributes = {"axis": axis_of(a, axis), "keepdims": int(keepdims)}
+        axis_attributes = {"axis": nonnegative_axis(a, axis), "keepdims": int(keepdims)}
         extreme_position = b.op(
             op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **axis_attributes
         )

@@ -11,7 +11,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.elementary import floats
+from mdf_loop.lower.elementary import as_common_floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import as_float, promote, promote_numbers
@@ -93,7 +93,7 @@ def sign(b: ModelBuilder, x: Value, /) -> Value:
 @names("numpy.heaviside")
 def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the Heaviside step function: 0 for x1 < 0, x2 for x1 = 0, 1 for x1 > 0."""
-    x1, x2 = floats(b, x1, x2)
+    x1, x2 = as_common_floats(b, x1, x2)
     zero, one = scalar(b, 0, x1.dtype), scalar(b, 1, x1.dtype)
     step_value = b.op("Where", b.op("Greater", x1, zero), one, x1)  # keeps nan
     step_value = b.op("Where", b.op("Less", x1, zero), zero, step_value)

@@ -26,18 +26,18 @@ class Scope:
         *,
         is_node: bool = False,
     ) -> None:
-        self._entries: dict[str, Term | Callable[[], Term]] = dict(entries or {})
+        self._definitions: dict[str, Term | Callable[[], Term]] = dict(entries or {})
         self.parent = parent
         self.is_node = is_node
         self.texts: Mapping[str, Callable[[], Any]] = {}
 
     def define(self, name: str, term: Term | Callable[[], Term]) -> None:
         """Bind a name to a value, or to a function that computes the value on access."""
-        self._entries[name] = term
+        self._definitions[name] = term
 
     def find(self, name: str) -> Term | None:
         """Return the value of a name in this scope or an enclosing one, or None if unknown."""
-        definition = self._entries.get(name)
+        definition = self._definitions.get(name)
         if definition is None:
             return self.parent.find(name) if self.parent else None
         return definition() if callable(definition) else definition
@@ -46,7 +46,7 @@ class Scope:
         """Return the value of a name that is defined inside the node, or None if unknown."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope._entries:
+            if name in scope._definitions:
                 return scope.find(name)
             scope = None if scope.is_node else scope.parent
         return None
@@ -54,7 +54,7 @@ class Scope:
     def is_in_node(self, name: str) -> bool:
         """Return True if the name is defined inside the node, without computing its value."""
         scope: Scope | None = self
-        while scope is not None and name not in scope._entries:
+        while scope is not None and name not in scope._definitions:
             scope = None if scope.is_node else scope.parent
         return scope is not None
 
@@ -66,7 +66,7 @@ class Scope:
         return scope.texts[name]() if scope is not None and name in scope.texts else None
 
     def __contains__(self, name: object) -> bool:
-        is_local = name in self._entries
+        is_local = name in self._definitions
         return is_local or (self.parent is not None and name in self.parent)
 
     def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
@@ -76,7 +76,10 @@ class Scope:
     def names(self) -> tuple[str, ...]:
         """Return all names that are defined in this scope and its enclosing scopes."""
         outer_names = self.parent.names() if self.parent else ()
-        return (*self._entries, *(name for name in outer_names if name not in self._entries))
+        return (
+            *self._definitions,
+            *(name for name in outer_names if name not in self._definitions),
+        )
 
     def get(self, name: str) -> Term:
         """Return the value of a name, or raise an error that suggests a known name."""

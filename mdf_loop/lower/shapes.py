@@ -11,7 +11,7 @@ from mdf_loop.lower.arguments import Axes, Extents, Terms
 from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.reductions import axes_of, axis_of, count_of
+from mdf_loop.lower.reductions import count_reduced_elements, nonnegative_axes, nonnegative_axis
 from mdf_loop.lower.terms import Term, literal, promote, tensor
 from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
 
@@ -31,7 +31,7 @@ def ndim(b: ModelBuilder, a: Value, /) -> Value:
 def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the number of elements of an array, or the extent of one axis."""
     b.record_shape_query(a)
-    element_count = count_of(b, a, axis)
+    element_count = count_reduced_elements(b, a, axis)
     return literal(b, element_count) if isinstance(element_count, int) else element_count
 
 
@@ -57,7 +57,8 @@ def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
         "Reshape", a, shape, allowzero=int(constant_shape is None or 0 in constant_shape)
     )
     element_count, requested_count = (
-        None if value.shape is None else count_of(b, value, None) for value in (a, reshaped_value)
+        None if value.shape is None else count_reduced_elements(b, value, None)
+        for value in (a, reshaped_value)
     )
     if (
         isinstance(element_count, int)
@@ -87,7 +88,7 @@ def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
                 f"which axes of {a.type} have extent 1 is not known", hint="give axis="
             )
         axis = tuple(k for k, extent in enumerate(all_extents) if extent == 1)
-    axes = axes_of(a, axis)
+    axes = nonnegative_axes(a, axis)
     return b.op("Squeeze", a, ints(b, *axes)) if axes else a
 
 
@@ -95,7 +96,7 @@ def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
 def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
     """Return the array with new axes of extent 1 at the positions `axis` of the result."""
     axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
-    return b.op("Unsqueeze", a, ints(b, *(axis_of(a, k, len(axes)) for k in axes)))
+    return b.op("Unsqueeze", a, ints(b, *(nonnegative_axis(a, k, len(axes)) for k in axes)))
 
 
 def _register_at_least(count: int) -> None:
@@ -116,7 +117,7 @@ _register_at_least(2)
 @names("numpy.transpose", "numpy.permute_dims")
 def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
     """Return the array with its axes in another order, reversed by default."""
-    axis_order = axes_of(a, axes)
+    axis_order = nonnegative_axes(a, axes)
     if axes is None:
         axis_order = axis_order[::-1]
     if len(axis_order) != rank(a):
@@ -128,7 +129,7 @@ def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
 def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
     """Return the array with two axes exchanged."""
     axis_order = list(range(rank(a)))
-    first_axis, second_axis = axis_of(a, axis1), axis_of(a, axis2)
+    first_axis, second_axis = nonnegative_axis(a, axis1), nonnegative_axis(a, axis2)
     axis_order[first_axis], axis_order[second_axis] = second_axis, first_axis
     return b.op("Transpose", a, perm=tuple(axis_order))
 
@@ -137,15 +138,15 @@ def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
 def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Value:
     """Return the array with one axis moved to another position."""
     axis_order = list(range(rank(a)))
-    axis_order.remove(axis_of(a, source))
-    axis_order.insert(axis_of(a, destination), axis_of(a, source))
+    axis_order.remove(nonnegative_axis(a, source))
+    axis_order.insert(nonnegative_axis(a, destination), nonnegative_axis(a, source))
     return b.op("Transpose", a, perm=tuple(axis_order))
 
 
 # --- concatenation -------------------------------------------------------------------------------
 
 
-def _require_tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
+def _promote_arrays(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
     if not arrays:
         raise OperandError("needs at least one array")
     return promote(b, *(tensor(b, array) for array in arrays))
@@ -154,27 +155,27 @@ def _require_tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
 @names("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
     """Return arrays joined along an axis, or flattened and joined for None."""
-    operands = _require_tensors(b, arrays)
+    operands = _promote_arrays(b, arrays)
     if axis is None:
         operands, axis = tuple(ravel(b, operand) for operand in operands), 0
-    return b.op("Concat", *operands, axis=axis_of(operands[0], axis))
+    return b.op("Concat", *operands, axis=nonnegative_axis(operands[0], axis))
 
 
 @names("numpy.stack")
 def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
     """Return arrays of one shape joined along a new axis."""
-    operands = _require_tensors(b, arrays)
+    operands = _promote_arrays(b, arrays)
     return b.op(
         "Concat",
         *(expand_dims(b, operand, axis) for operand in operands),
-        axis=axis_of(operands[0], axis, 1),
+        axis=nonnegative_axis(operands[0], axis, 1),
     )
 
 
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return arrays joined along axis 1, or along axis 0 if they have one axis."""
-    operands = [_add_leading_axes(b, operand, 1) for operand in _require_tensors(b, arrays)]
+    operands = [_add_leading_axes(b, operand, 1) for operand in _promote_arrays(b, arrays)]
     return b.op("Concat", *operands, axis=int(rank(operands[0]) > 1))
 
 
@@ -183,7 +184,7 @@ def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as rows."""
     return b.op(
         "Concat",
-        *(_add_leading_axes(b, operand, 2) for operand in _require_tensors(b, arrays)),
+        *(_add_leading_axes(b, operand, 2) for operand in _promote_arrays(b, arrays)),
         axis=0,
     )
 
@@ -191,7 +192,7 @@ def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
 @names("numpy.column_stack")
 def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as columns."""
-    operands = [_add_leading_axes(b, operand, 1) for operand in _require_tensors(b, arrays)]
+    operands = [_add_leading_axes(b, operand, 1) for operand in _promote_arrays(b, arrays)]
     columns = [
         b.op("Unsqueeze", operand, ints(b, 1)) if rank(operand) == 1 else operand
         for operand in operands
@@ -240,17 +241,19 @@ def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) 
     if axis is None:
         a, axis = ravel(b, a), 0
     repeat_count, zero, one = (scalar(b, number, "int64") for number in (repeats, 0, 1))
-    result_extent = b.op("Mul", cast(b, size(b, a, axis_of(a, axis)), "int64"), repeat_count)
+    result_extent = b.op(
+        "Mul", cast(b, size(b, a, nonnegative_axis(a, axis)), "int64"), repeat_count
+    )
     source_indices = b.op(
         "Div", b.op("Range", zero, result_extent, one), b.op("Max", repeat_count, one)
     )
-    return b.op("Gather", a, source_indices, axis=axis_of(a, axis))
+    return b.op("Gather", a, source_indices, axis=nonnegative_axis(a, axis))
 
 
 @names("numpy.flip")
 def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
     """Return the array with its elements in reverse order along axes."""
-    axes = axes_of(m, axis)
+    axes = nonnegative_axes(m, axis)
     if not axes:
         return m
     starts, ends, steps = ((number,) * len(axes) for number in (_INT64.max, _INT64.min, -1))
@@ -276,12 +279,12 @@ def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) ->
     """Shift elements cyclically along an axis, or in row-major order without an axis."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
-    positions_along_axis = positions(b, a, axis_of(a, axis))
-    extent = size(b, a, axis_of(a, axis))
+    positions_along_axis = positions(b, a, nonnegative_axis(a, axis))
+    extent = size(b, a, nonnegative_axis(a, axis))
     source_positions = ops.modulo(
         b, ops.subtract(b, positions_along_axis, ops.as_scalar(b, shift)), extent
     )
-    return b.op("Gather", a, source_positions, axis=axis_of(a, axis))
+    return b.op("Gather", a, source_positions, axis=nonnegative_axis(a, axis))
 
 
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
@@ -296,7 +299,7 @@ def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
     """Return the n-th differences between neighboring elements along an axis."""
     if n < 0:
         raise OperandError(f"numpy.diff takes differences {n} times")
-    slice_axis = ints(b, axis_of(a, axis))
+    slice_axis = ints(b, nonnegative_axis(a, axis))
     for _ in range(n):
         later_elements = b.op("Slice", a, ints(b, 1), ints(b, _INT64.max), slice_axis)
         earlier_elements = b.op("Slice", a, ints(b, 0), ints(b, -1), slice_axis)
@@ -311,4 +314,4 @@ def take(b: ModelBuilder, a: Value, indices: Value, /, axis: int | None = None) 
         raise OperandError(f"numpy.take needs whole numbers, not {indices.type}")
     if axis is None:
         a, axis = ravel(b, a), 0
-    return b.op("Gather", a, cast(b, indices, "int64"), axis=axis_of(a, axis))
+    return b.op("Gather", a, cast(b, indices, "int64"), axis=nonnegative_axis(a, axis))

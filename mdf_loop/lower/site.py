@@ -12,15 +12,15 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.guards import check_value
 from mdf_loop.ops.symbolic import Symbolic
 
-Size: TypeAlias = tuple[int, ...]
+SampleShape: TypeAlias = tuple[int, ...]
 
 
-def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
+def draw_numbers(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
     """Append a draw of random numbers at the current call site, and return the numbers.
 
     The kinds are words, uniform, normal and exponential numbers.
     """
-    place = b.place
+    place = b.call_site
     site_attributes = {
         "site": place.site,
         "graph": place.graph_path,
@@ -37,7 +37,7 @@ class DrawSite:
         self._b = b
         self._name = name
 
-    def numbers(self, kind: str, shape: Size) -> Symbolic:
+    def numbers(self, kind: str, shape: SampleShape) -> Symbolic:
         """Return random numbers of a distribution in `streams.DISTRIBUTIONS`."""
         with self._b.part(self._name):
             return Symbolic(self._b, draw_numbers(self._b, kind, shape))

@@ -26,7 +26,7 @@ from mdf_loop.lower.operators import Term
 from mdf_loop.lower.psyneulink import (
     UNREAD_ARGUMENT,
     Formula,
-    is_foreign,
+    is_from_psyneulink,
     known_formula,
     origin_hint,
 )
@@ -110,7 +110,7 @@ def lower_function(
     if name == qualified_name(op_type) and (
         op_type in domain_operation_names() or "onnx::" in name
     ):
-        if is_foreign(metadata or {}) and op_type in RANDOM_OPERATORS:
+        if is_from_psyneulink(metadata or {}) and op_type in RANDOM_OPERATORS:
             args = {key: value for key, value in args.items() if key != UNREAD_ARGUMENT}
         return lower_onnx(b, op_type, args, scope)
     if name in DECISIONS:
@@ -119,7 +119,7 @@ def lower_function(
     unused_arguments = _unused_arguments(
         args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ()))
     )
-    if unused_arguments and is_foreign(metadata or {}):
+    if unused_arguments and is_from_psyneulink(metadata or {}):
         b.note(
             f"PsyNeuLink wrote arguments that the function '{name}' does not have, and that nothing "
             f"reads: {', '.join(unused_arguments)}",

@@ -12,7 +12,7 @@ from mdf_loop.errors import ArityError, ExpressionError, OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_sequence
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.reductions import count_of
+from mdf_loop.lower.reductions import count_reduced_elements
 from mdf_loop.lower.sequences import known_sequence_member
 from mdf_loop.lower.terms import Term, promote, tensor
 from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, rank
@@ -43,7 +43,7 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
             f"{term.type} has {rank(term)} axes, but {_consumed_axes(indices)} subscripts",
             hint="leave out subscripts, or give the value more axes",
         )
-    index_parts = _without_ellipsis(indices, rank(term))
+    index_parts = _expand_ellipsis(indices, rank(term))
     index_arrays = [
         index for index in index_parts if isinstance(index, Value) and not is_scalar(index)
     ]
@@ -92,7 +92,7 @@ def _consumed_axes(indices: tuple[Index, ...]) -> int:
     )
 
 
-def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
+def _expand_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
     """Return the indices of a subscript with `...` replaced by full slices."""
     ellipsis_positions = [k for k, index in enumerate(indices) if index is ...]
     if not ellipsis_positions:
@@ -139,7 +139,7 @@ def _tuple_element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index
             )
         selected_term = term[position]
         if isinstance(index, Value) and isinstance(selected_term, Value):
-            selected_term = b.mark_late_if(index, selected_term)
+            selected_term = b.mark_unrolled_if(index, selected_term)
     return subscript(b, selected_term, tuple(further_indices)) if further_indices else selected_term
 
 
@@ -265,7 +265,7 @@ def _backward_slice_end(
     constant_start = b.constant_of(start)
     if constant_start is not None and constant_start >= -1:
         return stop
-    axis_extent = count_of(b, value, axis)
+    axis_extent = count_reduced_elements(b, value, axis)
     extent_vector = (
         ints(b, axis_extent)
         if isinstance(axis_extent, int)

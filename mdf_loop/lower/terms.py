@@ -154,7 +154,7 @@ def as_numpy(b: ModelBuilder, value: Value) -> Value:
     constant_array = b.constant_of(value)
     if constant_array is None:
         return b.op("Identity", value)
-    return b.constant(constant_array, late=b.is_late(value))
+    return b.constant(constant_array, unrolled=b.is_unrolled_constant(value))
 
 
 def mark_plain(b: ModelBuilder, value: Value) -> Value:
@@ -165,7 +165,7 @@ def mark_plain(b: ModelBuilder, value: Value) -> Value:
     constant_array = b.constant_of(value)
     if constant_array is None:
         return b.mark_weak(value)
-    return b.constant(constant_array, weak=True, late=b.is_late(value))
+    return b.constant(constant_array, weak=True, unrolled=b.is_unrolled_constant(value))
 
 
 # --- promotion --------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
     arrays: list[Array] = []
     for value in values:
         constant_array = b.constant_of(value)
-        if constant_array is None or not b.is_weak(value) or b.is_late(value):
+        if constant_array is None or not b.is_weak(value) or b.is_unrolled_constant(value):
             return None
         arrays.append(constant_array)
     return [array.item() for array in arrays]

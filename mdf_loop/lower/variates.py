@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import size_of
+from mdf_loop.lower.draws import shape_of_sample
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.site import DrawSite
 from mdf_loop.lower.terms import as_float, literal
@@ -28,8 +28,12 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
         parameter_values = [
             parameter.value for parameter in float64_parameters if parameter is not None
         ]
-        shape = size_of(b, None, *parameter_values) if size is None or variate.draws_rows else ()
-        shape = shape if size is None else (*size_of(b, size), *shape)
+        shape = (
+            shape_of_sample(b, None, *parameter_values)
+            if size is None or variate.draws_rows
+            else ()
+        )
+        shape = shape if size is None else (*shape_of_sample(b, size), *shape)
         samples: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
         return cast(b, samples, b.float_dtype) if samples.dtype == "float64" else samples
 

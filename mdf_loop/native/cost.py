@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Value, is_fixed, results, walk
 from mdf_loop.ops import row_of
-from mdf_loop.ops.costs import transcendental_work
+from mdf_loop.ops.costs import transcendental_microseconds
 from mdf_loop.ops.speeds import (
     ARITHMETIC_COST,
     FUNCTION_COST,
@@ -98,5 +98,9 @@ def speed_of(op: Op) -> LoopCostRule:
     if row.keeps_order or row.reads_only_shapes:
         return ZERO_COST
     if row.is_elementwise:
-        return FUNCTION_COST if row.work is transcendental_work else ARITHMETIC_COST
+        return (
+            FUNCTION_COST
+            if row.min_microseconds is transcendental_microseconds
+            else ARITHMETIC_COST
+        )
     return OTHER_OPERATION_COST if row.moved_operands is None else MOVEMENT_COST

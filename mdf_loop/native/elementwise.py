@@ -25,7 +25,7 @@ from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.native.moves import ZERO_POSITION, positions_of
 from mdf_loop.ops.native.products import reduce_in_pairs
 from mdf_loop.ops.native.reductions import BINARY_OP_BY_REDUCTION, stated_axes
-from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS, is_summed_in_parts
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTIAL_SUM_COUNT, is_summed_in_parts
 from mdf_loop.ops.registry import qualified_name
 
 Elements = npt.NDArray[Any]
@@ -292,9 +292,11 @@ class ElementwiseValues:
             )
 
         if in_parts and len(row) >= MIN_TERMS_IN_PARTS:
-            partial_results = row[:N_PARTS]
-            for k in range(N_PARTS, len(row)):
-                partial_results[k % N_PARTS] = join(partial_results[k % N_PARTS], row[k])
+            partial_results = row[:PARTIAL_SUM_COUNT]
+            for k in range(PARTIAL_SUM_COUNT, len(row)):
+                partial_results[k % PARTIAL_SUM_COUNT] = join(
+                    partial_results[k % PARTIAL_SUM_COUNT], row[k]
+                )
             return reduce_in_pairs(partial_results, join)
         partial_result = row[0]
         for element in row[1:]:

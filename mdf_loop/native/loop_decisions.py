@@ -335,7 +335,7 @@ def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> flo
                 CALL_MICROSECONDS + estimate_work(operation.ops, known)
             )
         elif isinstance(operation, Op):
-            microseconds += row_of(operation.op_type).work(operation)
+            microseconds += row_of(operation.op_type).min_microseconds(operation)
         else:
             microseconds += sum(estimate_work(body.ops, known) for body in bodies(operation))
     return microseconds
@@ -366,7 +366,7 @@ def _extent_or_minimum(extent: int | str) -> int:
 
 def _has_open_bits(op: Op) -> bool:
     row = row_of(op.op_type)
-    return row.reproducibility is Reproducibility.OPEN and any(
+    return row.reproducibility is Reproducibility.RUNTIME_DEPENDENT and any(
         is_float(value.dtype) for value in op.outputs
     )
 
@@ -388,7 +388,7 @@ def _has_same_bits(op: Op, *, many: bool) -> bool:
     bits, dtype = row_of(op.op_type).reproducibility, op.outputs[0].dtype
     if bits is Reproducibility.FIXED or not is_float(dtype):
         return True
-    return not many and (bits is Reproducibility.ONCE or dtype == "float64")
+    return not many and (bits is Reproducibility.ROUNDED_ONCE or dtype == "float64")
 
 
 @functools.cache

@@ -68,7 +68,7 @@ def _has_open_bits(op: Op) -> bool:
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
     has_code = all(value.dtype in REGISTER_TYPES and value.shape is not None for value in values)
     has_open_bits = (
-        row_of(op.op_type).reproducibility is Reproducibility.OPEN
+        row_of(op.op_type).reproducibility is Reproducibility.RUNTIME_DEPENDENT
         and not row_of(op.op_type).is_random
     )
     return has_code and has_open_bits and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)

@@ -18,18 +18,18 @@ CALL_MICROSECONDS = 0.2
 _TRANSCENDENTAL_MICROSECONDS, _MULTIPLICATION_MICROSECONDS = 0.003, 0.00015
 
 
-def transcendental_work(op: Op) -> float:
+def transcendental_microseconds(op: Op) -> float:
     """Return the minimum microseconds of an operation with one transcendental function per element."""
     return _TRANSCENDENTAL_MICROSECONDS * count_elements(op.outputs)
 
 
-def product_work(op: Op) -> float:
+def product_microseconds(op: Op) -> float:
     """Return the minimum microseconds of a matrix product, from the number of its multiplications."""
     inner_extent = _known_extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
     return _MULTIPLICATION_MICROSECONDS * inner_extent * count_elements(op.outputs)
 
 
-def convolution_work(op: Op) -> float:
+def convolution_microseconds(op: Op) -> float:
     """Return the minimum microseconds of a convolution, from the number of its multiplications."""
     weights = op.inputs[1]
     kernel_size = (
@@ -40,7 +40,7 @@ def convolution_work(op: Op) -> float:
     return _MULTIPLICATION_MICROSECONDS * kernel_size * count_elements(op.outputs)
 
 
-def einsum_work(op: Op) -> float:
+def einsum_microseconds(op: Op) -> float:
     """Return the minimum microseconds of an `Einsum`, with one multiplication per index combination."""
     operand_terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     extents: dict[str, int] = {}
@@ -56,7 +56,7 @@ def einsum_work(op: Op) -> float:
 
 def count_multiplications(op: Op) -> float:
     """Return the number of multiplications of a matrix product or of a convolution."""
-    return row_of(op.op_type).work(op) / _MULTIPLICATION_MICROSECONDS
+    return row_of(op.op_type).min_microseconds(op) / _MULTIPLICATION_MICROSECONDS
 
 
 def _known_extent(value: Value | None, axis: int) -> int:

@@ -46,18 +46,18 @@ INDEX_OUTSIDE = "a position does not exist: a subscript is outside of its array"
 # --- operations that fail on the CPU only --------------------------------------------------------
 
 
-def check_divisor(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def check_divisor(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build an integer division or remainder for CUDA that fails if the divisor is 0."""
-    if not may_divide_by_zero(op, known):
+    if not may_divide_by_zero(op, known_array):
         return None
     divisor = operand(op, 1)
     is_nonzero = b.op("Not", b.op("Equal", divisor, constant_like(b, 0, divisor)))
     return _build_guarded(b, op, is_nonzero, DIVIDED_BY_ZERO)
 
 
-def check_index(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def check_index(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build a gather or scatter along one axis for CUDA that fails if an index is out of range."""
-    if not has_index_outside(op, known):
+    if not has_index_outside(op, known_array):
         return None
     extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
     return _build_guarded(b, op, _are_inside(b, operand(op, 1), extent), INDEX_OUTSIDE)
@@ -70,9 +70,9 @@ def extent_of(b: Builder, x: Value, axis: int) -> Value:
     return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
 
 
-def check_index_tuple(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def check_index_tuple(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build GatherND or ScatterND for CUDA that fails if an index tuple is out of range."""
-    if not has_index_tuple_outside(op, known):
+    if not has_index_tuple_outside(op, known_array):
         return None
     data, indices = operand(op), operand(op, 1)
     n_batch_axes = int(op.attributes.get("batch_dims", 0))
@@ -98,7 +98,7 @@ def _build_guarded(b: Builder, op: Op, is_valid: Value, sentence: str) -> Value:
 # --- operations with other results ---------------------------------------------------------------
 
 
-def cast_float_to_integer(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def cast_float_to_integer(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build a cast of floats to integers that returns the smallest integer for values out of range."""
     x, target_dtype = operand(op), op.outputs[0].dtype
     if kind_of(x.dtype) != "f" or target_dtype not in ("int64", "int32"):
@@ -117,7 +117,7 @@ def cast_float_to_integer(b: Builder, op: Op, known: KnownArrays) -> Value | Non
     return b.op("Cast", in_range_x, **op.attributes)
 
 
-def sign(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def sign(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build ONNX's Sign of floats for CUDA, with a result of nan for nan."""
     x = operand(op)
     if kind_of(x.dtype) != "f":
@@ -125,17 +125,17 @@ def sign(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     return b.op("Where", b.op("Equal", x, x), b.op("Sign", x), x)
 
 
-def softmax(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def softmax(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Decompose Softmax of float64, which CUDA computes in float32."""
     return reductions.softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
-def log_softmax(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def log_softmax(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Decompose LogSoftmax of float64, which CUDA computes in float32."""
     return reductions.log_softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
-def gelu(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def gelu(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build Gelu of a scalar as Gelu of a one-element array, because the CUDA kernel refuses scalars."""
     x = operand(op)
     if x.shape != ():
@@ -147,19 +147,21 @@ def gelu(b: Builder, op: Op, known: KnownArrays) -> Value | None:
 # --- operations that fail for empty arrays -------------------------------------------------------
 
 
-def reduce_sum(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def reduce_sum(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build a sum whose operand is padded with a 0 where a summed axis may be empty."""
-    return _with_neutral_element(b, op, known, 0)
+    return _with_neutral_element(b, op, known_array, 0)
 
 
-def product(b: Builder, op: Op, known: KnownArrays) -> Value | None:
+def product(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build a product whose operand is padded with a 1 where a multiplied axis may be empty."""
-    return _with_neutral_element(b, op, known, 1)
+    return _with_neutral_element(b, op, known_array, 1)
 
 
-def _with_neutral_element(b: Builder, op: Op, known: KnownArrays, neutral: float) -> Value | None:
+def _with_neutral_element(
+    b: Builder, op: Op, known_array: KnownArrays, neutral: float
+) -> Value | None:
     """Build a reduction whose operand is padded with the neutral element where an axis may be empty."""
-    x, axes = operand(op), _reduced_axes(op, known)
+    x, axes = operand(op), _reduced_axes(op, known_array)
     if x.shape is None and axes == _ALL_AXES and not attribute(op, "keepdims"):
         x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
     if x.shape is None or axes is None:
@@ -178,10 +180,10 @@ def _with_neutral_element(b: Builder, op: Op, known: KnownArrays, neutral: float
 _ALL_AXES: tuple[int, ...] = ()
 
 
-def _reduced_axes(op: Op, known: KnownArrays) -> tuple[int, ...] | None:
+def _reduced_axes(op: Op, known_array: KnownArrays) -> tuple[int, ...] | None:
     """Return the axes that a reduction reduces, or None if they are unknown or there are none."""
     axes_operand = optional_operand(op, 1)
-    axes = op.attributes.get("axes", ()) if axes_operand is None else known(axes_operand)
+    axes = op.attributes.get("axes", ()) if axes_operand is None else known_array(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):
         return None
     return tuple(map(int, axes)) or _ALL_AXES

@@ -7,9 +7,9 @@ from functools import partial
 from mdf_loop.ir import Op
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import cuda_replacements, known_kernels, speeds
-from mdf_loop.ops import elementwise_meaning as meanings
+from mdf_loop.ops import elementwise_numpy as numpy_functions
 from mdf_loop.ops.batching import elementwise as batching
-from mdf_loop.ops.costs import transcendental_work
+from mdf_loop.ops.costs import transcendental_microseconds
 from mdf_loop.ops.decompositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.derivatives import elementwise as slopes
 from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
@@ -37,9 +37,9 @@ pointwise_row = partial(
 
 _fixed_bits_row = partial(pointwise_row, reproducibility=Reproducibility.FIXED)
 _rounded_once_row = partial(
-    pointwise_row, reproducibility=Reproducibility.ONCE, has_exact_integers=True
+    pointwise_row, reproducibility=Reproducibility.ROUNDED_ONCE, has_exact_integers=True
 )
-_transcendental_row = partial(pointwise_row, work=transcendental_work)
+_transcendental_row = partial(pointwise_row, min_microseconds=transcendental_microseconds)
 _decomposed_row = partial(_transcendental_row, native_code=write_decomposition)
 _numeric_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have(NUMBERS))
 _bool_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have({"bool"}))
@@ -80,67 +80,73 @@ def _selects_numbers(op: Op) -> bool:
 
 
 ARITHMETIC_ROWS = (
-    _numeric_row(name="Add", derivative=slopes.ADD, native_code=exact.binary("fadd", "add")),
-    _numeric_row(name="Sub", derivative=slopes.SUB, native_code=exact.binary("fsub", "sub")),
-    _numeric_row(name="Mul", derivative=slopes.MUL, native_code=exact.binary("fmul", "mul")),
+    _numeric_row(
+        name="Add", derivative=slopes.ADD_DERIVATIVE, native_code=exact.binary("fadd", "add")
+    ),
+    _numeric_row(
+        name="Sub", derivative=slopes.SUB_DERIVATIVE, native_code=exact.binary("fsub", "sub")
+    ),
+    _numeric_row(
+        name="Mul", derivative=slopes.MUL_DERIVATIVE, native_code=exact.binary("fmul", "mul")
+    ),
     _numeric_row(
         name="Div",
-        derivative=slopes.DIV,
+        derivative=slopes.DIV_DERIVATIVE,
         native_code=exact.divide,
         native_vector_code=exact.divide_vectors,
         may_fail=may_divide_by_zero,
         cuda_replacement=cuda_replacements.check_divisor,
-        meaning=meanings.divide,
+        numpy_function=numpy_functions.divide,
     ),
-    _numeric_row(name="Neg", derivative=slopes.NEG, native_code=exact.neg),
+    _numeric_row(name="Neg", derivative=slopes.NEG_DERIVATIVE, native_code=exact.neg),
     _numeric_row(
         name="Abs",
-        derivative=slopes.ABS,
+        derivative=slopes.ABS_DERIVATIVE,
         native_code=exact.absolute,
         never_negative=_has_float_result,
     ),
     _rounded_once_row(
         name="Mod",
-        derivative=slopes.MOD,
+        derivative=slopes.MOD_DERIVATIVE,
         native_code=exact.write_remainder,
         may_fail=may_divide_by_zero,
         cuda_replacement=cuda_replacements.check_divisor,
         wrong_kernel=_has_wrong_mod,
         decomposition=arithmetic.mod,
-        meaning=meanings.remainder,
+        numpy_function=numpy_functions.remainder,
     ),
     pointwise_row(
         name="Pow",
         has_exact_integers=True,
-        derivative=slopes.POW,
+        derivative=slopes.POW_DERIVATIVE,
         native_code=functions.power,
         may_fail=has_negative_power,
-        work=transcendental_work,
+        min_microseconds=transcendental_microseconds,
         wrong_kernel=_has_wrong_power,
-        meaning=meanings.power,
+        numpy_function=numpy_functions.power,
         decomposition=arithmetic.power,
     ),
     _fixed_bits_row(
         name="Sqrt",
-        derivative=slopes.SQRT,
+        derivative=slopes.SQRT_DERIVATIVE,
         native_code=exact.unary_intrinsic("sqrt"),
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _rounded_once_row(
         name="Reciprocal",
-        derivative=slopes.RECIPROCAL,
+        derivative=slopes.RECIPROCAL_DERIVATIVE,
         native_code=exact.reciprocal,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _rounded_once_row(
         name="Max",
-        derivative=slopes.EXTREME,
+        derivative=slopes.EXTREME_DERIVATIVE,
         native_code=exact.extreme("gt"),
         has_kernel=known_kernels.all_operands_have(NUMBERS),
     ),
     _rounded_once_row(
         name="Min",
-        derivative=slopes.EXTREME,
+        derivative=slopes.EXTREME_DERIVATIVE,
         native_code=exact.extreme("lt"),
         has_kernel=known_kernels.all_operands_have(NUMBERS),
     ),
@@ -156,22 +162,22 @@ ARITHMETIC_ROWS = (
     pointwise_row(
         name="Sum",
         has_exact_integers=True,
-        derivative=slopes.SUM,
+        derivative=slopes.SUM_DERIVATIVE,
         native_code=exact.add_all,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     pointwise_row(
         name="Mean",
-        derivative=slopes.MEAN,
+        derivative=slopes.MEAN_DERIVATIVE,
         native_code=exact.average,
         decomposition=arithmetic.mean,
     ),
     _rounded_once_row(
         name="Clip",
-        derivative=slopes.CLIP,
+        derivative=slopes.CLIP_DERIVATIVE,
         native_code=native.clip,
         batching_rule=batching.clip,
-        meaning=meanings.clip,
+        numpy_function=numpy_functions.clip,
     ),
     _fixed_bits_row(name="BitShift", native_code=exact.shift),
     _fixed_bits_row(name="BitwiseAnd", native_code=exact.bitwise("and")),
@@ -228,7 +234,7 @@ LOGIC_ROWS = (
     _fixed_bits_row(
         name="Where",
         loop_cost=speeds.CHOICE_COST,
-        derivative=slopes.WHERE,
+        derivative=slopes.WHERE_DERIVATIVE,
         native_code=exact.where,
         moved_operands=lambda op: (1, 2),
         treats_uint64_as_int64=True,
@@ -240,7 +246,7 @@ DTYPE_ROWS = (
     _fixed_bits_row(
         name="Cast",
         converts_text=True,
-        derivative=slopes.CAST,
+        derivative=slopes.CAST_DERIVATIVE,
         native_code=conversions.cast,
         cuda_replacement=cuda_replacements.cast_float_to_integer,
         may_fail=is_text_without_number,
@@ -249,7 +255,7 @@ DTYPE_ROWS = (
     Row(
         name="CastLike",
         converts_text=True,
-        derivative=slopes.CAST,
+        derivative=slopes.CAST_DERIVATIVE,
         may_fail=is_text_without_number,
         reproducibility=Reproducibility.FIXED,
         batching_rule=batching.cast_like,
@@ -257,12 +263,12 @@ DTYPE_ROWS = (
     ),
     _fixed_bits_row(
         name="Identity",
-        derivative=slopes.IDENTITY,
+        derivative=slopes.IDENTITY_DERIVATIVE,
         keeps_order=True,
         native_array_code=identity,
         moved_operands=lambda op: (0,),
         has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
-        meaning=lambda value: value,
+        numpy_function=lambda value: value,
     ),
 )
 
@@ -270,51 +276,57 @@ ELEMENTARY_ROWS = (
     _transcendental_row(
         name="Exp",
         loop_cost=speeds.VECTORIZED_COST,
-        derivative=slopes.EXP,
+        derivative=slopes.EXP_DERIVATIVE,
         native_code=functions.exp,
         has_kernel=known_kernels.all_operands_have(FLOATS),
         never_negative=always,
     ),
     _transcendental_row(
         name="Log",
-        derivative=slopes.LOG,
+        derivative=slopes.LOG_DERIVATIVE,
         native_code=functions.log,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _transcendental_row(
         name="Sin",
-        derivative=slopes.SIN,
+        derivative=slopes.SIN_DERIVATIVE,
         native_code=functions.sin,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _transcendental_row(
         name="Cos",
-        derivative=slopes.COS,
+        derivative=slopes.COS_DERIVATIVE,
         native_code=functions.cos,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _decomposed_row(name="Tan", derivative=slopes.TAN, decomposition=elementary.tan),
-    _decomposed_row(name="Asin", derivative=slopes.ASIN, decomposition=elementary.asin),
-    _decomposed_row(name="Acos", derivative=slopes.ACOS, decomposition=elementary.acos),
-    _decomposed_row(name="Atan", derivative=slopes.ATAN, decomposition=elementary.atan),
-    _decomposed_row(name="Sinh", derivative=slopes.SINH, decomposition=elementary.sinh),
-    _decomposed_row(name="Cosh", derivative=slopes.COSH, decomposition=elementary.cosh),
+    _decomposed_row(name="Tan", derivative=slopes.TAN_DERIVATIVE, decomposition=elementary.tan),
+    _decomposed_row(name="Asin", derivative=slopes.ASIN_DERIVATIVE, decomposition=elementary.asin),
+    _decomposed_row(name="Acos", derivative=slopes.ACOS_DERIVATIVE, decomposition=elementary.acos),
+    _decomposed_row(name="Atan", derivative=slopes.ATAN_DERIVATIVE, decomposition=elementary.atan),
+    _decomposed_row(name="Sinh", derivative=slopes.SINH_DERIVATIVE, decomposition=elementary.sinh),
+    _decomposed_row(name="Cosh", derivative=slopes.COSH_DERIVATIVE, decomposition=elementary.cosh),
     _transcendental_row(
         name="Tanh",
         loop_cost=speeds.VECTORIZED_COST,
-        derivative=slopes.TANH,
+        derivative=slopes.TANH_DERIVATIVE,
         native_code=functions.tanh,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _decomposed_row(name="Asinh", derivative=slopes.ASINH, decomposition=elementary.asinh),
-    _decomposed_row(name="Acosh", derivative=slopes.ACOSH, decomposition=elementary.acosh),
-    _decomposed_row(name="Atanh", derivative=slopes.ATANH, decomposition=elementary.atanh),
+    _decomposed_row(
+        name="Asinh", derivative=slopes.ASINH_DERIVATIVE, decomposition=elementary.asinh
+    ),
+    _decomposed_row(
+        name="Acosh", derivative=slopes.ACOSH_DERIVATIVE, decomposition=elementary.acosh
+    ),
+    _decomposed_row(
+        name="Atanh", derivative=slopes.ATANH_DERIVATIVE, decomposition=elementary.atanh
+    ),
     _decomposed_row(
         name="Erf",
         loop_cost=speeds.VECTORIZED_COST,
-        derivative=slopes.ERF,
+        derivative=slopes.ERF_DERIVATIVE,
         decomposition=erf.erf,
-        meaning=meanings.erf,
+        numpy_function=numpy_functions.erf,
     ),
 )
 
@@ -322,40 +334,40 @@ ACTIVATION_ROWS = (
     _transcendental_row(
         name="Sigmoid",
         loop_cost=speeds.VECTORIZED_COST,
-        derivative=slopes.SIGMOID,
+        derivative=slopes.SIGMOID_DERIVATIVE,
         native_code=functions.sigmoid,
         has_kernel=known_kernels.all_operands_have(FLOATS),
         never_negative=always,
     ),
     _decomposed_row(
-        name="Softplus", derivative=slopes.SOFTPLUS, decomposition=activations.softplus
+        name="Softplus", derivative=slopes.SOFTPLUS_DERIVATIVE, decomposition=activations.softplus
     ),
-    _decomposed_row(name="Elu", derivative=slopes.ELU, decomposition=activations.elu),
-    _decomposed_row(name="Celu", derivative=slopes.CELU, decomposition=activations.celu),
-    _decomposed_row(name="Selu", derivative=slopes.SELU, decomposition=activations.selu),
+    _decomposed_row(name="Elu", derivative=slopes.ELU_DERIVATIVE, decomposition=activations.elu),
+    _decomposed_row(name="Celu", derivative=slopes.CELU_DERIVATIVE, decomposition=activations.celu),
+    _decomposed_row(name="Selu", derivative=slopes.SELU_DERIVATIVE, decomposition=activations.selu),
     _rounded_once_row(
         name="Relu",
-        derivative=slopes.RELU,
+        derivative=slopes.RELU_DERIVATIVE,
         native_code=native.relu,
         decomposition=activations.relu,
-        meaning=meanings.relu,
+        numpy_function=numpy_functions.relu,
     ),
     pointwise_row(
         name="LeakyRelu",
-        derivative=slopes.LEAKY_RELU,
+        derivative=slopes.LEAKY_RELU_DERIVATIVE,
         native_code=native.leaky_relu,
         wrong_kernel=_has_expanded_function,
         decomposition=activations.leaky_relu,
     ),
     pointwise_row(
         name="ThresholdedRelu",
-        derivative=slopes.THRESHOLDED_RELU,
+        derivative=slopes.THRESHOLDED_RELU_DERIVATIVE,
         native_code=native.thresholded_relu,
         decomposition=activations.thresholded_relu,
     ),
     pointwise_row(
         name="HardSigmoid",
-        derivative=slopes.HARD_SIGMOID,
+        derivative=slopes.HARD_SIGMOID_DERIVATIVE,
         native_code=native.hard_sigmoid,
         decomposition=activations.hard_sigmoid,
     ),
@@ -363,7 +375,7 @@ ACTIVATION_ROWS = (
         name="HardSwish",
         native_code=native.hard_swish,
         decomposition=activations.hard_swish,
-        meaning=meanings.hard_swish,
+        numpy_function=numpy_functions.hard_swish,
     ),
     # The kernel approximates float64 with constants of float32.
     _decomposed_row(
@@ -371,11 +383,11 @@ ACTIVATION_ROWS = (
         wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=activations.gelu,
         cuda_replacement=cuda_replacements.gelu,
-        meaning=meanings.gelu,
+        numpy_function=numpy_functions.gelu,
     ),
     _decomposed_row(
         name="Mish",
-        derivative=slopes.MISH,
+        derivative=slopes.MISH_DERIVATIVE,
         wrong_kernel=_has_expanded_function,
         decomposition=activations.mish,
     ),
@@ -383,7 +395,7 @@ ACTIVATION_ROWS = (
         name="Softsign",
         native_code=native.softsign,
         decomposition=activations.softsign,
-        meaning=meanings.softsign,
+        numpy_function=numpy_functions.softsign,
     ),
     # The kernel computes in float32: Shrink(1.9) = 1.89999998.
     pointwise_row(

@@ -28,33 +28,33 @@ def _has_integer_result(op: Op) -> bool:
     return kind_of(op.outputs[0].dtype) in "iu"
 
 
-def may_divide_by_zero(op: Op, known: KnownArrays) -> bool:
+def may_divide_by_zero(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the operation can divide an integer by 0."""
-    divisor = known(op.inputs[1])
+    divisor = known_array(op.inputs[1])
     return _has_integer_result(op) and (divisor is None or not np.all(divisor))
 
 
-def has_negative_power(op: Op, known: KnownArrays) -> bool:
+def has_negative_power(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the operation can raise an integer to a negative integer power."""
-    exponent, operand = known(op.inputs[1]), op.inputs[1]
+    exponent, operand = known_array(op.inputs[1]), op.inputs[1]
     if not _has_integer_result(op) or operand is None or kind_of(operand.dtype) != "i":
         return False
     return exponent is None or bool(np.any(exponent < 0))
 
 
-def is_text_without_number(op: Op, known: KnownArrays) -> bool:
+def is_text_without_number(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the operation converts strings to numbers, which fails for strings without a number."""
     source, target = op.inputs[0], op.outputs[0]
     return source is not None and source.dtype == "string" != target.dtype
 
 
-def may_mismatch_unknown_extent(op: Op, known: KnownArrays) -> bool:
+def may_mismatch_unknown_extent(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an extent is unknown at compile time, so that shapes can be incompatible at run time."""
     values = (*(value for value in op.inputs if value is not None), *op.outputs)
     return not all(is_fixed(value.shape) for value in values)
 
 
-def has_empty_axis(op: Op, known: KnownArrays) -> bool:
+def has_empty_axis(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the reduced axis of `ArgMax` or `ArgMin` can be empty."""
     data = op.inputs[0]
     if (
@@ -69,13 +69,13 @@ def has_empty_axis(op: Op, known: KnownArrays) -> bool:
 def unless_values_known(*positions: int) -> FailureRule:
     """Return a failure condition that is True unless the operands at `positions` are constants."""
 
-    def may_fail(op: Op, known: KnownArrays) -> bool:
+    def may_fail(op: Op, known_array: KnownArrays) -> bool:
         operands = [
             value
             for position in positions
             if (value := _optional_operand(op, position)) is not None
         ]
-        return any(known(value) is None for value in operands)
+        return any(known_array(value) is None for value in operands)
 
     return may_fail
 
@@ -87,36 +87,36 @@ def unless_shape_and_values_known(*positions: int) -> FailureRule:
     """
     has_unknown_values = unless_values_known(*positions)
 
-    def may_fail(op: Op, known: KnownArrays) -> bool:
+    def may_fail(op: Op, known_array: KnownArrays) -> bool:
         data = op.inputs[0]
-        return has_unknown_values(op, known) or data is None or not is_fixed(data.shape)
+        return has_unknown_values(op, known_array) or data is None or not is_fixed(data.shape)
 
     return may_fail
 
 
-def has_invalid_slice(op: Op, known: KnownArrays) -> bool:
+def has_invalid_slice(op: Op, known_array: KnownArrays) -> bool:
     """Return True if a Slice can have a step of 0, or has axes that are unknown.
 
     No slice bound is invalid.
     """
-    if unless_values_known(3, 4)(op, known):
+    if unless_values_known(3, 4)(op, known_array):
         return True
-    steps = known(_optional_operand(op, 4))
+    steps = known_array(_optional_operand(op, 4))
     return steps is not None and not np.all(steps)
 
 
-def has_index_outside(op: Op, known: KnownArrays) -> bool:
+def has_index_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an index of a gather or scatter operation can be out of range."""
-    data, indices = op.inputs[0], known(op.inputs[1])
+    data, indices = op.inputs[0], known_array(op.inputs[1])
     if indices is None or data is None or data.shape is None:
         return True
     extent = data.shape[op.attributes.get("axis", 0)]
     return not isinstance(extent, int) or _is_any_outside(indices, extent)
 
 
-def has_index_tuple_outside(op: Op, known: KnownArrays) -> bool:
+def has_index_tuple_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an index tuple of GatherND or ScatterND can be out of range."""
-    data, indices = op.inputs[0], known(op.inputs[1])
+    data, indices = op.inputs[0], known_array(op.inputs[1])
     if indices is None or data is None or data.shape is None or not indices.shape:
         return True
     n_batch_axes = op.attributes.get("batch_dims", 0)
@@ -132,18 +132,18 @@ def _is_any_outside(indices: Array, extent: int) -> bool:
     return bool(np.any((indices < -extent) | (indices >= extent)))
 
 
-def has_too_few_elements(op: Op, known: KnownArrays) -> bool:
+def has_too_few_elements(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the axis of TopK can have fewer than k elements."""
-    data, required_count = op.inputs[0], known(op.inputs[1])
+    data, required_count = op.inputs[0], known_array(op.inputs[1])
     if required_count is None or data is None or data.shape is None:
         return True
     extent = data.shape[op.attributes.get("axis", -1)]
     return not isinstance(extent, int) or not 0 <= int(required_count.item()) <= extent
 
 
-def has_axis_outside(op: Op, known: KnownArrays) -> bool:
+def has_axis_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the axis operand of CumSum can be out of range."""
-    data, axis = op.inputs[0], known(op.inputs[1])
+    data, axis = op.inputs[0], known_array(op.inputs[1])
     if axis is None or data is None or data.shape is None:
         return True
     return _is_any_outside(axis, len(data.shape))

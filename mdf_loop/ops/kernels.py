@@ -41,8 +41,10 @@ class _HashableAttributes:
     """Attributes of an operation as a hashable cache key."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {key: onnx_schema.attribute_value(value) for key, value in values.items()}
-        self._key = tuple(f"{key}={value}" for key, value in sorted(self.values.items()))
+        self.onnx_values = {
+            key: onnx_schema.attribute_value(value) for key, value in values.items()
+        }
+        self._key = tuple(f"{key}={value}" for key, value in sorted(self.onnx_values.items()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _HashableAttributes) and self._key == other._key
@@ -65,7 +67,7 @@ def _can_load_kernel(
     """
     import onnxruntime
 
-    model = _serialize_model(op_type, inputs, outputs, attributes.values, opset)
+    model = _serialize_model(op_type, inputs, outputs, attributes.onnx_values, opset)
     options = session_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:

@@ -27,7 +27,7 @@ from mdf_loop.ops.known_kernels import FLOATS
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
-from mdf_loop.ops.reductions import arg_extreme_meaning
+from mdf_loop.ops.reductions import compute_arg_extreme
 from mdf_loop.ops.registry import KnownArrays, Reproducibility, Row, always, never
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]
         name=name,
         schema=_build_schema(name, *_ARG_ATTRIBUTES, output="tensor(int64)"),
         type_rule=partial(_infer_types, dtype="int64"),
-        meaning=partial(arg_extreme_meaning, largest),
-        reproducibility=Reproducibility.ONCE,
+        numpy_function=partial(compute_arg_extreme, largest),
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         may_fail=has_empty_axis,
         never_negative=always,
         batching_rule=batching.apply_along_axis,
@@ -155,8 +155,8 @@ OPERATOR_ROWS = (
     _reduction_row(
         name="OrderedSum",
         schema=_build_schema("OrderedSum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),
-        meaning=_compute_sum,
-        derivative=slopes.SUM,
+        numpy_function=_compute_sum,
+        derivative=slopes.SUM_DERIVATIVE,
         cuda_replacement=cuda_replacements.reduce_sum,
         native_array_code=native.reduce_sum,
         loop_cost=speeds.ordered_sum_cost,
@@ -165,9 +165,9 @@ OPERATOR_ROWS = (
     _reduction_row(
         name="ReduceMaximum",
         schema=_build_schema("ReduceMaximum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),
-        meaning=partial(_compute_extreme, True),
-        reproducibility=Reproducibility.ONCE,
-        derivative=slopes.EXTREME,
+        numpy_function=partial(_compute_extreme, True),
+        reproducibility=Reproducibility.ROUNDED_ONCE,
+        derivative=slopes.EXTREME_DERIVATIVE,
         native_array_code=native.reduce_max,
         loop_cost=speeds.extreme_cost,
         onnx_decomposition=partial(extremes.extreme, op_type="ReduceMax"),
@@ -175,9 +175,9 @@ OPERATOR_ROWS = (
     _reduction_row(
         name="ReduceMinimum",
         schema=_build_schema("ReduceMinimum", _AXES_ATTRIBUTE, _KEEPDIMS_ATTRIBUTE),
-        meaning=partial(_compute_extreme, False),
-        reproducibility=Reproducibility.ONCE,
-        derivative=slopes.EXTREME,
+        numpy_function=partial(_compute_extreme, False),
+        reproducibility=Reproducibility.ROUNDED_ONCE,
+        derivative=slopes.EXTREME_DERIVATIVE,
         native_array_code=native.reduce_min,
         loop_cost=speeds.extreme_cost,
         onnx_decomposition=partial(extremes.extreme, op_type="ReduceMin"),

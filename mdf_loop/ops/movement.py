@@ -190,7 +190,7 @@ SHAPE_QUERY_ROWS = (
     ),
     _indexed_row(
         name="Reshape",
-        derivative=moving.RESHAPED,
+        derivative=moving.RESHAPE_DERIVATIVE,
         keeps_order=True,
         native_array_code=shaping.reshape,
         may_fail=unless_shape_and_values_known(1),
@@ -198,7 +198,7 @@ SHAPE_QUERY_ROWS = (
     ),
     _copy_row(
         name="Flatten",
-        derivative=moving.RESHAPED,
+        derivative=moving.RESHAPE_DERIVATIVE,
         keeps_order=True,
         native_array_code=shaping.flatten,
         may_fail=never,
@@ -206,7 +206,7 @@ SHAPE_QUERY_ROWS = (
     ),
     _indexed_row(
         name="Squeeze",
-        derivative=moving.RESHAPED,
+        derivative=moving.RESHAPE_DERIVATIVE,
         keeps_order=True,
         native_array_code=shaping.squeeze,
         may_fail=unless_shape_and_values_known(1),
@@ -214,7 +214,7 @@ SHAPE_QUERY_ROWS = (
     ),
     _indexed_row(
         name="Unsqueeze",
-        derivative=moving.RESHAPED,
+        derivative=moving.RESHAPE_DERIVATIVE,
         keeps_order=True,
         native_array_code=shaping.unsqueeze,
         may_fail=unless_values_known(1),
@@ -223,7 +223,7 @@ SHAPE_QUERY_ROWS = (
     _copy_row(
         name="Transpose",
         loop_cost=speeds.TRANSPOSE_COST,
-        derivative=moving.TRANSPOSE,
+        derivative=moving.TRANSPOSE_DERIVATIVE,
         native_array_code=shaping.transpose,
         may_fail=never,
         has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
@@ -234,7 +234,7 @@ SHAPE_QUERY_ROWS = (
 ARRANGEMENT_ROWS = (
     _copy_row(
         name="Concat",
-        derivative=moving.CONCAT,
+        derivative=moving.CONCAT_DERIVATIVE,
         moved_operands=_all_positions,
         native_array_code=shaping.concatenate,
         may_fail=never,
@@ -243,7 +243,7 @@ ARRANGEMENT_ROWS = (
     ),
     _indexed_row(
         name="Split",
-        derivative=moving.SPLIT,
+        derivative=moving.SPLIT_DERIVATIVE,
         decomposition=decomposing.split,
         may_fail=unless_shape_and_values_known(1),
         batching_rule=reductions.apply_along_axis,
@@ -251,15 +251,15 @@ ARRANGEMENT_ROWS = (
     ),
     _indexed_row(
         name="Slice",
-        derivative=moving.SLICE,
-        meaning=_slice,
+        derivative=moving.SLICE_DERIVATIVE,
+        numpy_function=_slice,
         native_array_code=shaping.slice_axes,
         may_fail=has_invalid_slice,
         batching_rule=shapes.slice_,
     ),
     _indexed_row(
         name="Expand",
-        derivative=moving.EXPAND,
+        derivative=moving.EXPAND_DERIVATIVE,
         keeps_order=True,
         native_array_code=shaping.expand,
         may_fail=unless_shape_and_values_known(1),
@@ -267,27 +267,27 @@ ARRANGEMENT_ROWS = (
     ),
     _indexed_row(
         name="Tile",
-        derivative=moving.TILE,
+        derivative=moving.TILE_DERIVATIVE,
         may_fail=unless_values_known(1),
         batching_rule=shapes.tile,
     ),
     _copy_row(
         name="Pad",
-        derivative=moving.PAD,
+        derivative=moving.PAD_DERIVATIVE,
         moved_operands=_data_and_fill_value_positions,
-        meaning=_pad,
+        numpy_function=_pad,
         may_fail=unless_shape_and_values_known(1, 3),
         batching_rule=shapes.pad,
     ),
     _copy_row(
         name="CenterCropPad",
-        derivative=moving.CENTER_CROP_PAD,
+        derivative=moving.CENTER_CROP_PAD_DERIVATIVE,
         may_fail=unless_shape_and_values_known(1),
         batching_rule=shapes.center_crop_pad,
     ),
     _copy_row(
         name="Trilu",
-        derivative=moving.SELF_TRANSPOSED,
+        derivative=moving.SELF_TRANSPOSED_DERIVATIVE,
         may_fail=unless_values_known(1),
         treats_uint64_as_int64=True,
         batching_rule=products.apply_to_last_two_axes,
@@ -304,7 +304,7 @@ ARRANGEMENT_ROWS = (
         batching_rule=rows.apply_to_rows,
         decomposition=decomposing.space_to_depth,
     ),
-    _copy_row(name="ReverseSequence", derivative=moving.SELF_TRANSPOSED),
+    _copy_row(name="ReverseSequence", derivative=moving.SELF_TRANSPOSED_DERIVATIVE),
 )
 
 _VARYING_SHAPE_REASON = "the shape of its result would differ from value to value"
@@ -312,8 +312,8 @@ _VARYING_SHAPE_REASON = "the shape of its result would differ from value to valu
 SELECTION_ROWS = (
     _indexed_row(
         name="Gather",
-        meaning=_gather,
-        derivative=choices.GATHER,
+        numpy_function=_gather,
+        derivative=choices.GATHER_DERIVATIVE,
         native_array_code=native_selection.gather,
         may_fail=has_index_outside,
         cuda_replacement=cuda_replacements.check_index,
@@ -323,18 +323,18 @@ SELECTION_ROWS = (
     ),
     _indexed_row(
         name="GatherElements",
-        derivative=choices.GATHER_ELEMENTS,
+        derivative=choices.GATHER_ELEMENTS_DERIVATIVE,
         native_array_code=positions.gather_elements,
-        meaning=_gather_elements,
+        numpy_function=_gather_elements,
         may_fail=has_index_outside,
         cuda_replacement=cuda_replacements.check_index,
         batching_rule=selection.apply_to_elements,
     ),
     _indexed_row(
         name="GatherND",
-        derivative=choices.GATHER_ND,
+        derivative=choices.GATHER_ND_DERIVATIVE,
         native_array_code=positions.gather_nd,
-        meaning=_gather_nd,
+        numpy_function=_gather_nd,
         may_fail=has_index_tuple_outside,
         cuda_replacement=cuda_replacements.check_index_tuple,
         batching_rule=selection.gather_nd,
@@ -343,7 +343,7 @@ SELECTION_ROWS = (
         name="ScatterElements",
         has_exact_integers=True,
         loop_cost=speeds.COPY_COST,
-        derivative=choices.SCATTER_ELEMENTS,
+        derivative=choices.SCATTER_ELEMENTS_DERIVATIVE,
         native_array_code=positions.scatter_elements,
         may_fail=has_index_outside,
         cuda_replacement=cuda_replacements.check_index,
@@ -356,7 +356,7 @@ SELECTION_ROWS = (
         name="ScatterND",
         has_exact_integers=True,
         loop_cost=speeds.COPY_COST,
-        derivative=choices.SCATTER_ND,
+        derivative=choices.SCATTER_ND_DERIVATIVE,
         batching_rule=selection.scatter_nd,
         native_array_code=positions.scatter_nd,
         may_fail=has_index_tuple_outside,
@@ -367,14 +367,14 @@ SELECTION_ROWS = (
     ),
     _copy_row(
         name="Compress",
-        derivative=choices.COMPRESS,
+        derivative=choices.COMPRESS_DERIVATIVE,
         may_fail=unless_shape_and_values_known(1),
         batching_rule=selection.compress,
     ),
     Row(
         name="TopK",
-        derivative=choices.TOP_K,
-        reproducibility=Reproducibility.ONCE,
+        derivative=choices.TOP_K_DERIVATIVE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
         may_fail=has_too_few_elements,
         has_kernel=known_kernels.indexed_data_has(NUMBERS),
@@ -382,7 +382,7 @@ SELECTION_ROWS = (
     ),
     Row(
         name="Unique",
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
         may_fail=never,
         unbatched_reason=_VARYING_SHAPE_REASON,
@@ -406,7 +406,7 @@ GENERATOR_ROWS = (
     ),
     Row(
         name="Range",
-        derivative=moving.RANGE,
+        derivative=moving.RANGE_DERIVATIVE,
         has_exact_integers=True,  # The kernel adds the step repeatedly, which rounds floats.
         native_array_code=filling.write_range,
         may_fail=unless_values_known(0, 1, 2),
@@ -421,11 +421,11 @@ GENERATOR_ROWS = (
     ),
     Row(
         name="OneHot",
-        reproducibility=Reproducibility.ONCE,  # For a depth of 0, kernels and decomposition differ.
+        reproducibility=Reproducibility.ROUNDED_ONCE,  # For a depth of 0, kernels and decomposition differ.
         may_fail=unless_values_known(1),
         batching_rule=reductions.apply_along_axis,
         decomposition=decomposing.one_hot,
-        meaning=_one_hot,
+        numpy_function=_one_hot,
     ),
 )
 

@@ -11,7 +11,7 @@ from mdf_loop.ir import Array
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import known_kernels, speeds
 from mdf_loop.ops.batching import reductions, rows
-from mdf_loop.ops.costs import convolution_work
+from mdf_loop.ops.costs import convolution_microseconds
 from mdf_loop.ops.decompositions import (
     columns,
     convolution,
@@ -24,7 +24,7 @@ from mdf_loop.ops.decompositions import (
 from mdf_loop.ops.derivatives import networks as slopes
 from mdf_loop.ops.failure_conditions import may_mismatch_unknown_extent, unless_values_known
 from mdf_loop.ops.opset_changes import general_mode_names, opset_of_coordinates, opset_of_grid
-from mdf_loop.ops.recurrent_meaning import recurrent_meaning
+from mdf_loop.ops.recurrent_numpy import compute_recurrent
 from mdf_loop.ops.registry import Reproducibility, Row, Type
 from mdf_loop.ops.roi_align_regions import regions_fault
 
@@ -45,26 +45,34 @@ def _infer_same_type(
 WINDOW_ROWS = (
     _rowwise_row(
         name="Conv",
-        work=convolution_work,
+        min_microseconds=convolution_microseconds,
         loop_cost=speeds.convolution_cost,
         decomposition=convolution.conv,
         # Its sums overflow or not, depending on whether the weights are constant (onnxruntime 1.32).
         wrong_kernel=known_kernels.first_operand_has({"float16"}),
     ),
     _rowwise_row(name="ConvTranspose", decomposition=convolution.conv_transpose),
-    _rowwise_row(name="MaxPool", derivative=slopes.MAX_POOL, reproducibility=Reproducibility.ONCE),
+    _rowwise_row(
+        name="MaxPool",
+        derivative=slopes.MAX_POOL_DERIVATIVE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
+    ),
     _rowwise_row(name="AveragePool", decomposition=pooling.average_pool),
-    _rowwise_row(name="LpPool", derivative=slopes.LP_POOL, decomposition=pooling.lp_pool),
+    _rowwise_row(
+        name="LpPool", derivative=slopes.LP_POOL_DERIVATIVE, decomposition=pooling.lp_pool
+    ),
     _rowwise_row(name="GlobalAveragePool", decomposition=pooling.global_average_pool),
     _rowwise_row(
         name="GlobalMaxPool",
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         decomposition=pooling.global_max_pool,
     ),
     _rowwise_row(
-        name="GlobalLpPool", derivative=slopes.GLOBAL_LP_POOL, decomposition=pooling.global_lp_pool
+        name="GlobalLpPool",
+        derivative=slopes.GLOBAL_LP_POOL_DERIVATIVE,
+        decomposition=pooling.global_lp_pool,
     ),
-    Row(name="DeformConv", work=convolution_work),
+    Row(name="DeformConv", min_microseconds=convolution_microseconds),
     Row(name="Col2Im", may_fail=unless_values_known(1, 2), decomposition=columns.columns_to_image),
     Row(name="MaxUnpool", decomposition=selection.max_unpool),
 )
@@ -86,11 +94,13 @@ NORMALIZATION_ROWS = (
         decomposition=normalization.layer_normalization,
     ),
     Row(
-        name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, type_rule=_infer_same_type
+        name="GroupNormalization",
+        derivative=slopes.GROUP_NORMALIZATION_DERIVATIVE,
+        type_rule=_infer_same_type,
     ),
     Row(
         name="MeanVarianceNormalization",
-        derivative=slopes.MEAN_VARIANCE,
+        derivative=slopes.MEAN_VARIANCE_DERIVATIVE,
         may_fail=may_mismatch_unknown_extent,
         decomposition=normalization.mean_variance_normalization,
         type_rule=_infer_same_type,
@@ -99,32 +109,36 @@ NORMALIZATION_ROWS = (
 
 
 RECURRENT_ROWS = (
-    Row(name="RNN", decomposition=recurrent.recurrent, meaning=partial(recurrent_meaning, "RNN")),
+    Row(
+        name="RNN",
+        decomposition=recurrent.recurrent,
+        numpy_function=partial(compute_recurrent, "RNN"),
+    ),
     # The error at run time is "LSTM operator does not support double yet", and so for GRU.
     Row(
         name="LSTM",
         wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=recurrent.recurrent,
-        meaning=partial(recurrent_meaning, "LSTM"),
+        numpy_function=partial(compute_recurrent, "LSTM"),
     ),
     Row(
         name="GRU",
         wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=recurrent.recurrent,
-        meaning=partial(recurrent_meaning, "GRU"),
+        numpy_function=partial(compute_recurrent, "GRU"),
     ),
 )
 
 LOSS_ROWS = (
-    Row(name="NegativeLogLikelihoodLoss", derivative=slopes.LIKELIHOOD_LOSS),
-    Row(name="SoftmaxCrossEntropyLoss", derivative=slopes.CROSS_ENTROPY),
+    Row(name="NegativeLogLikelihoodLoss", derivative=slopes.LIKELIHOOD_LOSS_DERIVATIVE),
+    Row(name="SoftmaxCrossEntropyLoss", derivative=slopes.CROSS_ENTROPY_DERIVATIVE),
 )
 
 IMAGE_ROWS = (
     Row(name="Resize", opset=opset_of_coordinates, decomposition=resize.resize),
     Row(
         name="GridSample",
-        derivative=slopes.GRID_SAMPLE,
+        derivative=slopes.GRID_SAMPLE_DERIVATIVE,
         opset=opset_of_grid,
         newer_encodings=((20, general_mode_names),),
         decomposition=resize.grid_sample,

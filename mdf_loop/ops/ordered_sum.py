@@ -21,7 +21,7 @@ from mdf_loop.ir import Array
 MIN_TERMS_IN_PARTS = 16
 """Minimum number of terms of a sum in parts."""
 
-N_PARTS = 8
+PARTIAL_SUM_COUNT = 8
 """Number of partial sums of a sum in parts."""
 
 
@@ -74,9 +74,9 @@ def _sum_sequentially(rows: Array) -> Array:
 
 
 def _sum_in_parts(rows: Array) -> Array:
-    partial_sums = np.zeros((N_PARTS, *rows.shape[1:]), rows.dtype)
-    for begin in range(0, len(rows), N_PARTS):
-        block = rows[begin : begin + N_PARTS]
+    partial_sums = np.zeros((PARTIAL_SUM_COUNT, *rows.shape[1:]), rows.dtype)
+    for begin in range(0, len(rows), PARTIAL_SUM_COUNT):
+        block = rows[begin : begin + PARTIAL_SUM_COUNT]
         partial_sums[: len(block)] += block
     while len(partial_sums) > 1:
         half_size = len(partial_sums) // 2

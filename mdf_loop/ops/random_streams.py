@@ -12,7 +12,7 @@ from onnx import defs
 from mdf_loop import streams
 from mdf_loop.ir import Array, Op, Shape, Value
 from mdf_loop.ops.batching.elementwise import elementwise
-from mdf_loop.ops.costs import transcendental_work
+from mdf_loop.ops.costs import transcendental_microseconds
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.registry import Reproducibility, Row, never
@@ -70,8 +70,8 @@ def _build_row(kind: str) -> Row:
         reproducibility=Reproducibility.FIXED,
         may_fail=never,
         batching_rule=elementwise,
-        work=transcendental_work,
-        meaning=partial(_compute_numbers, kind),
+        min_microseconds=transcendental_microseconds,
+        numpy_function=partial(_compute_numbers, kind),
         decomposition=partial(_decompose, kind),
     )
 

@@ -12,7 +12,7 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Array
 from mdf_loop.ops import cuda_replacements, known_kernels, speeds
 from mdf_loop.ops.batching import reductions as batching
-from mdf_loop.ops.costs import transcendental_work
+from mdf_loop.ops.costs import transcendental_microseconds
 from mdf_loop.ops.decompositions import reductions as decomposing
 from mdf_loop.ops.decompositions import selection
 from mdf_loop.ops.derivatives import reductions as slopes
@@ -40,13 +40,13 @@ _sum_row = partial(
 _has_float_operand = known_kernels.first_operand_has(FLOATS)
 
 
-def _reduction_meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
+def _reduction_function(reduce: Callable[..., Array]) -> Callable[..., Array]:
     """Return the implementation of an ONNX reduction from numpy's reduction function `reduce`.
 
     The result has the dtype of the operand. Float results of integer operands are truncated toward zero.
     """
 
-    def meaning(
+    def numpy_reduction(
         x: Array,
         axes_operand: Array | None = None,
         *,
@@ -61,7 +61,7 @@ def _reduction_meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
             reduced_axes = tuple(range(x.ndim))
         return np.asarray(reduce(x, axis=reduced_axes, keepdims=bool(keepdims))).astype(x.dtype)
 
-    return meaning
+    return numpy_reduction
 
 
 def _compute_extreme(largest: bool, x: Array, **options: Any) -> Array:
@@ -117,7 +117,7 @@ def _to_float(x: Array) -> Array:
     return x.astype(np.float64) if x.dtype.kind in "iu" else x
 
 
-def arg_extreme_meaning(
+def compute_arg_extreme(
     largest: bool, x: Array, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Array:
     """Return the positions of the maxima or minima along an axis (ArgMax, ArgMin)."""
@@ -129,15 +129,15 @@ def arg_extreme_meaning(
     return x.shape[axis] - 1 - positions if select_last_index else positions
 
 
-_MAX_MEANING = _reduction_meaning(partial(_compute_extreme, True))
-_MIN_MEANING = _reduction_meaning(partial(_compute_extreme, False))
+_NUMPY_MAX = _reduction_function(partial(_compute_extreme, True))
+_NUMPY_MIN = _reduction_function(partial(_compute_extreme, False))
 
 _axis_row = partial(Row, may_fail=never, batching_rule=batching.apply_along_axis)
 
 OPERATOR_ROWS = (
     _sum_row(
         name="ReduceSum",
-        derivative=slopes.SUM,
+        derivative=slopes.SUM_DERIVATIVE,
         native_array_code=native.reduce_sum,
         cuda_replacement=cuda_replacements.reduce_sum,
         has_kernel=known_kernels.indexed_data_has(NUMBERS),
@@ -147,77 +147,79 @@ OPERATOR_ROWS = (
     ),
     _sum_row(
         name="ReduceProd",
-        derivative=slopes.PROD,
+        derivative=slopes.PROD_DERIVATIVE,
         native_array_code=native.reduce_product,
         cuda_replacement=cuda_replacements.product,
         decomposition=decomposing.integer_product,
     ),
     _sum_row(
         name="ReduceL1",
-        derivative=slopes.L1,
+        derivative=slopes.L1_DERIVATIVE,
         decomposition=decomposing.integer_l1,
         cuda_replacement=cuda_replacements.reduce_sum,
     ),
     _sum_row(
         name="ReduceSumSquare",
-        derivative=slopes.SUM_SQUARE,
-        meaning=_reduction_meaning(_compute_square_sum),
+        derivative=slopes.SUM_SQUARE_DERIVATIVE,
+        numpy_function=_reduction_function(_compute_square_sum),
         decomposition=decomposing.integer_square_sum,
         cuda_replacement=cuda_replacements.reduce_sum,
     ),
     _reduction_row(
         name="ReduceL2",
-        derivative=slopes.L2,
+        derivative=slopes.L2_DERIVATIVE,
         decomposition=decomposing.l2,
         can_decompose=_has_float_operand,
         cuda_replacement=cuda_replacements.reduce_sum,
     ),
     _reduction_row(
         name="ReduceLogSum",
-        derivative=slopes.LOG_SUM,
-        meaning=_reduction_meaning(_compute_log_sum),
+        derivative=slopes.LOG_SUM_DERIVATIVE,
+        numpy_function=_reduction_function(_compute_log_sum),
         decomposition=decomposing.log_sum,
         can_decompose=_has_float_operand,
     ),
     _reduction_row(
         name="ReduceLogSumExp",
-        derivative=slopes.LOG_SUM_EXP,
-        meaning=_reduction_meaning(_compute_log_sum_exp),
-        work=transcendental_work,
+        derivative=slopes.LOG_SUM_EXP_DERIVATIVE,
+        numpy_function=_reduction_function(_compute_log_sum_exp),
+        min_microseconds=transcendental_microseconds,
         decomposition=decomposing.log_sum_exp,
         can_decompose=_has_float_operand,
     ),
-    _reduction_row(name="ReduceMean", derivative=slopes.MEAN, native_array_code=native.reduce_mean),
+    _reduction_row(
+        name="ReduceMean", derivative=slopes.MEAN_DERIVATIVE, native_array_code=native.reduce_mean
+    ),
     _reduction_row(
         name="ReduceMax",
-        derivative=slopes.EXTREME,
+        derivative=slopes.EXTREME_DERIVATIVE,
         native_array_code=native.reduce_max,
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
-        meaning=_MAX_MEANING,
+        numpy_function=_NUMPY_MAX,
     ),
     _reduction_row(
         name="ReduceMin",
-        derivative=slopes.EXTREME,
+        derivative=slopes.EXTREME_DERIVATIVE,
         native_array_code=native.reduce_min,
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
-        meaning=_MIN_MEANING,
+        numpy_function=_NUMPY_MIN,
     ),
     _axis_row(
         name="ArgMax",
-        meaning=partial(arg_extreme_meaning, True),
+        numpy_function=partial(compute_arg_extreme, True),
         native_array_code=running.argmax,
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
         may_fail=has_empty_axis,
         never_negative=always,
     ),
     _axis_row(
         name="ArgMin",
-        meaning=partial(arg_extreme_meaning, False),
+        numpy_function=partial(compute_arg_extreme, False),
         native_array_code=running.argmin,
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
         may_fail=has_empty_axis,
         never_negative=always,
@@ -225,40 +227,40 @@ OPERATOR_ROWS = (
     _axis_row(
         name="Hardmax",
         derivative=ZERO_DERIVATIVE,
-        reproducibility=Reproducibility.ONCE,
+        reproducibility=Reproducibility.ROUNDED_ONCE,
         wrong_kernel=always,  # The kernel returns no 1 in a row with nan.
         decomposition=selection.hardmax,
     ),
     _axis_row(
         name="Softmax",
         loop_cost=speeds.SOFTMAX_COST,
-        derivative=slopes.SOFTMAX,
-        work=transcendental_work,
+        derivative=slopes.SOFTMAX_DERIVATIVE,
+        min_microseconds=transcendental_microseconds,
         decomposition=decomposing.softmax,
         cuda_replacement=cuda_replacements.softmax,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _axis_row(
         name="LogSoftmax",
-        meaning=_compute_log_softmax,
+        numpy_function=_compute_log_softmax,
         wrong_kernel=known_kernels.first_operand_has(
             {"float64"}
         ),  # For infinity the kernel returns -inf, not nan.
         loop_cost=speeds.SOFTMAX_COST,
-        derivative=slopes.LOG_SOFTMAX,
-        work=transcendental_work,
+        derivative=slopes.LOG_SOFTMAX_DERIVATIVE,
+        min_microseconds=transcendental_microseconds,
         decomposition=decomposing.log_softmax,
         cuda_replacement=cuda_replacements.log_softmax,
     ),
     _axis_row(
         name="LpNormalization",
-        derivative=slopes.LP_NORMALIZATION,
+        derivative=slopes.LP_NORMALIZATION_DERIVATIVE,
         decomposition=decomposing.lp_normalization,
     ),
     Row(
         name="CumSum",
         has_exact_integers=True,
-        derivative=slopes.CUM_SUM,
+        derivative=slopes.CUM_SUM_DERIVATIVE,
         native_array_code=running.running_sum,
         may_fail=has_axis_outside,
         treats_uint64_as_int64=True,

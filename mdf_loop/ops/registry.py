@@ -4,7 +4,7 @@
 
 The rows are defined in the modules of their families (`elementwise`, `movement`, `reductions`, ...). The
 compiler reads properties of operations only from this table. A new operation needs a row and nothing else. An
-ONNX operation takes its schema, types and meaning from ONNX. The row of any other operation has all three.
+ONNX operation takes its schema, types and numpy function from ONNX. The row of any other operation has all three.
 
     row_of("Gather").may_fail(op, known)
 """
@@ -45,15 +45,15 @@ CudaReplacement: TypeAlias = "Callable[[Builder, Op, KnownArrays], Value | None]
 MovedOperands: TypeAlias = Callable[[Op], Sequence[int]]
 """Function that returns the positions of the operands that an operation moves."""
 
-WorkBound: TypeAlias = Callable[[Op], float]
+MicrosecondsRule: TypeAlias = Callable[[Op], float]
 Type: TypeAlias = tuple[str, Shape]
 TypeRule: TypeAlias = Callable[
     [Sequence[Type | None], Mapping[str, Any], Mapping[int, Array]], Sequence[Type]
 ]
 """Function from types of inputs, attributes and known inputs by position to the type of each output."""
 
-Meaning: TypeAlias = Callable[..., Data | tuple[Data, ...]]
-"""Function that computes an operation in numpy: `meaning(*inputs, **attributes)`."""
+NumpyFunction: TypeAlias = Callable[..., Data | tuple[Data, ...]]
+"""Function that computes an operation in numpy: `numpy_function(*inputs, **attributes)`."""
 
 Decomposition: TypeAlias = "Callable[[Builder, Op], Value | tuple[Value | None, ...]]"
 """Function that builds the outputs of an operation from other operations."""
@@ -91,8 +91,10 @@ class Reproducibility(Enum):
     """Degree to which different runtimes compute the same bits of an operation's result."""
 
     FIXED = "every runtime gives the same: IEEE 754 fixes it, or numbers are only moved"
-    ONCE = "the exact result, rounded at most once; the sign of a zero, or a nan, may be open"
-    OPEN = "libraries differ in the last bits: sums, transcendental functions"
+    ROUNDED_ONCE = (
+        "the exact result, rounded at most once; the sign of a zero, or a nan, may be open"
+    )
+    RUNTIME_DEPENDENT = "libraries differ in the last bits: sums, transcendental functions"
 
 
 def never(op: Op, *_: Any) -> bool:
@@ -120,7 +122,7 @@ def always(op: Op, *_: Any) -> bool:
     return True
 
 
-def element_work(op: Op) -> float:
+def elementwise_microseconds(op: Op) -> float:
     """Return the microseconds of an operation at the cost of one addition per result element."""
     return ELEMENT_MICROSECONDS * count_elements(op.outputs)
 
@@ -161,7 +163,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         never_negative: True if no result is below 0 or -0.0.
         is_random: True if each call draws other random numbers.
         reads_only_shapes: True if it reads only the shapes of its operands.
-        work: lower bound of its time without the call, in microseconds.
+        min_microseconds: lower bound of its time without the call, in microseconds.
         loop_cost: its cost in a loop as machine code and by ONNX Runtime; None for the usual cost of its
             kind (see `native.cost`).
         has_kernel: True if ONNX Runtime is known to have a correct kernel; else the runtime is probed.
@@ -183,7 +185,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         native_array_code: writes machine code for whole arrays.
         opset: lowest opset that has the operation, if ONNX's schemas do not tell.
         newer_encodings: (opset, encoding) pairs, the encodings that changed with an opset.
-        schema, type_rule, meaning: all three for an operation that ONNX lacks. For an ONNX operation only a meaning
+        schema, type_rule, numpy_function: all three for an operation that ONNX lacks. For an ONNX operation only a function
             that corrects the reference, or types that ONNX's inference does not tell. The schema's domain is
             `mdf_loop.` and a family, as in `mdf_loop.signals::Cube`, which models and errors use. The
             schema's types are checked before `type_rule` is called. An operation without a kernel has a
@@ -194,7 +196,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     is_elementwise: bool = False
     moved_operands: MovedOperands | None = None
     keeps_order: bool = False
-    reproducibility: Reproducibility = Reproducibility.OPEN
+    reproducibility: Reproducibility = Reproducibility.RUNTIME_DEPENDENT
     converts_text: bool = False
     has_exact_integers: bool = False
     attribute_fault: AttributeFault = no_attribute_fault
@@ -204,7 +206,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     never_negative: OperationTest = never
     is_random: bool = False
     reads_only_shapes: bool = False
-    work: WorkBound = element_work
+    min_microseconds: MicrosecondsRule = elementwise_microseconds
     loop_cost: LoopCostRule | None = None
     has_kernel: OperationTest = never
     wrong_kernel: OperationTest = never
@@ -225,7 +227,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     newer_encodings: Sequence[tuple[int, Encode]] = ()
     schema: defs.OpSchema | None = None
     type_rule: TypeRule | None = None
-    meaning: Meaning | None = None
+    numpy_function: NumpyFunction | None = None
 
 
 _ROWS: dict[str, Row] = {}

@@ -88,25 +88,33 @@ def _require_present(value: Data) -> Data:
 _sequence_row = partial(Row, reproducibility=Reproducibility.FIXED)
 
 OPERATOR_ROWS = (
-    _sequence_row(name="SequenceConstruct", may_fail=never, meaning=lambda *members: list(members)),
-    _sequence_row(name="SequenceEmpty", may_fail=never, meaning=lambda dtype=None: []),
-    _sequence_row(name="SequenceAt", meaning=_member_at),
-    _sequence_row(name="SequenceInsert", may_fail=unless_values_known(2), meaning=_insert_member),
-    _sequence_row(name="SequenceErase", meaning=_erase_member),
+    _sequence_row(
+        name="SequenceConstruct", may_fail=never, numpy_function=lambda *members: list(members)
+    ),
+    _sequence_row(name="SequenceEmpty", may_fail=never, numpy_function=lambda dtype=None: []),
+    _sequence_row(name="SequenceAt", numpy_function=_member_at),
+    _sequence_row(
+        name="SequenceInsert", may_fail=unless_values_known(2), numpy_function=_insert_member
+    ),
+    _sequence_row(name="SequenceErase", numpy_function=_erase_member),
     _sequence_row(
         name="SequenceLength",
         may_fail=never,
-        meaning=lambda members: np.array(len(members), np.int64),
+        numpy_function=lambda members: np.array(len(members), np.int64),
     ),
-    _sequence_row(name="ConcatFromSequence", meaning=_join_members),
+    _sequence_row(name="ConcatFromSequence", numpy_function=_join_members),
     _sequence_row(
-        name="SplitToSequence", decomposition=decomposing.split_to_sequence, meaning=_split_array
+        name="SplitToSequence",
+        decomposition=decomposing.split_to_sequence,
+        numpy_function=_split_array,
     ),
-    _sequence_row(name="Optional", may_fail=never, meaning=lambda value=None, type=None: value),
-    _sequence_row(name="OptionalGetElement", meaning=_require_present),
+    _sequence_row(
+        name="Optional", may_fail=never, numpy_function=lambda value=None, type=None: value
+    ),
+    _sequence_row(name="OptionalGetElement", numpy_function=_require_present),
     _sequence_row(
         name="OptionalHasElement",
         may_fail=never,
-        meaning=lambda value: np.array(value is not None),
+        numpy_function=lambda value: np.array(value is not None),
     ),
 )

@@ -58,24 +58,24 @@ class OperationCost(NamedTuple):
 LoopCostRule: TypeAlias = Callable[[Op], OperationCost]
 """Function that returns the cost of an operation as machine code and with ONNX Runtime's kernel."""
 
-Figures: TypeAlias = tuple[float, float, float, float]
+ElementTimes: TypeAlias = tuple[float, float, float, float]
 """Nanoseconds per element: machine code for float32, for float64, then ONNX Runtime for float32, for float64."""
 
 
-def _scale_figures(op: Op, figures: Figures, count: float) -> OperationCost:
+def _scale_element_times(op: Op, element_times: ElementTimes, count: float) -> OperationCost:
     dtype_index = int(op.outputs[0].dtype != "float32")
-    return OperationCost(figures[dtype_index] * count, figures[2 + dtype_index] * count)
+    return OperationCost(element_times[dtype_index] * count, element_times[2 + dtype_index] * count)
 
 
-def per_element(figures: Figures) -> LoopCostRule:
+def per_element(element_times: ElementTimes) -> LoopCostRule:
     """Return a cost function that multiplies the nanoseconds per element by the result's size."""
-    return lambda op: _scale_figures(op, figures, count_elements(op.outputs))
+    return lambda op: _scale_element_times(op, element_times, count_elements(op.outputs))
 
 
-def per_element_read(figures: Figures) -> LoopCostRule:
+def per_element_read(element_times: ElementTimes) -> LoopCostRule:
     """Return a cost function that multiplies the nanoseconds per element by the first operand's size."""
-    return lambda op: _scale_figures(
-        op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
+    return lambda op: _scale_element_times(
+        op, element_times, count_elements([value for value in op.inputs[:1] if value is not None])
     )
 
 
@@ -93,7 +93,7 @@ ZERO_COST = per_element((0.0, 0.0, 0.0, 0.0))
 
 ARG_EXTREME_COST = per_element_read((5.2, 5.4, 1.0, 1.1))
 
-_LAST_AXIS_FIGURES, _OTHER_AXES_FIGURES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
+_LAST_AXIS_TIMES, _OTHER_AXES_TIMES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 
 
 _MAX_CACHED_ELEMENTS = 1 << 17
@@ -108,21 +108,21 @@ The left factor has fewer rows than the first number. The right factor has more 
 
 def reduction_cost(op: Op) -> OperationCost:
     """Return the cost of a reduction along axes, such as a sum or a maximum."""
-    return per_element_read(_LAST_AXIS_FIGURES if _is_along_last(op) else _OTHER_AXES_FIGURES)(op)
+    return per_element_read(_LAST_AXIS_TIMES if _is_along_last(op) else _OTHER_AXES_TIMES)(op)
 
 
 def extreme_cost(op: Op) -> OperationCost:
     """Return the cost of a maximum or minimum along axes that propagates nan."""
-    last_axis_figures, other_axes_figures = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
-    return per_element_read(last_axis_figures if _is_along_last(op) else other_axes_figures)(op)
+    last_axis_times, other_axes_times = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
+    return per_element_read(last_axis_times if _is_along_last(op) else other_axes_times)(op)
 
 
 def ordered_sum_cost(op: Op) -> OperationCost:
     """Return the cost of an `OrderedSum`, a sum with a fixed order of additions."""
-    last_axis_figures, other_axes_figures = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
+    last_axis_times, other_axes_times = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
     if count_elements(op.outputs) == 1:
-        last_axis_figures = (0.25, 0.45, 0.5, 0.5)
-    return per_element_read(last_axis_figures if _is_along_last(op) else other_axes_figures)(op)
+        last_axis_times = (0.25, 0.45, 0.5, 0.5)
+    return per_element_read(last_axis_times if _is_along_last(op) else other_axes_times)(op)
 
 
 def _is_along_last(op: Op) -> bool:
@@ -142,10 +142,12 @@ def product_cost(op: Op) -> OperationCost:
             n_right_elements > _MAX_FAST_FACTOR_ELEMENTS
             and multiplication_count < _MIN_FAST_ROWS * n_right_elements
         )
-        figures = (0.12, 0.15, 0.06, 0.2) if exceeds_fast_limits else (0.05, 0.085, 0.03, 0.07)
-        return _scale_figures(op, figures, multiplication_count)
+        element_times = (
+            (0.12, 0.15, 0.06, 0.2) if exceeds_fast_limits else (0.05, 0.085, 0.03, 0.07)
+        )
+        return _scale_element_times(op, element_times, multiplication_count)
     fits_cache = multiplication_count <= _MAX_CACHED_ELEMENTS
-    return _scale_figures(
+    return _scale_element_times(
         op,
         (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4),
         multiplication_count,
@@ -157,7 +159,7 @@ def convolution_cost(op: Op) -> OperationCost:
     multiplication_count = count_multiplications(op)
     shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)
     channels = max(shape[0], 1) if isinstance(shape[0], int) else 1
-    return _scale_figures(
+    return _scale_element_times(
         op, (0.0, 0.0, 0.026 + 0.26 / channels, 0.08 + 0.5 / channels), multiplication_count
     )
 

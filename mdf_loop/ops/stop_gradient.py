@@ -50,7 +50,7 @@ OPERATOR_ROWS = (
         reproducibility=Reproducibility.FIXED,
         may_fail=never,
         batching_rule=elementwise,
-        meaning=lambda x: x,
+        numpy_function=lambda x: x,
         decomposition=_decompose,
         derivative=ZERO_DERIVATIVE,
     ),

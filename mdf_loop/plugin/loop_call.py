@@ -167,7 +167,7 @@ class LoopCall:
         inputs = _Inputs(b, values, float_names)
         scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
         path_of_loop = f"{self.node.id}.{self.item.id}"
-        with b.findings.catch(), b.at_place(graph_path=self.graph, item_path=path_of_loop):
+        with b.findings.catch(), b.at_call_site(graph_path=self.graph, item_path=path_of_loop):
             reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.items)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)

@@ -158,9 +158,9 @@ def _create_body_builder(
     if unrolled_iteration is None:
         return b.loop_body()
     body_builder = b.body()
-    body_builder.place = replace(
-        body_builder.place,
-        pass_index=b.place.pass_index * unrolled_iteration.max_iterations
+    body_builder.call_site = replace(
+        body_builder.call_site,
+        pass_index=b.call_site.pass_index * unrolled_iteration.max_iterations
         + unrolled_iteration.iteration_number,
     )
     body_builder.in_loop = True

@@ -57,7 +57,9 @@ def read_if(
     known_condition = b.constant_of(condition)
     if known_condition is not None:
         branch_outputs = (then_branch if known_condition else else_branch).read(b, choice.scope)
-        return choice.build_reading([b.mark_late_if(condition, value) for value in branch_outputs])
+        return choice.build_reading(
+            [b.mark_unrolled_if(condition, value) for value in branch_outputs]
+        )
     choice.check_outputs([then_branch, else_branch])
     return choice.build_reading(
         choice.select_by_condition(b, condition, then_branch, else_branch, choice.scope)
@@ -83,7 +85,7 @@ def read_case(
         branch_outputs = choice.find_branch(int(known_index), branches, default_branch).read(
             b, choice.scope
         )
-        return choice.build_reading([b.mark_late_if(index, value) for value in branch_outputs])
+        return choice.build_reading([b.mark_unrolled_if(index, value) for value in branch_outputs])
     choice.check_outputs([*branches, *([] if default_branch is None else [default_branch])])
     return choice.build_reading(choice.select_by_index(index, branches, default_branch))
 

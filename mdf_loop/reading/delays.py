@@ -27,7 +27,7 @@ from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
-from mdf_loop.lower.reductions import count_of
+from mdf_loop.lower.reductions import count_reduced_elements
 from mdf_loop.ops.build_helpers import extents, ints, kind
 from mdf_loop.reading.entries import NamedEntry, parse_entries
 from mdf_loop.reading.extents import Extents
@@ -209,7 +209,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
             return b.op("Expand", initial, ints(b, self.depth))
         if self.depth == 1 and _is_single_value(initial_extents, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
-        row_count = count_of(b, initial, 0)
+        row_count = count_reduced_elements(b, initial, 0)
         given_count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
         is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), given_count)
         error = CarryShapeError(

@@ -82,7 +82,7 @@ class GeneralShapes:
 
 def is_independent_of_inputs(b: ModelBuilder, value: Value) -> bool:
     """Return True for a value that does not depend on input shapes: a constant, or no tensor."""
-    is_constant = b.constant_of(value) is not None and not b.is_measured(value)
+    is_constant = b.constant_of(value) is not None and not b.is_shape_constant(value)
     return is_constant or not is_tensor(value.dtype)
 
 
@@ -90,7 +90,7 @@ def is_specialized(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
     """Return True if a value or its shape holds only for the inputs of one run."""
     shape = value.shape
     if (
-        b.is_measured(value)
+        b.is_shape_constant(value)
         or shape is None
         or general_shape is None
         or len(shape) != len(general_shape)

@@ -103,9 +103,9 @@ class GraphReader:
         self.plan = tuple(node_set for pass_sets in passes for node_set in pass_sets)
         run_counts = Counter(node for node_set in self.plan for node in node_set)
         self._note_kept_inputs([node for node in run_counts if run_counts[node] > 1])
-        draw_place = self.b.place
+        draw_place = self.b.call_site
         for k, node_sets in enumerate(passes):
-            with self.b.at_place(
+            with self.b.at_call_site(
                 pass_index=draw_place.pass_index * len(passes) + k,
                 pass_count=draw_place.pass_count * len(passes),
             ):

@@ -51,7 +51,7 @@ class InnerGraph:
         self.scope = scope
         self.is_strict = strict
         self._refuse_states()
-        draw_place = b.place
+        draw_place = b.call_site
         graph_path = f"{draw_place.graph_path}.{draw_place.item_path}.{owned.role.argument}"
         context = Context(document, scope, graph_path)
         self.reader = GraphReader(

@@ -219,7 +219,7 @@ class NodeReader:
         site_item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
             site_item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
-        site_place = self.b.at_place(
+        site_place = self.b.at_call_site(
             graph_path=self.context.graph_path, item_path=site_item, call_index=0
         )
         with self.b.at(where, f"{self.node.id}.{name}"), site_place:

@@ -45,9 +45,9 @@ def widened_findings(
     `first_shapes` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
     """
-    if not b.spread_sources and not first_shapes:
+    if not b.broadcast_sources and not first_shapes:
         return ()
-    possible_shapes = _PossibleShapes(program, b.spread_sources, first_shapes or {})
+    possible_shapes = _PossibleShapes(program, b.broadcast_sources, first_shapes or {})
     return tuple(
         dict.fromkeys(
             (
@@ -64,11 +64,11 @@ class _PossibleShapes:
     def __init__(
         self,
         program: Program,
-        spread_sources: Mapping[Value, tuple[Value, ...]],
+        broadcast_sources: Mapping[Value, tuple[Value, ...]],
         first_shapes: Mapping[Value, Shape],
     ) -> None:
         self.program = program
-        self.spread_sources = spread_sources
+        self.broadcast_sources = broadcast_sources
         self.shapes_by_value: dict[Value, _Shapes] = {
             value: frozenset({value.shape, shape}) for value, shape in first_shapes.items()
         }
@@ -110,10 +110,10 @@ class _PossibleShapes:
             self._add(operation.output, self.of(operation.value))
         elif isinstance(operation, Op):
             output, *further_outputs = operation.outputs
-            if output in self.spread_sources:
+            if output in self.broadcast_sources:
                 self._add(
                     output,
-                    (shape for value in self.spread_sources[output] for shape in self.of(value)),
+                    (shape for value in self.broadcast_sources[output] for shape in self.of(value)),
                 )
             elif _is_elementwise(operation) and not further_outputs:
                 self._propagate_elementwise(operation, output)
@@ -135,7 +135,7 @@ class _PossibleShapes:
         """Yield findings about operations whose results depend on a shape that differs by step."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
-                if operation.outputs[0] in self.spread_sources or _is_elementwise(operation):
+                if operation.outputs[0] in self.broadcast_sources or _is_elementwise(operation):
                     continue
                 dependent_values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):

@@ -25,7 +25,7 @@ from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value, one_element
-from mdf_loop.lower.reductions import axis_of
+from mdf_loop.lower.reductions import nonnegative_axis
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, parse_entries
@@ -158,7 +158,7 @@ def _reverse_rows(b: ModelBuilder, stack: Value) -> Value:
 
 def _move_row_axis(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     """Move the axis of stacked rows to the axis that the recording states."""
-    axis = axis_of(stack, form.axis)
+    axis = nonnegative_axis(stack, form.axis)
     if axis == 0:
         return stack
     row_axes = list(range(1, len(extents(stack))))

@@ -25,7 +25,7 @@ from mdf_loop.ir import Scanned, Value
 from mdf_loop.lower import Scope, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
-from mdf_loop.lower.reductions import axis_of, count_of
+from mdf_loop.lower.reductions import count_reduced_elements, nonnegative_axis
 from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, parse_entries
 
@@ -215,8 +215,8 @@ def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
             hint="a value that is the same in every iteration is captured: name it as an input "
             "port of the loop's node, and read it in the body",
         )
-    axis = axis_of(source, form.axis)
-    extent = _to_int64(b, count_of(b, source, axis))
+    axis = nonnegative_axis(source, form.axis)
+    extent = _to_int64(b, count_reduced_elements(b, source, axis))
     start, end = (
         _find_position(b, stated_position, extent) for stated_position in (form.start, form.end)
     )

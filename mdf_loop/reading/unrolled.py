@@ -4,7 +4,7 @@
                                                   finals (c,), recording stack(a, b, c)
 
 The results equal those of the loop bit for bit. Numbers that only unrolling makes known are computed before
-the run only if every runtime gives the same bits (`ModelBuilder.late`).
+the run only if every runtime gives the same bits (`ModelBuilder.unrolled_constant`).
 
 The iteration number is a constant, so it may select from a list or be a shape. Carried values may change
 their shape, but not their dtype. A condition must be known while the model is read. A loop with any other
@@ -153,8 +153,8 @@ class _Unroller:
         iteration = UnrolledIteration(
             k,
             self.trip_count or self.iteration_limit,
-            b.late(np.array(k)),
-            b.late(np.array(True)),
+            b.unrolled_constant(np.array(k)),
+            b.unrolled_constant(np.array(True)),
             tuple(entering),
         )
         row_types = tuple(
@@ -242,7 +242,7 @@ def _fix_dtype(b: ModelBuilder, value: Value) -> Value:
     """Return an initial value whose dtype no longer adapts to other operands, as in a loop."""
     known_array = b.constant_of(value)
     if known_array is not None:
-        return b.late(known_array)
+        return b.unrolled_constant(known_array)
     return b.op("Identity", value) if b.is_weak(value) else value
 
 

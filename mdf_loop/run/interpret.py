@@ -1,7 +1,7 @@
 """Reference interpreter of programs in plain NumPy.
 
 The interpreter is the reference for tests of every engine, and shares no operator decompositions with the
-ONNX writer. NumPy computes operations (`ops.meaning`). Loops and branches are computed here.
+ONNX writer. NumPy computes operations (`ops.numpy_evaluation`). Loops and branches are computed here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mdf_loop.ir import (
     captures,
 )
 from mdf_loop.ir.types import is_tensor, numpy_dtype
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 
 _CheckTermination: TypeAlias = Callable[[], None]
 """Function called before each iteration. An exception from this function ends the computation."""

@@ -12,7 +12,7 @@ from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.lower import Scope, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder, Options
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.pipeline import LEGAL, prepare
 
 

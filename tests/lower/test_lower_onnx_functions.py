@@ -10,7 +10,7 @@ from mdf_loop.lower import lower_function
 from mdf_loop.lower.onnx_functions import UNSUPPORTED_OPERATORS
 from mdf_loop.lower.terms import OperatorResults
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.registry import rows
 from tests.lower.lower_machine import Lowered, assert_same
 from tests.ops.operator_samples import SAMPLES, F

@@ -16,7 +16,7 @@ from mdf_loop.errors import OperandError, UnsupportedError
 from mdf_loop.ir import Input, Op, Output, Program, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.registry import qualified_name, rows
 from mdf_loop.pipeline import LEGAL, prepare
 from tests.ops.op_running import float32_run, legal_run, only_op, program_of, run

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 
 SPECIAL = [0.0, -0.0, 1.5, -2.0, np.nan, np.inf, -np.inf, 1e-300]
 

@@ -14,7 +14,7 @@ from mdf_loop.emit import to_onnx
 from mdf_loop.errors import OperandError, UnsupportedError
 from mdf_loop.ir import Input, Output, Program
 from mdf_loop.ops import row_of
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.onnx_schema import operator_names
 from mdf_loop.ops.opset import NEWEST_PREFERRED_OPSET, schemas_by_opset
 from mdf_loop.pipeline import LEGAL, prepare

@@ -41,7 +41,7 @@ CUBE = Row(
         type_constraints=[FLOATS],
     ),
     type_rule=lambda inputs, attributes, known: [inputs[0]],
-    meaning=lambda x: x * x * x,
+    numpy_function=lambda x: x * x * x,
     is_elementwise=True,
     may_fail=never,
     batching_rule=elementwise,
@@ -132,7 +132,9 @@ def test_operands_of_one_type_have_one_dtype() -> None:
     )  # fmt: skip
     b = Builder()
     x, y = b.constant(np.array(2.0)), b.constant(np.array(2.0, np.float32))
-    cubes = Row(name="Cubes", schema=schema, type_rule=CUBE.type_rule, meaning=lambda x, y: x * y)
+    cubes = Row(
+        name="Cubes", schema=schema, type_rule=CUBE.type_rule, numpy_function=lambda x, y: x * y
+    )
     with registered(cubes):
         assert b.evaluated(b.op("Cubes", x, x)) == 4.0
         with pytest.raises(OperandError, match="X and Y must have one dtype"):
@@ -146,7 +148,10 @@ def _with_function(function: dict[str, Any]) -> None:
 
 def test_an_operation_without_a_decomposition_is_refused_by_name() -> None:
     alone = Row(
-        name="Alone", schema=_schema("Alone"), type_rule=CUBE.type_rule, meaning=CUBE.meaning
+        name="Alone",
+        schema=_schema("Alone"),
+        type_rule=CUBE.type_rule,
+        numpy_function=CUBE.numpy_function,
     )
     with registered(alone):
         cell = MODEL["cubes"]["nodes"]["cell"]

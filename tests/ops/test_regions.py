@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import OperandError
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 
 X, BATCH = np.arange(16.0).reshape(1, 1, 4, 4), np.array([0])
 

@@ -1,6 +1,6 @@
 """Test each trait of a row of operations on samples of every operation.
 
-The samples run through numpy (`ops.meaning`) and ONNX Runtime, with difficult numbers: zeros of both signs,
+The samples run through numpy (`ops.numpy_evaluation`) and ONNX Runtime, with difficult numbers: zeros of both signs,
 infinities, nan, the ends of each dtype.
 """
 
@@ -17,7 +17,7 @@ from mdf_loop.ir import Array, Op, Program, Value
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops import row_of
 from mdf_loop.ops.inference import _infer_types, infer
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.ops.registry import (
     Reproducibility,
@@ -136,7 +136,7 @@ def test_every_operator_has_a_row() -> None:
 def test_a_row_of_a_domain_operation_has_schema_types_and_meaning() -> None:
     for row in map(row_of, domain_operation_names()):
         assert row.type_rule is not None, row.name
-        assert row.meaning is not None, row.name
+        assert row.numpy_function is not None, row.name
         assert row.schema.name == row.name not in operator_names()
         assert row.schema.domain.startswith("mdf_loop."), row.name
 
@@ -144,7 +144,7 @@ def test_a_row_of_a_domain_operation_has_schema_types_and_meaning() -> None:
 def test_an_empty_row_has_the_worst_case() -> None:
     row, op = row_of("Unheard"), Op("Unheard", (), ())
     assert row.may_fail(op, lambda _: None)
-    assert row.reproducibility is Reproducibility.OPEN
+    assert row.reproducibility is Reproducibility.RUNTIME_DEPENDENT
     assert not any(
         (row.is_elementwise, row.moved_operands, row.never_negative(op), row.has_kernel(op))
     )
@@ -209,7 +209,8 @@ def test_moving_operations_return_elements_of_operands_or_zero(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", operations_with(lambda row: row.reproducibility is not Reproducibility.OPEN)
+    "name",
+    operations_with(lambda row: row.reproducibility is not Reproducibility.RUNTIME_DEPENDENT),
 )
 def test_results_rounded_once_are_the_rounded_exact_result(name: str) -> None:
     """Compare with rounded float64 results, exact since float64 has more than twice the digits of float32."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdf_loop.ir.types import dtype_name
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.run import interpret as interpreter
 from tests.random_programs.agreement import SHARES, differences, largest_in
 from tests.random_programs.forms import Failure, Outcome

@@ -50,7 +50,7 @@ class Call:
     @property
     def is_exact(self) -> bool:
         """True if the result is rounded at most once."""
-        return row_of(self.name).reproducibility is not Reproducibility.OPEN
+        return row_of(self.name).reproducibility is not Reproducibility.RUNTIME_DEPENDENT
 
     @property
     def is_fixed(self) -> bool:

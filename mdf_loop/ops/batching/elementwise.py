@@ -38,7 +38,7 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
 def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
     """Return the shape to which the operands of a single run are broadcast."""
     rank = max(x.rank for x in operands)
-    padded_shapes = [(1,) * (rank - x.rank) + (x.member.shape or ()) for x in operands]
+    padded_shapes = [(1,) * (rank - x.rank) + (x.single_run_value.shape or ()) for x in operands]
     return tuple(
         next((extent for extent in extents if extent != 1), 1)
         for extents in zip(*padded_shapes, strict=True)
@@ -51,7 +51,7 @@ def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ..
     ONNX Runtime takes 10 ns for each repeated piece. So a run of few elements is repeated before the loop, or
     once for all operations that read it.
     """
-    operand_shape = x.member.shape or ()
+    operand_shape = x.single_run_value.shape or ()
     if not x.is_batched and all(extent == 1 for extent in operand_shape):
         return scope.shared_element(x, len(shape))
     fixed_shape = tuple(extent for extent in shape if isinstance(extent, int))
@@ -73,7 +73,7 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x = required_operand(operands)
     if not any(bound_operand.is_batched for bound_operand in present_operands(operands[1:])):
         return scope.apply(op, *operand_values(operands))
-    shape = x.member.shape or ()
+    shape = x.single_run_value.shape or ()
     clipped_values = x.value
     for op_type, position, limit in (("Less", 1, "min"), ("Greater", 2, "max")):
         bound_operand = optional_operand(operands, position)

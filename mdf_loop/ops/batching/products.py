@@ -46,8 +46,9 @@ def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
                 "MatMul", right_operand.value, _transpose_matrix(scope.b, left_operand.value)
             ),
         )
-    if left_operand.rank == right_operand.rank == 1 and left_operand.member.dtype.startswith(
-        "float"
+    if (
+        left_operand.rank == right_operand.rank == 1
+        and left_operand.single_run_value.dtype.startswith("float")
     ):
         products = scope.b.op("Mul", left_operand.value, right_operand.value)
         return (sum_of(scope.b, products, (-1,)),)
@@ -103,7 +104,7 @@ def _transpose_operand(b: Builder, x: Operand, is_transposed: int) -> Operand:
     if not is_transposed:
         return x
     perm = (0, 2, 1) if x.is_batched else (1, 0)
-    return Operand(x.member, b.op("Transpose", x.value, perm=perm), x.is_batched)
+    return Operand(x.single_run_value, b.op("Transpose", x.value, perm=perm), x.is_batched)
 
 
 def _scale(b: Builder, x: Value, factor: float) -> Value:

@@ -29,17 +29,17 @@ UNBATCHED_HINT = "run the values one after the other"
 class Operand(Struct, frozen=True):
     """Operand of a batched operation, with its value in one run and its value for all runs.
 
-    If `is_batched`, `value` has the run axis before the axes of `member`.
+    If `is_batched`, `value` has the run axis before the axes of `single_run_value`.
     """
 
-    member: Value
+    single_run_value: Value
     value: Value
     is_batched: bool
 
     @property
     def rank(self) -> int:
         """Number of axes of the operand in one run."""
-        return rank(self.member)
+        return rank(self.single_run_value)
 
 
 Operands: TypeAlias = Sequence["Operand | None"]
@@ -53,7 +53,7 @@ class BatchScope(Struct):
     """
 
     b: Builder
-    root: Builder
+    root_builder: Builder
     run_axis: str
     run_count: Callable[[], Value]
     defining_builders: dict[Value, Builder] = field(default_factory=dict)
@@ -79,7 +79,11 @@ class BatchScope(Struct):
 
     def with_run_axis(self, x: Operand) -> Value:
         """Return an operand with the run axis, expanded if all runs share the operand."""
-        return x.value if x.is_batched else self._expand_to_runs(x, (1,) * x.rank, x.member.shape)
+        return (
+            x.value
+            if x.is_batched
+            else self._expand_to_runs(x, (1,) * x.rank, x.single_run_value.shape)
+        )
 
     def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
         """Return an operand with the run axis, broadcast to `shape` in each run."""
@@ -133,7 +137,7 @@ class BatchScope(Struct):
         New constants belong to the root scope.
         """
         is_constant = self.b.constant_of(value) is not None
-        return self.defining_builders.get(value, self.root if is_constant else self.b)
+        return self.defining_builders.get(value, self.root_builder if is_constant else self.b)
 
     def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
         """Append an operation like `op`, with other inputs and changed attributes."""

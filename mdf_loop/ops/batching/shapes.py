@@ -33,7 +33,7 @@ def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build ONNX's Shape of a single run, which all runs share."""
     x = required_operand(operands)
     start, stop, _ = slice(attribute(op, "start"), attribute(op, "end")).indices(x.rank)
-    shape_slice = (x.member.shape or ())[start:stop]
+    shape_slice = (x.single_run_value.shape or ())[start:stop]
     if all(isinstance(extent, int) for extent in shape_slice):
         return (ints(scope.b, *(int(extent) for extent in shape_slice)),)
     return (scope.b.op("Shape", x.value, start=start + 1, end=stop + 1),)
@@ -69,9 +69,11 @@ def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x, axes = required_operand(operands), scope.constant(op, operands, 1)
     if axes is not None:
         return scope.apply(op, x.value, _shift_axes(scope.b, axes.tolist()))
-    extents = x.member.shape or ()
+    extents = x.single_run_value.shape or ()
     if any(isinstance(extent, str) for extent in extents):
-        raise batching_error(op, f"the shape of {x.member.type} must be known, or the axes given")
+        raise batching_error(
+            op, f"the shape of {x.single_run_value.type} must be known, or the axes given"
+        )
     unit_axes = [axis for axis, extent in enumerate(extents) if extent == 1]
     return scope.apply(op, x.value, _shift_axes(scope.b, unit_axes)) if unit_axes else (x.value,)
 
@@ -171,7 +173,9 @@ def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Oper
     pad_mask = b.op(
         "Pad", zeros, *operand_values([pads]), scalar(b, 1, "int64"), *operand_values(axes)
     )
-    zero_fill = Operand(fill_value.member, scalar(b, 0, fill_value.value.dtype), is_batched=False)
+    zero_fill = Operand(
+        fill_value.single_run_value, scalar(b, 0, fill_value.value.dtype), is_batched=False
+    )
     padded_runs = (
         pad(scope, op, [x, pads, zero_fill, *axes])[0]
         if x.is_batched
@@ -203,7 +207,9 @@ def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     starts = required_operand(operands, 1)
     axes = scope.constant(op, operands, 3)
     listed_axes = range(_known_length(op, starts)) if axes is None else axes.tolist()
-    shifted_axes = scope.b.constant(np.array([*map(shift_axis, listed_axes)], starts.member.dtype))
+    shifted_axes = scope.b.constant(
+        np.array([*map(shift_axis, listed_axes)], starts.single_run_value.dtype)
+    )
     step = optional_operand(operands, 4)
     return scope.apply(
         op, *operand_values(operands[:3]), shifted_axes, *([] if step is None else [step.value])
@@ -212,9 +218,9 @@ def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 def _known_length(op: Op, x: Operand) -> int:
     """Return the number of elements of a one-dimensional operand, which must be known at compile time."""
-    extent = (x.member.shape or ("",))[0]
+    extent = (x.single_run_value.shape or ("",))[0]
     if not isinstance(extent, int):
-        raise batching_error(op, f"the length of '{x.member.name}' must be known")
+        raise batching_error(op, f"the length of '{x.single_run_value.name}' must be known")
     return extent
 
 

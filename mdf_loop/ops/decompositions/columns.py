@@ -25,12 +25,12 @@ def columns_to_image(b: Builder, op: Op) -> Value:
     """
     image_extents, windows = _read_geometry(b, op)
     window_counts = [
-        (image_extent + first_pad + last_pad - window_reach) // stride + 1
-        for image_extent, first_pad, last_pad, window_reach, stride in zip(
+        (image_extent + first_pad + last_pad - dilated_extent) // stride + 1
+        for image_extent, first_pad, last_pad, dilated_extent, stride in zip(
             image_extents,
             windows.leading_pads,
             windows.trailing_pads,
-            windows.reach,
+            windows.dilated_kernel,
             windows.strides,
             strict=True,
         )

@@ -139,7 +139,7 @@ def _equivalent_geometry(
     strides = tuple(op.attributes.get("strides") or (1,) * n_axes)
     dilations = tuple(op.attributes.get("dilations") or (1,) * n_axes)
     output_padding = tuple(op.attributes.get("output_padding") or (0,) * n_axes)
-    kernel_reach = [
+    dilated_kernel = [
         (kernel_extent - 1) * dilation + 1
         for kernel_extent, dilation in zip(kernel, dilations, strict=True)
     ]
@@ -149,7 +149,7 @@ def _equivalent_geometry(
     leading_pads, trailing_pads = list(pads[:n_axes]), list(pads[n_axes:])
     if output_shape or is_same:
         for axis in range(n_axes):
-            total_padding = kernel_reach[axis] + output_padding[axis] - strides[axis]
+            total_padding = dilated_kernel[axis] + output_padding[axis] - strides[axis]
             if output_shape:
                 total_padding += known_length(op, x, axis) * strides[axis] - output_shape[axis]
             else:
@@ -159,12 +159,13 @@ def _equivalent_geometry(
             if auto_pad != "SAME_UPPER" and total_padding > 0:
                 leading_pads[axis], trailing_pads[axis] = trailing_pads[axis], leading_pads[axis]
     zeros_before = [
-        axis_reach - 1 - pad for axis_reach, pad in zip(kernel_reach, leading_pads, strict=True)
+        dilated_extent - 1 - pad
+        for dilated_extent, pad in zip(dilated_kernel, leading_pads, strict=True)
     ]
     zeros_after = [
-        axis_reach - 1 - pad + extra_pad
-        for axis_reach, pad, extra_pad in zip(
-            kernel_reach, trailing_pads, output_padding, strict=True
+        dilated_extent - 1 - pad + extra_pad
+        for dilated_extent, pad, extra_pad in zip(
+            dilated_kernel, trailing_pads, output_padding, strict=True
         )
     ]
     return strides, dilations, zeros_before, zeros_after

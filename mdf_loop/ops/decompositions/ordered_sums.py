@@ -24,7 +24,7 @@ import numpy as np
 from mdf_loop.ir import Op, Shape, Value
 from mdf_loop.ops.build_helpers import cast, extents, ints, scalar
 from mdf_loop.ops.decompositions.build_helpers import attribute, constant_like, operand
-from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS, are_adjacent
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTIAL_SUM_COUNT, are_adjacent
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -148,11 +148,13 @@ def _sum_in_parts(
             x,
             front_shape,
         )
-    n_padding = -count % N_PARTS
+    n_padding = -count % PARTIAL_SUM_COUNT
     if n_vectors == 1:
         x = b.op("Reshape", x, ints(b, -1)) if n_padding and len(extents(x)) > 1 else x
         x = _pad_last_axis(b, x, n_padding)
-        rows = b.op("Reshape", x, ints(b, (count + n_padding) // N_PARTS, N_PARTS))
+        rows = b.op(
+            "Reshape", x, ints(b, (count + n_padding) // PARTIAL_SUM_COUNT, PARTIAL_SUM_COUNT)
+        )
         partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
         # The runtime allocates these 64 bytes itself, which fixes their alignment.
         total = b.op("ReduceSum", partial_sums, keepdims=0)
@@ -163,7 +165,7 @@ def _sum_in_parts(
         else b.op("Reshape", x, ints(b, -1, count))
     )
     transposed_table = b.op("Transpose", _pad_last_axis(b, term_table, n_padding), perm=(1, 0))
-    rows = b.op("Reshape", transposed_table, ints(b, (count + n_padding) // N_PARTS, -1))
+    rows = b.op("Reshape", transposed_table, ints(b, (count + n_padding) // PARTIAL_SUM_COUNT, -1))
     partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
     return _restore_front_axes(b, _sum_part_pairs(b, partial_sums), x, front_shape)
 
@@ -178,7 +180,7 @@ def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
 
 def _sum_part_pairs(b: Builder, partial_sums: Value) -> Value:
     """Build the sums of the eight partial sums of each vector by adding pairs."""
-    for _ in range(N_PARTS.bit_length() - 1):
+    for _ in range(PARTIAL_SUM_COUNT.bit_length() - 1):
         part_pairs = b.op("Reshape", partial_sums, ints(b, 2, -1))
         partial_sums = b.op("ReduceSum", part_pairs, ints(b, 0), keepdims=0)
     return partial_sums
@@ -200,7 +202,7 @@ def _sum_parts_of_unknown_length(b: Builder, x: Value, n_front_axes: int) -> Val
 
     Fewer than 16 terms form one part, and the other seven parts are -0.0.
     """
-    one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, N_PARTS))
+    one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, PARTIAL_SUM_COUNT))
     shape = b.op("Shape", x)
     term_shape = b.op("Slice", shape, ints(b, n_front_axes), ints(b, len(extents(x))))
     term_count = b.op("ReduceProd", term_shape, keepdims=0)

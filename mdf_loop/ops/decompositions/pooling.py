@@ -66,15 +66,17 @@ def _count_elements(
 def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
     """Return the pads at the end of each spatial axis that `ceil_mode` needs for the last window."""
     end_pads = []
-    for axis, (window_reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
+    for axis, (dilated_extent, stride) in enumerate(
+        zip(windows.dilated_kernel, windows.strides, strict=True)
+    ):
         first_pad, last_pad = windows.leading_pads[axis], windows.trailing_pads[axis]
         length = known_length(op, x, axis)
-        last_window_index = -(-(length + first_pad + last_pad - window_reach) // stride)
+        last_window_index = -(-(length + first_pad + last_pad - dilated_extent) // stride)
         if (
             last_window_index * stride >= length + first_pad
         ):  # A window must begin inside of the axis.
             last_window_index -= 1
-        end_pads.append(max(last_window_index * stride + window_reach - length - first_pad, 0))
+        end_pads.append(max(last_window_index * stride + dilated_extent - length - first_pad, 0))
     return tuple(end_pads)
 
 

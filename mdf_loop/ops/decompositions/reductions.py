@@ -24,7 +24,7 @@ from mdf_loop.ops.decompositions.build_helpers import (
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-_HALF_RANGE = 1 << 32
+_TWO_TO_32 = 1 << 32
 
 
 def integer_sum(b: Builder, op: Op) -> Value:
@@ -33,7 +33,7 @@ def integer_sum(b: Builder, op: Op) -> Value:
     Both sums are exact in float64 for up to 2 million numbers.
     """
     x = cast(b, operand(op), "int64")
-    half_range = b.constant(np.array(_HALF_RANGE))
+    half_range = b.constant(np.array(_TWO_TO_32))
     low_half = b.op("Mod", x, half_range)
     high_half = b.op("Div", b.op("Sub", x, low_half), half_range)
 

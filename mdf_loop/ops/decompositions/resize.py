@@ -10,7 +10,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.decompositions.build_helpers import extents, operand, optional_operand
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.opset_changes import general_mode_names
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ class Windows(Struct, frozen=True):
     trailing_pads: tuple[int, ...]
 
     @property
-    def reach(self) -> tuple[int, ...]:
+    def dilated_kernel(self) -> tuple[int, ...]:
         """Extents that one sliding window covers, including dilation."""
         return tuple(
             (kernel_extent - 1) * dilation + 1
@@ -59,12 +59,14 @@ def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
     There are `ceil(length / stride)` windows along each axis.
     """
     leading_pads, trailing_pads = [], []
-    for axis, (window_reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
-        total_padding = window_reach - 1
+    for axis, (dilated_extent, stride) in enumerate(
+        zip(windows.dilated_kernel, windows.strides, strict=True)
+    ):
+        total_padding = dilated_extent - 1
         if stride > 1:
             axis_length = known_length(op, x, axis)
             total_padding = max(
-                (-(-axis_length // stride) - 1) * stride + window_reach - axis_length, 0
+                (-(-axis_length // stride) - 1) * stride + dilated_extent - axis_length, 0
             )
         shorter_pad, longer_pad = total_padding // 2, total_padding - total_padding // 2
         is_upper = attribute(op, "auto_pad") == "SAME_UPPER"

@@ -10,8 +10,8 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import cast, extents, ints, rank, scalar, sum_of
 from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional_operand
 from mdf_loop.ops.derivatives.rule import (
-    Changes,
     ExplicitDerivative,
+    TangentsOrCotangents,
     first_operand_cotangent,
     is_float,
     linear,
@@ -36,41 +36,45 @@ if TYPE_CHECKING:
 # --- axes -------------------------------------------------------------------------------------
 
 
-def _reshape_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    return reshape_like(b, g, operand(op))
+def _reshape_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
+    return reshape_like(b, cotangent, operand(op))
 
 
-def _transpose_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _transpose_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     axis_order = attribute(op, "perm") or tuple(reversed(range(rank(operand(op)))))
-    return b.op("Transpose", g, perm=tuple(int(k) for k in np.argsort(axis_order)))
+    return b.op("Transpose", cotangent, perm=tuple(int(k) for k in np.argsort(axis_order)))
 
 
-def _expand_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    return sum_to_shape(b, g, operand(op))
+def _expand_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
+    return sum_to_shape(b, cotangent, operand(op))
 
 
-def _tile_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _tile_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     x = operand(op)
-    return reshape_like(b, sum_copies(b, g, operand(op, 1), shape_of(b, x)), x)
+    return reshape_like(b, sum_copies(b, cotangent, operand(op, 1), shape_of(b, x)), x)
 
 
-RESHAPED = linear(first_operand_cotangent(_reshape_cotangent))
-TRANSPOSE = linear(first_operand_cotangent(_transpose_cotangent))
-EXPAND = linear(first_operand_cotangent(_expand_cotangent))
-TILE = linear(first_operand_cotangent(_tile_cotangent))
+RESHAPE_DERIVATIVE = linear(first_operand_cotangent(_reshape_cotangent))
+TRANSPOSE_DERIVATIVE = linear(first_operand_cotangent(_transpose_cotangent))
+EXPAND_DERIVATIVE = linear(first_operand_cotangent(_expand_cotangent))
+TILE_DERIVATIVE = linear(first_operand_cotangent(_tile_cotangent))
 
 
 # --- Concat and Split -------------------------------------------------------------------------
 
 
-def _concat_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+def _concat_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
     """Build the cotangent of operand k of Concat: a slice of the result's cotangent."""
-    (g,), axis = changes, attribute(op, "axis") % rank(operand(op))
-    if g is None:
+    (cotangent,), axis = result_cotangents, attribute(op, "axis") % rank(operand(op))
+    if cotangent is None:
         return None
     start = _build_concat_offset(b, op, k, axis)
     end = b.op("Add", start, extent(b, operand(op, k), axis))
-    return b.op("Slice", g, _reshape_to_vector(b, start), _reshape_to_vector(b, end), ints(b, axis))
+    return b.op(
+        "Slice", cotangent, _reshape_to_vector(b, start), _reshape_to_vector(b, end), ints(b, axis)
+    )
 
 
 def _build_concat_offset(b: Builder, op: Op, count: int, axis: int) -> Value:
@@ -85,21 +89,26 @@ def _reshape_to_vector(b: Builder, number: Value) -> Value:
     return b.op("Reshape", number, ints(b, 1))
 
 
-def _split_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    if k != 0 or all(g is None for g in changes):
+def _split_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
+    if k != 0 or all(result_cotangent is None for result_cotangent in result_cotangents):
         return None
-    part_cotangents = [g or zeros(b, y) for g, y in zip(changes, op.outputs, strict=True)]
+    part_cotangents = [
+        result_cotangent or zeros(b, y)
+        for result_cotangent, y in zip(result_cotangents, op.outputs, strict=True)
+    ]
     return b.op("Concat", *part_cotangents, axis=attribute(op, "axis"))
 
 
-CONCAT = linear(_concat_cotangent, ())
-SPLIT = linear(_split_cotangent)
+CONCAT_DERIVATIVE = linear(_concat_cotangent, ())
+SPLIT_DERIVATIVE = linear(_split_cotangent)
 
 
 # --- slices -----------------------------------------------------------------------------------
 
 
-def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _slice_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     """Build the cotangent of the operand of Slice: zeros, with the result's cotangent in the slice.
 
     If a step may differ from 1, rows are added at their indices along each axis.
@@ -108,7 +117,7 @@ def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
     axes = _sliced_axes(b, op)
     constant_steps = None if steps is None else b.constant_of(steps)
     if steps is None or (constant_steps is not None and np.all(constant_steps == 1)):
-        return _pad_slice(b, x, g, starts, axes)
+        return _pad_slice(b, x, cotangent, starts, axes)
     for k, axis in enumerate(axes):
         extent_along_axis = extent(b, x, axis)
         all_indices = b.op("Range", scalar(b, 0, "int64"), extent_along_axis, scalar(b, 1, "int64"))
@@ -117,8 +126,8 @@ def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
             for operand_position in (1, 2, 4)
         )
         sliced_indices = b.op("Slice", all_indices, start, end, ints(b, 0), step)
-        g = scatter_add_rows(b, g, sliced_indices, extent_along_axis, axis)
-    return g
+        cotangent = scatter_add_rows(b, cotangent, sliced_indices, extent_along_axis, axis)
+    return cotangent
 
 
 def _sliced_axes(b: Builder, op: Op) -> list[int]:
@@ -132,11 +141,11 @@ def _sliced_axes(b: Builder, op: Op) -> list[int]:
     return [int(axis) % rank(operand(op)) for axis in constant_axes]
 
 
-def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
+def _pad_slice(b: Builder, x: Value, cotangent: Value, starts: Value, axes: list[int]) -> Value:
     """Pad the cotangent of a Slice (with steps of 1) with zeros to the shape of the operand."""
     axes_constant = b.constant(np.array(axes, np.int64))
-    x_extents, g_extents = (
-        b.op("Gather", shape_of(b, array), axes_constant, axis=0) for array in (x, g)
+    x_extents, cotangent_extents = (
+        b.op("Gather", shape_of(b, array), axes_constant, axis=0) for array in (x, cotangent)
     )
     zero, constant_starts, starts = (
         scalar(b, 0, "int64"),
@@ -146,8 +155,10 @@ def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -
     if constant_starts is None or np.any(constant_starts < 0):
         starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, x_extents), starts)
     leading_pads = b.op("Min", b.op("Max", starts, zero), x_extents)
-    trailing_pads = b.op("Sub", b.op("Sub", x_extents, leading_pads), g_extents)
-    return b.op("Pad", g, _build_all_axis_pads(b, (leading_pads, trailing_pads), axes, rank(x)))
+    trailing_pads = b.op("Sub", b.op("Sub", x_extents, leading_pads), cotangent_extents)
+    return b.op(
+        "Pad", cotangent, _build_all_axis_pads(b, (leading_pads, trailing_pads), axes, rank(x))
+    )
 
 
 def _build_all_axis_pads(
@@ -164,30 +175,32 @@ def _build_all_axis_pads(
     return b.op("Gather", listed_pads, ints(b, *pad_positions), axis=0)
 
 
-SLICE = linear(first_operand_cotangent(_slice_cotangent))
+SLICE_DERIVATIVE = linear(first_operand_cotangent(_slice_cotangent))
 
 
 # --- pads -------------------------------------------------------------------------------------
 
 
-def _pad_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+def _pad_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
     """Build the cotangent of the array or the fill value of Pad.
 
-    With constant padding, the cotangent of the array is `g` without the pads. The cotangent of the fill value is the
-    sum of `g` over the pads.
+    With constant padding, the cotangent of the array is `cotangent` without the pads. The cotangent of the fill value is the
+    sum of `cotangent` over the pads.
     """
-    (g,) = changes
-    if g is None or k not in (0, 2):
+    (cotangent,) = result_cotangents
+    if cotangent is None or k not in (0, 2):
         return None
     if k == 2:
-        return _fill_value_cotangent(b, op, g)
+        return _fill_value_cotangent(b, op, cotangent)
     if attribute(op, "mode") != "constant":
-        return _mirrored_pad_cotangent(b, op, g)
+        return _mirrored_pad_cotangent(b, op, cotangent)
     axes_operand = [] if optional_operand(op, 3) is None else [None, optional_operand(op, 3)]
-    return b.op("Pad", g, b.op("Neg", operand(op, 1)), *axes_operand)
+    return b.op("Pad", cotangent, b.op("Neg", operand(op, 1)), *axes_operand)
 
 
-def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
+def _fill_value_cotangent(b: Builder, op: Op, cotangent: Value) -> Value | None:
     if attribute(op, "mode") != "constant":
         return None
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
@@ -195,15 +208,15 @@ def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
     is_padding = cast(b, b.op("Pad", zeros_like_x, operand(op, 1), one, *op.inputs[3:]), "bool")
     return reshape_like(
         b,
-        sum_of(b, b.op("Where", is_padding, g, scalar(b, 0, g.dtype))),
+        sum_of(b, b.op("Where", is_padding, cotangent, scalar(b, 0, cotangent.dtype))),
         operand(op, 2),
     )
 
 
-def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _mirrored_pad_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     """Build the cotangent of the array of Pad for modes that repeat elements, such as reflect.
 
-    Each element of `g` is added at the index of its source.
+    Each element of `cotangent` is added at the index of its source.
 
     The source indices are the indices of an axis padded in the same mode.
     """
@@ -220,11 +233,11 @@ def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
         extent_along_axis = extent(b, x, axis)
         all_indices = b.op("Range", scalar(b, 0, "int64"), extent_along_axis, scalar(b, 1, "int64"))
         source_indices = b.op("Pad", all_indices, axis_pads, mode=attribute(op, "mode"))
-        g = scatter_add_rows(b, g, source_indices, extent_along_axis, axis)
-    return g
+        cotangent = scatter_add_rows(b, cotangent, source_indices, extent_along_axis, axis)
+    return cotangent
 
 
-def _center_crop_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _center_crop_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     """Build the cotangent of the array of CenterCropPad: the result's cotangent, cropped or padded back.
 
     CenterCropPad removes as many elements at the start as the reverse operation inserts.
@@ -232,29 +245,31 @@ def _center_crop_cotangent(b: Builder, op: Op, g: Value) -> Value:
     shape, axes = shape_of(b, operand(op)), op.attributes.get("axes")
     if axes is not None:
         shape = b.op("Gather", shape, ints(b, *axes), axis=0)
-    return b.op("CenterCropPad", g, shape, **op.attributes)
+    return b.op("CenterCropPad", cotangent, shape, **op.attributes)
 
 
-PAD = linear(_pad_cotangent, (0, 2))
-CENTER_CROP_PAD = linear(first_operand_cotangent(_center_crop_cotangent))
+PAD_DERIVATIVE = linear(_pad_cotangent, (0, 2))
+CENTER_CROP_PAD_DERIVATIVE = linear(first_operand_cotangent(_center_crop_cotangent))
 
 
 # --- operations that are their own transpose --------------------------------------------------
 
 
-def _self_transposed_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    return b.op(op.op_type, g, *op.inputs[1:], **op.attributes)
+def _self_transposed_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
+    return b.op(op.op_type, cotangent, *op.inputs[1:], **op.attributes)
 
 
-SELF_TRANSPOSED = linear(first_operand_cotangent(_self_transposed_cotangent))
+SELF_TRANSPOSED_DERIVATIVE = linear(first_operand_cotangent(_self_transposed_cotangent))
 
 
 # --- Range ------------------------------------------------------------------------------------
 
 
-def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+def _range_tangents(
+    b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+) -> TangentsOrCotangents:
     """Build the tangent of Range, whose elements are `start + k * delta`."""
-    start, _, delta = changes
+    start, _, delta = operand_tangents
     y = op.outputs[0]
     step_tangents = None if delta is None else b.op("Mul", delta, _build_range_indices(b, y))
     if start is not None:
@@ -263,11 +278,15 @@ def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     return (with_type_of(b, sum_values(b, tangent_terms), y) if tangent_terms else None,)
 
 
-def _range_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    (g,) = changes
-    if g is None or k == 1 or not is_float(op.inputs[k]):
+def _range_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
+    (cotangent,) = result_cotangents
+    if cotangent is None or k == 1 or not is_float(op.inputs[k]):
         return None
-    return sum_of(b, g if k == 0 else b.op("Mul", g, _build_range_indices(b, g)))
+    return sum_of(
+        b, cotangent if k == 0 else b.op("Mul", cotangent, _build_range_indices(b, cotangent))
+    )
 
 
 def _build_range_indices(b: Builder, x: Value) -> Value:
@@ -276,4 +295,4 @@ def _build_range_indices(b: Builder, x: Value) -> Value:
     return cast(b, positions, x.dtype)
 
 
-RANGE = ExplicitDerivative(_range_tangents, _range_cotangent)
+RANGE_DERIVATIVE = ExplicitDerivative(_range_tangents, _range_cotangent)

@@ -67,9 +67,9 @@ def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
     return DecomposedDerivative(build_root)
 
 
-MAX_POOL = DecomposedDerivative(_decompose_max_pool)
-LP_POOL = _norm_derivative(pooling.lp_power_sum)
-GLOBAL_LP_POOL = _norm_derivative(pooling.global_lp_power_sum)
+MAX_POOL_DERIVATIVE = DecomposedDerivative(_decompose_max_pool)
+LP_POOL_DERIVATIVE = _norm_derivative(pooling.lp_power_sum)
+GLOBAL_LP_POOL_DERIVATIVE = _norm_derivative(pooling.global_lp_power_sum)
 
 
 # --- normalizations ---------------------------------------------------------------------------
@@ -111,8 +111,8 @@ def _decompose_group_normalization(b: Builder, op: Op) -> Value:
     return b.op("Add", b.op("Mul", normalized_x, scale), bias)
 
 
-MEAN_VARIANCE = DecomposedDerivative(_decompose_mean_variance)
-GROUP_NORMALIZATION = DecomposedDerivative(_decompose_group_normalization)
+MEAN_VARIANCE_DERIVATIVE = DecomposedDerivative(_decompose_mean_variance)
+GROUP_NORMALIZATION_DERIVATIVE = DecomposedDerivative(_decompose_group_normalization)
 
 
 # --- losses -----------------------------------------------------------------------------------
@@ -159,12 +159,12 @@ def _decompose_cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
     return (_build_loss(b, op, likelihood), likelihood)[: len(op.outputs)]
 
 
-LIKELIHOOD_LOSS = DecomposedDerivative(_decompose_likelihood_loss)
-CROSS_ENTROPY = DecomposedDerivative(_decompose_cross_entropy)
+LIKELIHOOD_LOSS_DERIVATIVE = DecomposedDerivative(_decompose_likelihood_loss)
+CROSS_ENTROPY_DERIVATIVE = DecomposedDerivative(_decompose_cross_entropy)
 
 
 # --- images -----------------------------------------------------------------------------------
 
-GRID_SAMPLE = refusing_derivative(
+GRID_SAMPLE_DERIVATIVE = refusing_derivative(
     "onnx::GridSample", "there is no rule for it yet", "sample by numpy.interp, or by Gather"
 )

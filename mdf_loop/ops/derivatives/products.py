@@ -12,8 +12,8 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import extents, ints, rank, scalar, sum_of
 from mdf_loop.ops.decompositions.build_helpers import attribute, operand
 from mdf_loop.ops.derivatives.rule import (
-    Changes,
     ExplicitDerivative,
+    TangentsOrCotangents,
     bilinear,
     first_operand_cotangent,
     sum_values,
@@ -33,24 +33,30 @@ if TYPE_CHECKING:
 # --- MatMul -----------------------------------------------------------------------------------
 
 
-def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build the cotangent of an operand of MatMul: `g @ b.T` or `a.T @ g`.
+def _matmul_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
+    """Build the cotangent of an operand of MatMul: `cotangent @ b.T` or `a.T @ cotangent`.
 
     The cotangent is summed over broadcast stack axes.
     """
-    (g,), left_operand, right_operand = changes, operand(op), operand(op, 1)
-    if g is None:
+    (cotangent,), left_operand, right_operand = result_cotangents, operand(op), operand(op, 1)
+    if cotangent is None:
         return None
     x, other_factor = (left_operand, right_operand) if k == 0 else (right_operand, left_operand)
     if rank(x) == 1 and rank(other_factor) <= 2:
-        return _vector_cotangent(b, other_factor, g, k)
-    row_g = b.op("Unsqueeze", g, ints(b, -2)) if rank(left_operand) == 1 else g
-    g = b.op("Unsqueeze", row_g, ints(b, -1)) if rank(right_operand) == 1 else row_g
+        return _vector_cotangent(b, other_factor, cotangent, k)
+    row_cotangent = (
+        b.op("Unsqueeze", cotangent, ints(b, -2)) if rank(left_operand) == 1 else cotangent
+    )
+    cotangent = (
+        b.op("Unsqueeze", row_cotangent, ints(b, -1)) if rank(right_operand) == 1 else row_cotangent
+    )
     if k == 0:
         product = (
-            b.op("Mul", g, right_operand)
+            b.op("Mul", cotangent, right_operand)
             if rank(right_operand) == 1
-            else b.op("MatMul", g, _transpose_matrices(b, right_operand))
+            else b.op("MatMul", cotangent, _transpose_matrices(b, right_operand))
         )
     else:
         left_factor = (
@@ -58,18 +64,18 @@ def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
             if rank(left_operand) == 1
             else _transpose_matrices(b, left_operand)
         )
-        product = b.op("MatMul", left_factor, g)
+        product = b.op("MatMul", left_factor, cotangent)
     if rank(x) > 1:
         return sum_to_shape(b, product, x)
     vector = b.op("Squeeze", product, ints(b, -2 if k == 0 else -1))
     return sum_to_shape(b, vector, x)
 
 
-def _vector_cotangent(b: Builder, other_factor: Value, g: Value, k: int) -> Value:
+def _vector_cotangent(b: Builder, other_factor: Value, cotangent: Value, k: int) -> Value:
     """Build the cotangent of a vector operand of MatMul."""
     if rank(other_factor) == 1:
-        return b.op("Mul", g, other_factor)
-    return b.op("MatMul", *((other_factor, g) if k == 0 else (g, other_factor)))
+        return b.op("Mul", cotangent, other_factor)
+    return b.op("MatMul", *((other_factor, cotangent) if k == 0 else (cotangent, other_factor)))
 
 
 def _transpose_matrices(b: Builder, x: Value) -> Value:
@@ -78,34 +84,38 @@ def _transpose_matrices(b: Builder, x: Value) -> Value:
     return b.op("Transpose", x, perm=(*range(last_axis - 1), last_axis, last_axis - 1))
 
 
-MATMUL = bilinear(_matmul_cotangent)
+MATMUL_DERIVATIVE = bilinear(_matmul_cotangent)
 
 
 # --- Gemm -------------------------------------------------------------------------------------
 
 
-def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+def _gemm_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
     """Build the cotangent of an operand of Gemm, `alpha * A' @ B' + beta * C`.
 
-    The cotangent of a factor is the product of `g` with the other factor, transposed as `transA` and `transB` say.
+    The cotangent of a factor is the product of `cotangent` with the other factor, transposed as `transA` and `transB` say.
     """
-    (g,), left_operand, right_operand = changes, operand(op), operand(op, 1)
-    if g is None:
+    (cotangent,), left_operand, right_operand = result_cotangents, operand(op), operand(op, 1)
+    if cotangent is None:
         return None
     if k == 2:
-        return sum_to_shape(b, _scale(b, g, attribute(op, "beta")), operand(op, 2))
+        return sum_to_shape(b, _scale(b, cotangent, attribute(op, "beta")), operand(op, 2))
     is_transposed = [bool(attribute(op, name)) for name in ("transA", "transB")]
     alpha = attribute(op, "alpha")
     if k == 0:
         return (
-            _build_gemm_product(b, (right_operand, is_transposed[1]), (g, True), alpha)
+            _build_gemm_product(b, (right_operand, is_transposed[1]), (cotangent, True), alpha)
             if is_transposed[0]
-            else _build_gemm_product(b, (g, False), (right_operand, not is_transposed[1]), alpha)
+            else _build_gemm_product(
+                b, (cotangent, False), (right_operand, not is_transposed[1]), alpha
+            )
         )
     return (
-        _build_gemm_product(b, (g, True), (left_operand, is_transposed[0]), alpha)
+        _build_gemm_product(b, (cotangent, True), (left_operand, is_transposed[0]), alpha)
         if is_transposed[1]
-        else _build_gemm_product(b, (left_operand, not is_transposed[0]), (g, False), alpha)
+        else _build_gemm_product(b, (left_operand, not is_transposed[0]), (cotangent, False), alpha)
     )
 
 
@@ -116,18 +126,20 @@ def _build_gemm_product(
     return b.op("Gemm", left_factor[0], right_factor[0], alpha=alpha, **transpose_flags)
 
 
-def _gemm_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+def _gemm_tangents(
+    b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+) -> TangentsOrCotangents:
     factors = [operand(op), operand(op, 1)]
     product_attributes = {
         name: attribute_value for name, attribute_value in op.attributes.items() if name != "beta"
     }
     tangent_terms = [
         b.op("Gemm", *factors[:k], tangent, *factors[k + 1 :], **product_attributes)
-        for k, tangent in enumerate(changes[:2])
+        for k, tangent in enumerate(operand_tangents[:2])
         if tangent is not None
     ]
-    if len(changes) > 2 and changes[2] is not None:
-        addend_tangent = _scale(b, changes[2], attribute(op, "beta"))
+    if len(operand_tangents) > 2 and operand_tangents[2] is not None:
+        addend_tangent = _scale(b, operand_tangents[2], attribute(op, "beta"))
         tangent_terms.append(broadcast_like(b, addend_tangent, op.outputs[0]))
     return (sum_values(b, tangent_terms) if tangent_terms else None,)
 
@@ -136,7 +148,7 @@ def _scale(b: Builder, x: Value, factor: float) -> Value:
     return x if factor == 1 else b.op("Mul", x, scalar(b, factor, x.dtype))
 
 
-GEMM = ExplicitDerivative(_gemm_tangents, _gemm_cotangent)
+GEMM_DERIVATIVE = ExplicitDerivative(_gemm_tangents, _gemm_cotangent)
 
 
 # --- Einsum -----------------------------------------------------------------------------------
@@ -164,14 +176,20 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
     return expanded_terms, result_term.replace("...", hidden_letters)
 
 
-def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build the cotangent of operand k of Einsum: an Einsum of `g` and all other operands.
+def _einsum_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
+    """Build the cotangent of operand k of Einsum: an Einsum of `cotangent` and all other operands.
 
     The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
     elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
     """
-    (g,), (operand_terms, result_term), x = changes, _parse_einsum_terms(op), operand(op, k)
-    if g is None:
+    (cotangent,), (operand_terms, result_term), x = (
+        result_cotangents,
+        _parse_einsum_terms(op),
+        operand(op, k),
+    )
+    if cotangent is None:
         return None
     term, other_operands = (
         operand_terms[k],
@@ -184,13 +202,13 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
         if any(letter in letters for letters in (result_term, *other_terms))
     ]
     if result_term:
-        other_operands, other_terms = [g, *other_operands], [result_term, *other_terms]
+        other_operands, other_terms = [cotangent, *other_operands], [result_term, *other_terms]
     cotangent_factor = (
         b.op(
             "Einsum", *other_operands, equation=f"{','.join(other_terms)}->{''.join(kept_letters)}"
         )
         if other_terms
-        else g
+        else cotangent
     )
     repeated_axes = [axis for axis, letter in enumerate(term) if term.index(letter) < axis]
     summed_axes = [
@@ -203,7 +221,7 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     if cotangent_factor.shape != x.shape:
         cotangent_factor = sum_to_shape(b, b.op("Expand", cotangent_factor, shape_of(b, x)), x)
     if not result_term and other_terms:
-        cotangent_factor = b.op("Mul", g, cotangent_factor)
+        cotangent_factor = b.op("Mul", cotangent, cotangent_factor)
     for axis in repeated_axes:
         cotangent_factor = _keep_diagonal(b, cotangent_factor, term.index(term[axis]), axis)
     return cotangent_factor
@@ -220,10 +238,12 @@ def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
     return b.op("Where", b.op("Equal", *axis_indices), x, scalar(b, 0, x.dtype))
 
 
-def _einsum_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+def _einsum_tangents(
+    b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+) -> TangentsOrCotangents:
     tangent_terms = [
         b.op("Einsum", *op.inputs[:k], tangent, *op.inputs[k + 1 :], **op.attributes)
-        for k, tangent in enumerate(changes)
+        for k, tangent in enumerate(operand_tangents)
         if tangent is not None
     ]
     return (
@@ -231,7 +251,7 @@ def _einsum_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     )
 
 
-EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
+EINSUM_DERIVATIVE = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
 
 
 # --- Det --------------------------------------------------------------------------------------
@@ -263,16 +283,20 @@ def _build_cofactors(b: Builder, op: Op) -> Value:
     return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=axis_order)), signs)
 
 
-def _det_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-    if changes[0] is None:
+def _det_tangents(
+    b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+) -> TangentsOrCotangents:
+    if operand_tangents[0] is None:
         return (None,)
-    cofactor_products = b.op("Mul", changes[0], _build_cofactors(b, op))
+    cofactor_products = b.op("Mul", operand_tangents[0], _build_cofactors(b, op))
     return (sum_of(b, cofactor_products, (-2, -1)),)
 
 
-def _det_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    unsqueezed_g = b.op("Unsqueeze", g, ints(b, -2, -1))
-    return broadcast_like(b, b.op("Mul", unsqueezed_g, _build_cofactors(b, op)), operand(op))
+def _det_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
+    unsqueezed_cotangent = b.op("Unsqueeze", cotangent, ints(b, -2, -1))
+    return broadcast_like(
+        b, b.op("Mul", unsqueezed_cotangent, _build_cofactors(b, op)), operand(op)
+    )
 
 
-DET = ExplicitDerivative(_det_tangents, first_operand_cotangent(_det_cotangent))
+DET_DERIVATIVE = ExplicitDerivative(_det_tangents, first_operand_cotangent(_det_cotangent))

@@ -16,10 +16,10 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import cast, extents, ints, rank, scalar, sum_of
 from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional_operand
 from mdf_loop.ops.derivatives.rule import (
-    Changes,
     DecomposedDerivative,
     ElementDerivative,
     ExplicitDerivative,
+    TangentsOrCotangents,
     first_operand_cotangent,
     linear,
 )
@@ -83,12 +83,14 @@ def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
 def _weighted_sum_derivative(weight: Weight) -> ExplicitDerivative:
     """Return the derivative of a reduction whose tangent is the sum of `weight` times x's tangent."""
 
-    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        change = changes[0]
-        if change is None:
+    def tangents(
+        b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
+        tangent = operand_tangents[0]
+        if tangent is None:
             return (None,)
         return (
-            _sum_along_axes(b, op, b.op("Mul", change, weight(b, op)), attribute(op, "keepdims")),
+            _sum_along_axes(b, op, b.op("Mul", tangent, weight(b, op)), attribute(op, "keepdims")),
         )
 
     def cotangent(b: Builder, op: Op, g: Value) -> Value:
@@ -145,14 +147,14 @@ def _log_sum_exp_weight(b: Builder, op: Op) -> Value:
     return b.op("Exp", b.op("Sub", operand(op), _restore_reduced_axes(b, op, op.outputs[0])))
 
 
-SUM = linear(first_operand_cotangent(_sum_cotangent))
-MEAN = linear(first_operand_cotangent(_mean_cotangent))
-EXTREME = _weighted_sum_derivative(_extreme_weight)
-L1 = _weighted_sum_derivative(_l1_weight)
-L2 = _weighted_sum_derivative(_l2_weight)
-SUM_SQUARE = _weighted_sum_derivative(_square_sum_weight)
-LOG_SUM = _weighted_sum_derivative(_log_sum_weight)
-LOG_SUM_EXP = _weighted_sum_derivative(_log_sum_exp_weight)
+SUM_DERIVATIVE = linear(first_operand_cotangent(_sum_cotangent))
+MEAN_DERIVATIVE = linear(first_operand_cotangent(_mean_cotangent))
+EXTREME_DERIVATIVE = _weighted_sum_derivative(_extreme_weight)
+L1_DERIVATIVE = _weighted_sum_derivative(_l1_weight)
+L2_DERIVATIVE = _weighted_sum_derivative(_l2_weight)
+SUM_SQUARE_DERIVATIVE = _weighted_sum_derivative(_square_sum_weight)
+LOG_SUM_DERIVATIVE = _weighted_sum_derivative(_log_sum_weight)
+LOG_SUM_EXP_DERIVATIVE = _weighted_sum_derivative(_log_sum_exp_weight)
 
 
 # --- products -----------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Val
     return b.op("ReduceProd", factors, axes=(axis + 1,), keepdims=0)
 
 
-PROD = _weighted_sum_derivative(_product_weight)
+PROD_DERIVATIVE = _weighted_sum_derivative(_product_weight)
 
 
 # --- operations that keep the shape -------------------------------------------------------------
@@ -253,8 +255,10 @@ def _log_softmax_tangent(b: Builder, op: Op, t: Value) -> Value:
 def _same_shape_derivative(
     tangent: ElementDerivative, cotangent: ElementDerivative
 ) -> ExplicitDerivative:
-    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        return (None if changes[0] is None else tangent(b, op, changes[0]),)
+    def tangents(
+        b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
+        return (None if operand_tangents[0] is None else tangent(b, op, operand_tangents[0]),)
 
     return ExplicitDerivative(tangents, first_operand_cotangent(cotangent))
 
@@ -274,7 +278,7 @@ def _decompose_lp_normalization(b: Builder, op: Op) -> Value:
     return b.op("Where", b.op("Equal", norm, zero), zero, ratio)
 
 
-SOFTMAX = _same_shape_derivative(_softmax_derivative, _softmax_derivative)
-LOG_SOFTMAX = _same_shape_derivative(_log_softmax_tangent, _log_softmax_cotangent)
-CUM_SUM = linear(first_operand_cotangent(_reverse_cumulative_sum))
-LP_NORMALIZATION = DecomposedDerivative(_decompose_lp_normalization)
+SOFTMAX_DERIVATIVE = _same_shape_derivative(_softmax_derivative, _softmax_derivative)
+LOG_SOFTMAX_DERIVATIVE = _same_shape_derivative(_log_softmax_tangent, _log_softmax_cotangent)
+CUM_SUM_DERIVATIVE = linear(first_operand_cotangent(_reverse_cumulative_sum))
+LP_NORMALIZATION_DERIVATIVE = DecomposedDerivative(_decompose_lp_normalization)

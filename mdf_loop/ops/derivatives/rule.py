@@ -24,7 +24,7 @@ from mdf_loop.ops.derivatives.shapes import broadcast_like, sum_to_shape, with_t
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-Changes: TypeAlias = Sequence["Value | None"]
+TangentsOrCotangents: TypeAlias = Sequence["Value | None"]
 """Tangents or cotangents, one for each operand or result; None stands for zeros."""
 
 ElementDerivative: TypeAlias = "Callable[[Builder, Op, Value], Value]"
@@ -33,7 +33,7 @@ ElementDerivative: TypeAlias = "Callable[[Builder, Op, Value], Value]"
 The product is broadcast to the shape of the result.
 """
 
-CotangentFunction: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | None]"
+CotangentFunction: TypeAlias = "Callable[[Builder, Op, TangentsOrCotangents, int], Value | None]"
 """Function that builds the cotangent of the operand at a position from the cotangents of all results."""
 
 
@@ -45,9 +45,11 @@ class Pointwise(Struct, frozen=True):
 
     operand_derivatives: Callable[[Op], Sequence[ElementDerivative | None]]
 
-    def tangents(self, b: Builder, op: Op, changes: Changes) -> Changes:
+    def tangents(
+        self, b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
         """Build the tangent of the result from the tangents of the operands."""
-        derivative_tangent_pairs = zip(self.operand_derivatives(op), changes, strict=False)
+        derivative_tangent_pairs = zip(self.operand_derivatives(op), operand_tangents, strict=False)
         tangent_terms = [
             derivative(b, op, tangent)
             for derivative, tangent in derivative_tangent_pairs
@@ -59,27 +61,41 @@ class Pointwise(Struct, frozen=True):
             else None,
         )
 
-    def cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
+    def cotangent(
+        self, b: Builder, op: Op, result_cotangents: TangentsOrCotangents, position: int
+    ) -> Value | None:
         """Build the cotangent of the operand at a position from the cotangent of the result."""
-        return self._element_cotangent(b, op, changes, position, is_chosen=False)
+        return self._element_cotangent(b, op, result_cotangents, position, is_selected=False)
 
-    def chosen_cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
+    def selected_cotangent(
+        self, b: Builder, op: Op, result_cotangents: TangentsOrCotangents, position: int
+    ) -> Value | None:
         """Build the cotangent of an operand, with 0 for elements that a later selection (Where) omits.
 
         Elements that the selection omits have a cotangent of 0, which stays 0 even if the derivative is infinite.
         A finite product remains, because a cotangent that is 0 by coincidence still depends on its operands.
         """
-        return self._element_cotangent(b, op, changes, position, is_chosen=True)
+        return self._element_cotangent(b, op, result_cotangents, position, is_selected=True)
 
     def _element_cotangent(
-        self, b: Builder, op: Op, changes: Changes, k: int, *, is_chosen: bool
+        self,
+        b: Builder,
+        op: Op,
+        result_cotangents: TangentsOrCotangents,
+        k: int,
+        *,
+        is_selected: bool,
     ) -> Value | None:
-        derivative, (g,), x = self.operand_derivatives(op)[k], changes, op.inputs[k]
-        if derivative is None or g is None or x is None:
+        derivative, (cotangent,), x = (
+            self.operand_derivatives(op)[k],
+            result_cotangents,
+            op.inputs[k],
+        )
+        if derivative is None or cotangent is None or x is None:
             return None
-        product = derivative(b, op, g)
-        if is_chosen and product is not g:
-            is_zero = b.op("Equal", g, scalar(b, 0, g.dtype))
+        product = derivative(b, op, cotangent)
+        if is_selected and product is not cotangent:
+            is_zero = b.op("Equal", cotangent, scalar(b, 0, cotangent.dtype))
             is_undefined = b.op("And", is_zero, b.op("IsNaN", product))
             product = b.op("Where", is_undefined, scalar(b, 0, product.dtype), product)
         return sum_to_shape(b, product, x)
@@ -88,7 +104,7 @@ class Pointwise(Struct, frozen=True):
 class ExplicitDerivative(Struct, frozen=True):
     """Derivative of an operation as two functions, for its tangents and for its cotangents."""
 
-    tangents: Callable[[Builder, Op, Changes], Changes]
+    tangents: Callable[[Builder, Op, TangentsOrCotangents], TangentsOrCotangents]
     cotangent: CotangentFunction
 
 
@@ -112,14 +128,16 @@ def linear(transposed: CotangentFunction, positions: Sequence[int] = (0,)) -> Ex
     The operation itself computes the tangents, with tangents in place of these operands.
     """
 
-    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    def tangents(
+        b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
         linear_positions = positions or range(len(op.inputs))
         inputs = [
-            x if k not in linear_positions or x is None else changes[k] or zeros(b, x)
+            x if k not in linear_positions or x is None else operand_tangents[k] or zeros(b, x)
             for k, x in enumerate(op.inputs)
         ]
         outputs = b.multi(op.op_type, *inputs, output_count=len(op.outputs), **op.attributes)
-        return [with_type_of(b, change, y) for change, y in zip(outputs, op.outputs, strict=True)]
+        return [with_type_of(b, tangent, y) for tangent, y in zip(outputs, op.outputs, strict=True)]
 
     return ExplicitDerivative(tangents, transposed)
 
@@ -132,11 +150,13 @@ def bilinear(
     The tangent is the sum of the results in which one operand is replaced by its tangent.
     """
 
-    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    def tangents(
+        b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
         tangent_terms = []
         for k in positions:
-            if changes[k] is not None:
-                inputs = (*op.inputs[:k], changes[k], *op.inputs[k + 1 :])
+            if operand_tangents[k] is not None:
+                inputs = (*op.inputs[:k], operand_tangents[k], *op.inputs[k + 1 :])
                 tangent_term = b.op(op.op_type, *inputs, **op.attributes)
                 tangent_terms.append(with_type_of(b, tangent_term, op.outputs[0]))
         return (sum_values(b, tangent_terms) if tangent_terms else None,)
@@ -144,15 +164,21 @@ def bilinear(
     return ExplicitDerivative(tangents, transposed)
 
 
-def first_operand_cotangent(cotangent: ElementDerivative) -> CotangentFunction:
+def first_operand_cotangent(build_cotangent: ElementDerivative) -> CotangentFunction:
     """Return a cotangent function of an operation of which only the first operand has a cotangent.
 
     The operation has one result.
     """
 
-    def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-        (g,) = changes
-        return cotangent(b, op, g) if k == 0 and g is not None else None
+    def transposed(
+        b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+    ) -> Value | None:
+        (result_cotangent,) = result_cotangents
+        return (
+            build_cotangent(b, op, result_cotangent)
+            if k == 0 and result_cotangent is not None
+            else None
+        )
 
     return transposed
 
@@ -176,7 +202,8 @@ def contains_floats(value: Value | None) -> bool:
 
 
 ZERO_DERIVATIVE = ExplicitDerivative(
-    lambda b, op, changes: (None,) * len(op.outputs), lambda b, op, changes, k: None
+    lambda b, op, operand_tangents: (None,) * len(op.outputs),
+    lambda b, op, result_cotangents, k: None,
 )
 """Derivative of operations with piecewise constant results, such as comparisons, integers and shapes."""
 
@@ -187,7 +214,7 @@ def refusing_derivative(name: str, reason: str, hint: str) -> ExplicitDerivative
     Otherwise the decomposition of the operation would be differentiated.
     """
 
-    def refuse(b: Builder, op: Op, changes: Changes, k: int = 0) -> NoReturn:
+    def refuse(b: Builder, op: Op, _: TangentsOrCotangents, k: int = 0) -> NoReturn:
         raise UnsupportedError(f"{name} has no derivative here: {reason}", op.where, hint)
 
     return ExplicitDerivative(refuse, refuse)

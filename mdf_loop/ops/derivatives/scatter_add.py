@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: int) -> Value:
+def scatter_add_rows(b: Builder, rows: Value, indices: Value, count: Value, axis: int) -> Value:
     """Add rows at their indices along an axis to an array of zeros.
 
-        y = Gather(x, indices, axis)   ->   gx[..., indices[k], ...] += g[..., k, ...]
+        y = Gather(x, indices, axis)   ->   gx[..., indices[k], ...] += rows[..., k, ...]
 
     `indices` has one axis, and `count` is the extent of the axis in x. Constant distinct indices need no scatter.
     """
@@ -25,47 +25,47 @@ def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: i
     if known_indices is not None and extent is not None:
         known_indices = np.where(known_indices < 0, known_indices + extent, known_indices)
         if np.unique(known_indices).size == known_indices.size:
-            return _place_distinct_rows(b, g, known_indices, int(extent), axis)
-    shape = _build_shape_with_extent(b, g, count, axis)
-    zeros = b.op("Expand", scalar(b, 0, g.dtype), shape)
-    n_trailing_axes = rank(g) - axis - 1
+            return _place_distinct_rows(b, rows, known_indices, int(extent), axis)
+    shape = _build_shape_with_extent(b, rows, count, axis)
+    zeros = b.op("Expand", scalar(b, 0, rows.dtype), shape)
+    n_trailing_axes = rank(rows) - axis - 1
     column = b.op("Reshape", indices, ints(b, -1, *(1,) * n_trailing_axes))
-    element_indices = b.op("Expand", column, shape_of(b, g))
-    return b.op("ScatterElements", zeros, element_indices, g, axis=axis, reduction="add")
+    element_indices = b.op("Expand", column, shape_of(b, rows))
+    return b.op("ScatterElements", zeros, element_indices, rows, axis=axis, reduction="add")
 
 
-def _place_distinct_rows(b: Builder, g: Value, indices: Array, extent: int, axis: int) -> Value:
+def _place_distinct_rows(b: Builder, rows: Value, indices: Array, extent: int, axis: int) -> Value:
     """Place rows at constant distinct indices of an array of zeros, by padding or by a Gather."""
     first_index = int(indices[0]) if indices.size else 0
     if np.array_equal(indices, np.arange(first_index, first_index + indices.size)):
-        return pad_with_zeros(b, g, axis, first_index, extent - first_index - indices.size)
+        return pad_with_zeros(b, rows, axis, first_index, extent - first_index - indices.size)
     source_indices = np.full(extent, indices.size)
     source_indices[indices] = np.arange(indices.size)
-    padded_g = g if indices.size == extent else pad_with_zeros(b, g, axis, 0, 1)
-    return b.op("Gather", padded_g, b.constant(source_indices), axis=axis)
+    padded_rows = rows if indices.size == extent else pad_with_zeros(b, rows, axis, 0, 1)
+    return b.op("Gather", padded_rows, b.constant(source_indices), axis=axis)
 
 
-def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> Value:
+def pad_with_zeros(b: Builder, x: Value, axis: int, before: int, after: int) -> Value:
     """Pad an array with zeros before and after its elements along an axis."""
     if not (before or after):
-        return g
-    pads = np.zeros((2, rank(g)), np.int64)
+        return x
+    pads = np.zeros((2, rank(x)), np.int64)
     pads[:, axis] = before, after
-    return b.op("Pad", g, ints(b, *pads.ravel().tolist()))
+    return b.op("Pad", x, ints(b, *pads.ravel().tolist()))
 
 
-def _build_shape_with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
+def _build_shape_with_extent(b: Builder, x: Value, count: Value, axis: int) -> Value:
     """Build the shape of a value, with the extent of one axis replaced by `count`."""
     constant_extent = b.constant_of(count)
-    if constant_extent is not None and is_fixed(g.shape):
-        shape = [*extents(g)]
+    if constant_extent is not None and is_fixed(x.shape):
+        shape = [*extents(x)]
         shape[axis] = int(constant_extent)
         return b.constant(np.array(shape, np.int64))
-    g_shape = shape_of(b, g)
+    x_shape = shape_of(b, x)
     extent_lists = (
-        slice_list(b, g_shape, 0, axis),
+        slice_list(b, x_shape, 0, axis),
         b.op("Reshape", count, ints(b, 1)),
-        slice_list(b, g_shape, axis + 1),
+        slice_list(b, x_shape, axis + 1),
     )
     return b.op("Concat", *extent_lists, axis=0)
 

@@ -12,8 +12,8 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import extents, ints, rank, scalar
 from mdf_loop.ops.decompositions.build_helpers import attribute, operand
 from mdf_loop.ops.derivatives.rule import (
-    Changes,
     ExplicitDerivative,
+    TangentsOrCotangents,
     first_operand_cotangent,
     linear,
 )
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 # --- along one axis ---------------------------------------------------------------------------
 
 
-def _gather_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _gather_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     """Build the cotangent of the data of Gather: add the rows of the result's cotangent at the indices."""
     x, indices = operand(op), operand(op, 1)
     axis = attribute(op, "axis") % rank(x)
     if rank(indices) == 0:
-        g = b.op("Unsqueeze", g, ints(b, axis))
+        cotangent = b.op("Unsqueeze", cotangent, ints(b, axis))
     elif rank(indices) > 1:
         x_shape = shape_of(b, x)
         index_count = b.op("Reshape", b.op("Size", indices), ints(b, 1))
@@ -43,49 +43,55 @@ def _gather_cotangent(b: Builder, op: Op, g: Value) -> Value:
             slice_list(b, x_shape, axis + 1),
             axis=0,
         )
-        g = b.op("Reshape", g, shape, allowzero=1)
+        cotangent = b.op("Reshape", cotangent, shape, allowzero=1)
     flat_indices = b.op("Reshape", indices, ints(b, -1))
-    return scatter_add_rows(b, g, flat_indices, extent(b, x, axis), axis)
+    return scatter_add_rows(b, cotangent, flat_indices, extent(b, x, axis), axis)
 
 
-def _compress_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _compress_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     x, axis = operand(op), attribute(op, "axis")
     flat_x = x if axis is not None else b.op("Reshape", x, ints(b, -1))
     axis = 0 if axis is None else axis % rank(x)
     indices = b.op("Reshape", b.op("NonZero", operand(op, 1)), ints(b, -1))
-    return reshape_like(b, scatter_add_rows(b, g, indices, extent(b, flat_x, axis), axis), x)
+    return reshape_like(
+        b, scatter_add_rows(b, cotangent, indices, extent(b, flat_x, axis), axis), x
+    )
 
 
-GATHER = linear(first_operand_cotangent(_gather_cotangent))
-COMPRESS = linear(first_operand_cotangent(_compress_cotangent))
+GATHER_DERIVATIVE = linear(first_operand_cotangent(_gather_cotangent))
+COMPRESS_DERIVATIVE = linear(first_operand_cotangent(_compress_cotangent))
 
 
 # --- indices of single elements ---------------------------------------------------------------
 
 
-def _scatter_add(b: Builder, like: Value, indices: Value, g: Value, axis: int) -> Value:
-    return b.op("ScatterElements", zeros(b, like), indices, g, axis=axis, reduction="add")
+def _scatter_add(b: Builder, like: Value, indices: Value, cotangent: Value, axis: int) -> Value:
+    return b.op("ScatterElements", zeros(b, like), indices, cotangent, axis=axis, reduction="add")
 
 
-def _gather_elements_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    return _scatter_add(b, operand(op), operand(op, 1), g, attribute(op, "axis"))
+def _gather_elements_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
+    return _scatter_add(b, operand(op), operand(op, 1), cotangent, attribute(op, "axis"))
 
 
-def _top_k_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-    change = changes[0]
-    if change is None:
+def _top_k_tangents(
+    b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+) -> TangentsOrCotangents:
+    tangent = operand_tangents[0]
+    if tangent is None:
         return (None, None)
     axis = attribute(op, "axis") % rank(operand(op))
-    return (b.op("GatherElements", change, op.outputs[1], axis=axis), None)
+    return (b.op("GatherElements", tangent, op.outputs[1], axis=axis), None)
 
 
-def _top_k_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    if k != 0 or changes[0] is None:
+def _top_k_cotangent(
+    b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+) -> Value | None:
+    if k != 0 or result_cotangents[0] is None:
         return None
-    return _scatter_add(b, operand(op), op.outputs[1], changes[0], attribute(op, "axis"))
+    return _scatter_add(b, operand(op), op.outputs[1], result_cotangents[0], attribute(op, "axis"))
 
 
-def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
+def _gather_nd_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     """Build the cotangent of the data of GatherND.
 
     The data is reshaped to `[batch, indexed, remaining]`.
@@ -115,11 +121,13 @@ def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
             slice_list(b, x_shape, n_batch_axes + n_indexed_axes),
         )
     ]
-    flat_zeros = b.op("Expand", scalar(b, 0, g.dtype), b.op("Concat", *merged_extents, axis=0))
+    flat_zeros = b.op(
+        "Expand", scalar(b, 0, cotangent.dtype), b.op("Concat", *merged_extents, axis=0)
+    )
     count_per_batch = b.op("Div", b.op("Size", flat_index), merged_extents[0])
     cotangent_rows = b.op(
         "Reshape",
-        g,
+        cotangent,
         b.op("Concat", merged_extents[0], count_per_batch, merged_extents[2], axis=0),
         allowzero=1,
     )
@@ -135,9 +143,9 @@ def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
     )
 
 
-GATHER_ELEMENTS = linear(first_operand_cotangent(_gather_elements_cotangent))
-GATHER_ND = linear(first_operand_cotangent(_gather_nd_cotangent))
-TOP_K = ExplicitDerivative(_top_k_tangents, _top_k_cotangent)
+GATHER_ELEMENTS_DERIVATIVE = linear(first_operand_cotangent(_gather_elements_cotangent))
+GATHER_ND_DERIVATIVE = linear(first_operand_cotangent(_gather_nd_cotangent))
+TOP_K_DERIVATIVE = ExplicitDerivative(_top_k_tangents, _top_k_cotangent)
 
 
 # --- scattering -------------------------------------------------------------------------------
@@ -146,21 +154,25 @@ TOP_K = ExplicitDerivative(_top_k_tangents, _top_k_cotangent)
 def _scatter_derivative(gather: str) -> ExplicitDerivative:
     """Return the derivative of a scatter operation, which is linear in its data and updates."""
 
-    def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-        (g,), reduction = changes, _read_scatter_reduction(op)
-        if g is None or k == 1:
+    def transposed(
+        b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
+    ) -> Value | None:
+        (cotangent,), reduction = result_cotangents, _read_scatter_reduction(op)
+        if cotangent is None or k == 1:
             return None
         indices, updates = operand(op, 1), operand(op, 2)
         axis_attribute = {"axis": attribute(op, "axis")} if "axis" in op.attributes else {}
         if k == 2:
-            return b.op(gather, g, indices, **axis_attribute)
+            return b.op(gather, cotangent, indices, **axis_attribute)
         if reduction == "add":
-            return g
-        return b.op(op.op_type, g, indices, zeros(b, updates), **axis_attribute)
+            return cotangent
+        return b.op(op.op_type, cotangent, indices, zeros(b, updates), **axis_attribute)
 
-    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    def tangents(
+        b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
         _read_scatter_reduction(op)
-        return linear(transposed, (0, 2)).tangents(b, op, changes)
+        return linear(transposed, (0, 2)).tangents(b, op, operand_tangents)
 
     return ExplicitDerivative(tangents, transposed)
 
@@ -181,5 +193,5 @@ def _read_scatter_reduction(op: Op) -> str:
     return reduction
 
 
-SCATTER_ELEMENTS = _scatter_derivative("GatherElements")
-SCATTER_ND = _scatter_derivative("GatherND")
+SCATTER_ELEMENTS_DERIVATIVE = _scatter_derivative("GatherElements")
+SCATTER_ND_DERIVATIVE = _scatter_derivative("GatherND")

@@ -35,69 +35,73 @@ def zeros(b: Builder, x: Value) -> Value:
     return with_type_of(b, b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x)), x)
 
 
-def with_type_of(b: Builder, change: Value, like: Value) -> Value:
+def with_type_of(b: Builder, derivative: Value, like: Value) -> Value:
     """Return a tangent or cotangent with the declared shape of the value `like`.
 
-    The last operation of the builder must compute `change`, else `change` is returned.
+    The last operation of the builder must compute `derivative`, else `derivative` is returned.
 
     The named extents of `like` are more precise than the result of ONNX's shape inference.
     """
     last_operation = b.ops[-1] if b.ops else None
-    has_same_shape = like.shape is None or change.shape == like.shape
-    if has_same_shape or not isinstance(last_operation, Op) or change not in last_operation.outputs:
-        return change
-    typed_change = replace(change, shape=like.shape)
-    b.ops[-1] = substitute(last_operation, {change: typed_change})
-    return typed_change
+    has_same_shape = like.shape is None or derivative.shape == like.shape
+    if (
+        has_same_shape
+        or not isinstance(last_operation, Op)
+        or derivative not in last_operation.outputs
+    ):
+        return derivative
+    typed_derivative = replace(derivative, shape=like.shape)
+    b.ops[-1] = substitute(last_operation, {derivative: typed_derivative})
+    return typed_derivative
 
 
-def broadcast_like(b: Builder, change: Value, like: Value) -> Value:
+def broadcast_like(b: Builder, derivative: Value, like: Value) -> Value:
     """Broadcast a tangent or cotangent to the shape of a value."""
-    if change.shape is not None and change.shape == like.shape:
-        return change
-    return with_type_of(b, b.op("Expand", change, shape_of(b, like)), like)
+    if derivative.shape is not None and derivative.shape == like.shape:
+        return derivative
+    return with_type_of(b, b.op("Expand", derivative, shape_of(b, like)), like)
 
 
-def reshape_like(b: Builder, change: Value, like: Value) -> Value:
+def reshape_like(b: Builder, derivative: Value, like: Value) -> Value:
     """Reshape a tangent or cotangent to the shape of a value."""
-    if change.shape is not None and change.shape == like.shape:
-        return change
-    return with_type_of(b, b.op("Reshape", change, shape_of(b, like), allowzero=1), like)
+    if derivative.shape is not None and derivative.shape == like.shape:
+        return derivative
+    return with_type_of(b, b.op("Reshape", derivative, shape_of(b, like), allowzero=1), like)
 
 
-def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
+def sum_to_shape(b: Builder, derivative: Value, like: Value) -> Value:
     """Sum a cotangent over the axes along which the value `like` was broadcast."""
-    change_shape, like_shape = extents(change), extents(like)
-    if change_shape == like_shape:
-        return change
-    like_shape = (1,) * (len(change_shape) - len(like_shape)) + like_shape
+    derivative_shape, like_shape = extents(derivative), extents(like)
+    if derivative_shape == like_shape:
+        return derivative
+    like_shape = (1,) * (len(derivative_shape) - len(like_shape)) + like_shape
     if all(
-        like_extent == 1 or like_extent == change_extent
-        for like_extent, change_extent in zip(like_shape, change_shape, strict=True)
+        like_extent == 1 or like_extent == derivative_extent
+        for like_extent, derivative_extent in zip(like_shape, derivative_shape, strict=True)
     ):
         axes = [
             k
-            for k, (like_extent, change_extent) in enumerate(
-                zip(like_shape, change_shape, strict=True)
+            for k, (like_extent, derivative_extent) in enumerate(
+                zip(like_shape, derivative_shape, strict=True)
             )
-            if like_extent != change_extent
+            if like_extent != derivative_extent
         ]
-        axes += [k for k in range(len(change_shape) - len(extents(like))) if k not in axes]
-        axis_sum = sum_of(b, change, axes, keepdims=True)
+        axes += [k for k in range(len(derivative_shape) - len(extents(like))) if k not in axes]
+        axis_sum = sum_of(b, derivative, axes, keepdims=True)
         return reshape_like(b, axis_sum, like)
-    return _sum_to_runtime_shape(b, change, like)
+    return _sum_to_runtime_shape(b, derivative, like)
 
 
-def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
+def _sum_to_runtime_shape(b: Builder, derivative: Value, like: Value) -> Value:
     """Sum a cotangent over broadcast axes that are known only at run time."""
-    leading_ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
+    leading_ones = ints(b, *(1,) * (len(extents(derivative)) - len(extents(like))))
     like_shape = b.op("Concat", leading_ones, b.op("Shape", like), axis=0)
     positive_shape = b.op("Max", like_shape, scalar(b, 1, "int64"))
-    copy_counts = b.op("Div", b.op("Shape", change), positive_shape)
-    return reshape_like(b, sum_copies(b, change, copy_counts, like_shape), like)
+    copy_counts = b.op("Div", b.op("Shape", derivative), positive_shape)
+    return reshape_like(b, sum_copies(b, derivative, copy_counts, like_shape), like)
 
 
-def sum_copies(b: Builder, change: Value, copies: Value, like_shape: Value) -> Value:
+def sum_copies(b: Builder, derivative: Value, copies: Value, like_shape: Value) -> Value:
     """Sum the cotangent of a tiled array over the repetitions.
 
     `[c0 * n0, c1 * n1, ...]` is reshaped to `[c0, n0, c1, n1, ...]` and summed over the axes c.
@@ -106,5 +110,5 @@ def sum_copies(b: Builder, change: Value, copies: Value, like_shape: Value) -> V
         b.op("Unsqueeze", extents_to_pair, ints(b, 1)) for extents_to_pair in (copies, like_shape)
     ]
     shape = b.op("Reshape", b.op("Concat", *column_pair, axis=1), ints(b, -1))
-    split_change = b.op("Reshape", change, shape, allowzero=1)
-    return sum_of(b, split_change, range(0, 2 * len(extents(change)), 2))
+    split_derivative = b.op("Reshape", derivative, shape, allowzero=1)
+    return sum_of(b, split_derivative, range(0, 2 * len(extents(derivative)), 2))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Constant, Op, Operation, Value, results
 from mdf_loop.ops.derivatives.rule import (
-    Changes,
     CotangentFunction,
     DecomposedDerivative,
     Derivative,
     ExplicitDerivative,
     Pointwise,
+    TangentsOrCotangents,
     contains_floats,
     is_float,
 )
@@ -54,27 +54,27 @@ class Sweep:
     Args:
         b: builder that the cotangents are appended to.
         targets: values that need a cotangent.
-        chosen: values that a selection such as Where reads, which may omit some of their elements.
+        selected_values: values that a selection such as Where reads, which may omit some of their elements.
     """
 
     def __init__(
-        self, b: Builder, targets: Collection[Value], chosen: Collection[Value] = ()
+        self, b: Builder, targets: Collection[Value], selected_values: Collection[Value] = ()
     ) -> None:
         self.b = b
         self.cotangents: dict[Value, Value] = {}
         self._targets = targets
-        self._chosen = chosen
+        self._selected_values = selected_values
 
-    def add(self, value: Value | None, change: Value | None) -> None:
+    def add(self, value: Value | None, contribution: Value | None) -> None:
         """Add a contribution from one reader of a value to the cotangent of the value."""
-        if value is None or change is None or not self.needs_cotangent(value):
+        if value is None or contribution is None or not self.needs_cotangent(value):
             return
-        change = with_type_of(self.b, change, value)
+        contribution = with_type_of(self.b, contribution, value)
         accumulated_cotangent = self.cotangents.get(value)
         self.cotangents[value] = (
-            change
+            contribution
             if accumulated_cotangent is None
-            else self.b.op("Add", accumulated_cotangent, change)
+            else self.b.op("Add", accumulated_cotangent, contribution)
         )
 
     def needs_cotangent(self, value: Value | None) -> bool:
@@ -94,10 +94,10 @@ class Sweep:
             return
         rule = rule_of(op)
         result_cotangents = [self.cotangents.get(output) for output in op.outputs]
-        is_chosen = not set(op.outputs).isdisjoint(self._chosen)
+        is_selected = not set(op.outputs).isdisjoint(self._selected_values)
         for k in operand_positions:
-            if is_chosen and isinstance(rule, Pointwise):
-                self.add(op.inputs[k], rule.chosen_cotangent(self.b, op, result_cotangents, k))
+            if is_selected and isinstance(rule, Pointwise):
+                self.add(op.inputs[k], rule.selected_cotangent(self.b, op, result_cotangents, k))
             else:
                 self.add(op.inputs[k], rule.cotangent(self.b, op, result_cotangents, k))
 
@@ -109,7 +109,9 @@ def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
     map computes the tangents of the results.
     """
 
-    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    def tangents(
+        b: Builder, op: Op, operand_tangents: TangentsOrCotangents
+    ) -> TangentsOrCotangents:
         scratch_builder = b.body()
         result_cotangents = [
             b.new(output.dtype, output.shape) if is_float(output) else None for output in op.outputs
@@ -117,7 +119,7 @@ def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
         dependent_values = {g for g in result_cotangents if g is not None}
         contribution_pairs = [
             (transposed(scratch_builder, op, result_cotangents, k), tangent)
-            for k, tangent in enumerate(changes)
+            for k, tangent in enumerate(operand_tangents)
             if tangent is not None and op.inputs[k] is not None
         ]
         ops = [

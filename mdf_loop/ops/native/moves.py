@@ -16,8 +16,8 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op, Shape, Value, is_fixed
 from mdf_loop.ops.inference import infer
-from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import ITEM_BYTES, Arrays, Cell, Code, NotNative
+from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.registry import qualified_name, row_of
 
 ArrayLookup: TypeAlias = Callable[[Value], Array | None]

@@ -22,7 +22,7 @@ from mdf_loop.ops.native.code import (
     is_float,
 )
 from mdf_loop.ops.native.extents import product, strip_leading_ones
-from mdf_loop.ops.ordered_sum import N_PARTS
+from mdf_loop.ops.ordered_sum import PARTIAL_SUM_COUNT
 
 Number = TypeVar("Number")
 """Type of the numbers that are reduced: registers or values."""
@@ -308,20 +308,23 @@ def _sum_in_parts(
         term_count: Number of terms.
         term: Writes the addition of a term to each sum, for the index of the term.
     """
-    llvm_type, terms_in_parts = code.type(dtype), term_count // N_PARTS * N_PARTS
+    llvm_type, terms_in_parts = (
+        code.type(dtype),
+        term_count // PARTIAL_SUM_COUNT * PARTIAL_SUM_COUNT,
+    )
 
     def part(first: int) -> list[str]:
         for sum_pointer in sum_pointers:
             code.line(f"store {llvm_type} {code.constant(0, dtype)}, ptr {sum_pointer}")
         if terms_in_parts <= MAX_UNROLLED_TERMS:
-            for term_number in range(first, terms_in_parts, N_PARTS):
+            for term_number in range(first, terms_in_parts, PARTIAL_SUM_COUNT):
                 term(str(term_number))
         else:
-            writer.repeat(str(first), str(terms_in_parts), N_PARTS, term)
+            writer.repeat(str(first), str(terms_in_parts), PARTIAL_SUM_COUNT, term)
         return [code.emit(f"load {llvm_type}, ptr {pointer}") for pointer in sum_pointers]
 
     def total(first: int, step: int) -> list[str]:
-        if step == N_PARTS:
+        if step == PARTIAL_SUM_COUNT:
             return part(first)
         half_sums = total(first, 2 * step), total(first + step, 2 * step)
         return [write_sum(code, dtype, a, b) for a, b in zip(*half_sums, strict=True)]
@@ -364,8 +367,11 @@ def _compute_dot_products(
     Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
     are then added in order.
     """
-    part_code, scalar_code = Code(writer.function_text, N_PARTS, True), writer.scalar_code
-    vector_type, terms_in_parts = part_code.type(dtype), inner // N_PARTS * N_PARTS
+    part_code, scalar_code = Code(writer.function_text, PARTIAL_SUM_COUNT, True), writer.scalar_code
+    vector_type, terms_in_parts = (
+        part_code.type(dtype),
+        inner // PARTIAL_SUM_COUNT * PARTIAL_SUM_COUNT,
+    )
     sum_pointers = [part_code.allocate_local(vector_type) for _ in range(row_count)]
     for sum_pointer in sum_pointers:
         part_code.line(f"store {vector_type} {part_code.constant(0, dtype)}, ptr {sum_pointer}")
@@ -381,7 +387,7 @@ def _compute_dot_products(
             next_total = _multiply_add(part_code, dtype, weights, factors, total)
             part_code.line(f"store {vector_type} {next_total}, ptr {accumulator}")
 
-    writer.repeat("0", str(terms_in_parts), N_PARTS, terms)
+    writer.repeat("0", str(terms_in_parts), PARTIAL_SUM_COUNT, terms)
     totals = []
     for row_start, sum_pointer in zip(row_pointers, sum_pointers, strict=True):
         total = reduce_lanes(
@@ -412,10 +418,10 @@ def reduce_lanes(scalar_code: Code, dtype: str, register: str, combine: Combiner
 
     The lanes are combined at distance four, then two, then one.
     """
-    vector_type = f"<{N_PARTS} x {REGISTER_TYPES[dtype]}>"
+    vector_type = f"<{PARTIAL_SUM_COUNT} x {REGISTER_TYPES[dtype]}>"
     lane_registers = [
         scalar_code.emit(f"extractelement {vector_type} {register}, i32 {k}")
-        for k in range(N_PARTS)
+        for k in range(PARTIAL_SUM_COUNT)
     ]
     return reduce_in_pairs(lane_registers, lambda a, b: combine(scalar_code, dtype, a, b))
 

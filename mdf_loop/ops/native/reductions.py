@@ -27,7 +27,7 @@ from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.extents import write_larger_extent as largest_of
 from mdf_loop.ops.native.moves import ArrayLookup
 from mdf_loop.ops.native.products import Combiner, reduce_lanes, write_multiplication, write_sum
-from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTIAL_SUM_COUNT
 from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 
@@ -195,7 +195,7 @@ def _reduce_in_parts(
     writer: Arrays, dtype: str, pointer: str, count: Extent, combine: Combiner
 ) -> str:
     """Write LLVM code that reduces eight interleaved parts of an array, and joins the results."""
-    part_code, scalar_code = Code(writer.function_text, N_PARTS, True), writer.scalar_code
+    part_code, scalar_code = Code(writer.function_text, PARTIAL_SUM_COUNT, True), writer.scalar_code
     vector_type, scalar_type = part_code.type(dtype), scalar_code.type(dtype)
     local_pointer = part_code.allocate_local(vector_type)
     part_code.line(
@@ -210,7 +210,7 @@ def _reduce_in_parts(
         part_code.line(f"store {vector_type} {next_results}, ptr {local_pointer}")
 
     def rest(number: str) -> None:
-        lane = scalar_code.emit(f"and i64 {number}, {N_PARTS - 1}")
+        lane = scalar_code.emit(f"and i64 {number}, {PARTIAL_SUM_COUNT - 1}")
         lane_pointer = scalar_code.emit(
             f"getelementptr {scalar_type}, ptr {local_pointer}, i64 {lane}"
         )
@@ -221,10 +221,10 @@ def _reduce_in_parts(
         scalar_code.line(f"store {scalar_type} {next_result}, ptr {lane_pointer}")
 
     if isinstance(count, int):
-        vectorized_count: Extent = count // N_PARTS * N_PARTS
+        vectorized_count: Extent = count // PARTIAL_SUM_COUNT * PARTIAL_SUM_COUNT
     else:
-        vectorized_count = scalar_code.emit(f"and i64 {count}, -{N_PARTS}")
-    writer.repeat(str(N_PARTS), str(vectorized_count), N_PARTS, some)
+        vectorized_count = scalar_code.emit(f"and i64 {count}, -{PARTIAL_SUM_COUNT}")
+    writer.repeat(str(PARTIAL_SUM_COUNT), str(vectorized_count), PARTIAL_SUM_COUNT, some)
     if vectorized_count != count:
         writer.repeat(str(vectorized_count), str(count), 1, rest)
     return reduce_lanes(

@@ -65,7 +65,10 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
 
     Source: Figueroa, When is double rounding innocuous? (1995): p digits of 2p + 2 or more.
     """
-    if main_dtype(op) == "bfloat16" and row_of(op.op_type).reproducibility is Reproducibility.OPEN:
+    if (
+        main_dtype(op) == "bfloat16"
+        and row_of(op.op_type).reproducibility is Reproducibility.RUNTIME_DEPENDENT
+    ):
         raise _rounded_twice_error(op)
     wide_dtype = next(
         (dtype for dtype in _wider_dtypes(op) if _is_supported(_with_main_dtype(op, dtype))), None

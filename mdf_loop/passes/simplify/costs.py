@@ -30,7 +30,7 @@ def _operation_cost(b: Builder, operation: Operation) -> float:
     if isinstance(operation, Constant):
         return 0.0
     if isinstance(operation, Op):
-        return CALL_MICROSECONDS + row_of(operation.op_type).work(operation)
+        return CALL_MICROSECONDS + row_of(operation.op_type).min_microseconds(operation)
     if isinstance(operation, Guard):
         return _GUARD_COST
     body_costs = [estimate_cost(b, body.ops) for body in bodies(operation)]

@@ -54,7 +54,10 @@ def measure_sizes(program: Program) -> Sizes:
     )
     return Sizes(
         max(map(_count_elements, (*input_values, *result_values)), default=1),
-        max((row_of(op.op_type).work(op) for op in operations if isinstance(op, Op)), default=0.0),
+        max(
+            (row_of(op.op_type).min_microseconds(op) for op in operations if isinstance(op, Op)),
+            default=0.0,
+        ),
         largest_value,
         0 if largest_value is None else _value_bytes(largest_value),
     )

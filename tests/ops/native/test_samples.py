@@ -145,7 +145,7 @@ def test_operators_equal_the_standard_loop(name: str, dtype: str, computed: bool
     if not isinstance(expected, Mapping):
         assert native_outcome == expected
         return
-    is_exact = row_of(name).reproducibility is not Reproducibility.OPEN
+    is_exact = row_of(name).reproducibility is not Reproducibility.RUNTIME_DEPENDENT
     for key, array in expected.items():
         tolerance = (
             0 if is_exact or array.dtype.kind != "f" else TOLERANCE_BY_DTYPE[str(array.dtype)]

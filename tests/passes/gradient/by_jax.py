@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.ir import Constant, Guard, If, Loop, Op, Operation, Program, Value
 from mdf_loop.ir.types import kind_of, numpy_dtype
-from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.numpy_evaluation import evaluate
 
 Values = dict[Value, Any]
 

@@ -1,6 +1,6 @@
 """Evaluation of operations in numpy.
 
-Onnx's reference implementation computes most operations. `Row.meaning` replaces the reference if the reference
+Onnx's reference implementation computes most operations. `Row.numpy_function` replaces the reference if the reference
 computes in float32, or if its signs or nan differ between releases. The reference of Loop is wrong and not used.
 """
 
@@ -32,10 +32,10 @@ def evaluate(
 
     Attributes keep the precision of the model: 0.1 is not rounded to 0.10000000149.
     """
-    row_meaning = row_of(op_type).meaning
+    numpy_function = row_of(op_type).numpy_function
     with np.errstate(all="ignore"):
-        if row_meaning is not None:
-            row_outputs = row_meaning(*arrays, **attributes)
+        if numpy_function is not None:
+            row_outputs = numpy_function(*arrays, **attributes)
             outputs = row_outputs if isinstance(row_outputs, tuple) else (row_outputs,)
             outputs = outputs[:output_count]
             return [

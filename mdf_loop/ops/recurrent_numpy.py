@@ -108,7 +108,7 @@ _IS_BACKWARD_BY_DIRECTION = {
 }
 
 
-def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) -> tuple[Array, ...]:
+def compute_recurrent(op_type: str, *arrays: Array | None, **attributes: Any) -> tuple[Array, ...]:
     """Compute the hidden states and the final states of RNN, GRU or LSTM.
 
     Args:
