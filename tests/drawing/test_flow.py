@@ -141,7 +141,8 @@ def test_a_source_stands_in_the_band_of_its_reader():
     run_index_by_node = {node.id: k for k, run in enumerate(late_flow.chains) for node in run}
     bands = cut_into_bands(late_flow, 3)
     assert (
-        bands.band_by_chain[run_index_by_node["late"]] == bands.band_by_chain[run_index_by_node["t11"]]
+        bands.band_by_chain[run_index_by_node["late"]]
+        == bands.band_by_chain[run_index_by_node["t11"]]
     )
 
 
