@@ -53,15 +53,15 @@ class WorkerReport(Struct, frozen=True):
 
     Attributes:
         address: Address of the worker.
-        threads: Number of threads of the worker.
-        environment: Versions of libraries and availability of native loops.
-        speed: Simulated steps of one neuron per second.
+        thread_count: Number of threads of the worker.
+        versions: Versions of libraries and availability of native loops.
+        steps_per_second: Simulated steps of one neuron per second.
     """
 
     address: str
-    threads: int
-    environment: Mapping[str, str]
-    speed: float
+    thread_count: int
+    versions: Mapping[str, str]
+    steps_per_second: float
 
 
 def check_workers(cluster: Any) -> list[WorkerReport]:
@@ -98,13 +98,13 @@ def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> Worker
         InputError: The worker lacks a library.
     """
     try:
-        versions, speed = future.result()
+        versions, steps_per_second = future.result()
     except ModuleNotFoundError as error:
         raise InputError(
             f"the worker '{address}' lacks a library: {error}",
             hint="install mdf-loop[cluster] there, in the environment that starts the worker",
         ) from None
-    return WorkerReport(address, worker["nthreads"], versions, speed)
+    return WorkerReport(address, worker["nthreads"], versions, steps_per_second)
 
 
 def _measure_speed() -> tuple[dict[str, str], float]:

@@ -1,4 +1,4 @@
-"""Job of a cluster's workers, which run blocks of a sweep's members and report each outcome."""
+"""Work of a cluster's workers, which run blocks of sweep members and report each outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ASSUMED_RUNS = 1 << 20
 
 
 class ConsecutiveMembers(Struct, frozen=True):
-    """Results of `member_count` consecutive members of a sweep, from `first_member` on."""
+    """Results of a range of consecutive members of a sweep."""
 
     first_member: int
     member_count: int
@@ -40,7 +40,7 @@ class ConsecutiveMembers(Struct, frozen=True):
 
 
 class FailedMember(Struct, frozen=True):
-    """Member of a sweep whose run has failed: number, label with its values, and error."""
+    """Number, label (with the swept values) and error of a sweep member whose run failed."""
 
     member_number: int
     label: str
@@ -48,7 +48,7 @@ class FailedMember(Struct, frozen=True):
 
 
 class ComputedBlock(Struct, frozen=True):
-    """Outcome of a block of a sweep's members: results, failures, and the first nan or infinity."""
+    """Outcome of a block of sweep members, with results, failures and the first nan or infinity."""
 
     batches: tuple[ConsecutiveMembers, ...]
     failures: tuple[FailedMember, ...]
@@ -56,7 +56,7 @@ class ComputedBlock(Struct, frozen=True):
 
 
 class Job:
-    """Picklable model with the run specification of each member of a sweep.
+    """Work for a cluster's workers, as a picklable model with the run specification of each member.
 
     Attributes:
         prepared: Model that the workers run.
@@ -90,35 +90,35 @@ class Job:
         check_environment(self._environment, worker)
 
     @property
-    def axes(self) -> int:
-        """Number of leading axes of results: one for the sweep, one for trials."""
+    def member_axis_count(self) -> int:
+        """Number of leading axes of results, with at most one for the sweep and one for trials."""
         return len(self._leading_shape)
 
     @property
     def _leading_shape(self) -> tuple[int, ...]:
-        """Number of members of the sweep and number of trials, each only if the run has them."""
+        """Lengths of the leading axes of the results, which are the sweep and the trials."""
         member_shape = (math.prod(sweep_shape(self._sweep)),) if self._sweep else ()
         return member_shape if self._trials is None else (*member_shape, len(self._trials))
 
     def spec_of(self, box: Box) -> RunSpecification:
         """Return the specification of the run of a box of members (one slice for each axis)."""
-        values, slices = self._spec.values, list(box)
+        run_values, axis_slices = self._spec.values, list(box)
         if self._sweep:
-            member_slice = slices.pop(0)
-            values = replace(
-                values, sweep=select_members(self._sweep, member_slice.start, member_slice.stop)
+            member_slice = axis_slices.pop(0)
+            run_values = replace(
+                run_values, sweep=select_members(self._sweep, member_slice.start, member_slice.stop)
             )
         if self._trials is not None:
-            trial_numbers = self._trials[slices[0]]
-            values = replace(values, draws=Draws(values.draws.seed, trial_numbers))
-        return replace(self._spec, values=values)
+            trial_numbers = self._trials[axis_slices[0]]
+            run_values = replace(run_values, draws=Draws(run_values.draws.seed, trial_numbers))
+        return replace(self._spec, values=run_values)
 
     def limit_time(self, seconds: float | None) -> None:
-        """Set the time limit of later runs of members in seconds, or remove it by None."""
+        """Set the time limit in seconds for later runs of members. None removes the limit."""
         self._spec = replace(self._spec, controls=replace(self._spec.controls, time_limit=seconds))
 
     def compute_block(self, first: int, last: int) -> ComputedBlock:
-        """Run the members from `first` to `last - 1` of a sweep, and return results and failures.
+        """Run the members from `first` to `last - 1` of a sweep, and return their outcome.
 
         A box of members whose run fails is halved repeatedly until the failed members are isolated.
         """
@@ -148,12 +148,14 @@ class Job:
         return ComputedBlock(tuple(batches), tuple(failures), earliest(nonfinite_values))
 
     def _run(self, box: Box) -> Results:
-        """Return the results of a box of members, without the model and the inputs."""
+        """Run a box of members, and return their results without the model and the inputs."""
         results = run(self.prepared, self.spec_of(box))
         results.model, results.run_values = None, Values()
-        not_finite = results.not_finite
-        if not_finite is not None and not_finite.member is not None:
-            results.not_finite = replace(not_finite, member=box[0].start + not_finite.member)
+        nonfinite_value = results.not_finite
+        if nonfinite_value is not None and nonfinite_value.member is not None:
+            results.not_finite = replace(
+                nonfinite_value, member=box[0].start + nonfinite_value.member
+            )
         return results
 
     def member_label(self, member: int) -> str:
@@ -181,12 +183,12 @@ def _halve_box(box: Box) -> Iterator[Box]:
     """Yield both halves of a box of members, cut along its first axis longer than 1."""
     axis = next(k for k, axis_slice in enumerate(box) if axis_slice.stop - axis_slice.start > 1)
     midpoint = (box[axis].start + box[axis].stop) // 2
-    for half in (slice(box[axis].start, midpoint), slice(midpoint, box[axis].stop)):
-        yield (*box[:axis], half, *box[axis + 1 :])
+    for half_slice in (slice(box[axis].start, midpoint), slice(midpoint, box[axis].stop)):
+        yield (*box[:axis], half_slice, *box[axis + 1 :])
 
 
 def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
-    """Run a block of members on a worker, and return its outcome.
+    """Run a block of sweep members on a worker of a cluster, and return the block's outcome.
 
     Results that were written to a store are omitted.
     """
@@ -204,7 +206,7 @@ def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
 
 def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBlock) -> None:
     """Write the outcome of a block of members to the Zarr store of the run."""
-    completion_flags = np.full(block.members, FAILED, np.int8)
+    completion_flags = np.full(block.member_count, FAILED, np.int8)
     arrays: dict[str, Array] = {}
     for batch in computed_block.batches:
         row_slice = slice(
@@ -213,11 +215,11 @@ def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBloc
         )
         completion_flags[row_slice] = COMPUTED
         for name, array in flatten_members(batch.results).items():
-            if len(computed_block.batches) == 1 and batch.member_count == block.members:
+            if len(computed_block.batches) == 1 and batch.member_count == block.member_count:
                 arrays[name] = array
                 continue
             if name not in arrays:
-                shape = (block.members, *array.shape[1:])
+                shape = (block.member_count, *array.shape[1:])
                 dtype = array.dtype
                 arrays[name] = np.full(shape, np.nan if dtype.kind in "fc" else 0, dtype)
             arrays[name][row_slice] = array
@@ -231,7 +233,7 @@ def flatten_members(results: Results) -> dict[str, Array]:
 
 
 def flatten_lengths(results: Results) -> dict[str, Array]:
-    """Return the numbers of rows of the outputs, with all member axes merged into one."""
+    """Return the row counts of the outputs, with all member axes merged into one."""
     return _merge_member_axes(results, results.lengths)
 
 
@@ -250,7 +252,7 @@ def count_member_axes(results: Results) -> int:
 
 
 def with_nan_rows(arrays: Mapping[str, Array], is_computed: Array) -> dict[str, Array]:
-    """Return arrays of all members, with nan for members that were not computed.
+    """Return arrays of all sweep members, with nan for the members that were not computed.
 
     Args:
         arrays: Arrays with an axis of members in front.

@@ -33,7 +33,7 @@ _NATIVE_BLOCK_MEMBERS = 64
 
 
 class PilotRun(Struct, frozen=True):
-    """Outcome of pilot runs: results of the first members, and the division into blocks.
+    """Outcome of pilot runs, with the first members' results and the division into blocks.
 
     Attributes:
         partition: Division of the members into blocks.
@@ -46,13 +46,13 @@ class PilotRun(Struct, frozen=True):
     computed_block: ComputedBlock
 
 
-def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
+def run_pilot(job: Job, block: int | None, stop_monitor: Stopping) -> PilotRun:
     """Run the first members of a sweep to measure the speed, and divide all members into blocks.
 
     Args:
         job: Model and run specification of the members.
         block: Number of members of a block, or None for a number that fits the speed.
-        stopping: Time limit and signals that end the run.
+        stop_monitor: Time limit and signals that end the run.
 
     Raises:
         RunError: All members fail, or the time limit expires before the first member is computed.
@@ -64,19 +64,19 @@ def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
     while True:
         pilot_block = Partition.of(job.shape, pilot_members, 1).block(0)
         start_time = perf_counter()
-        job.limit_time(stopping.remaining)
+        job.limit_time(stop_monitor.remaining)
         computed_block = job.compute_block(pilot_block.first_member, pilot_block.end_member)
         job.limit_time(None)
         elapsed_seconds = perf_counter() - start_time
         if _is_partial(computed_block):
             if pilot_run is None:
-                raise _stop_error(stopping)
+                raise _stop_error(stop_monitor)
             return pilot_run
         has_all_members = pilot_block.end_member == member_count
         if computed_block.batches:
             block_members = block or int(
                 min(
-                    TARGET_BLOCK_SECONDS / elapsed_seconds * pilot_block.members,
+                    TARGET_BLOCK_SECONDS / elapsed_seconds * pilot_block.member_count,
                     member_count / MIN_BLOCKS,
                 )
             )
@@ -89,7 +89,7 @@ def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
             is_sufficient = elapsed_seconds >= (
                 SUFFICIENT_PILOT_SECONDS if is_warm else TARGET_BLOCK_SECONDS
             ) or pilot_members >= _largest_power_of_two(max_pilot_members)
-            if has_all_members or is_sufficient or stopping.reason is not None:
+            if has_all_members or is_sufficient or stop_monitor.reason is not None:
                 break
             growth_factor = (
                 _GROWTH_FACTOR if is_warm or elapsed_seconds > 1 else _NATIVE_BLOCK_MEMBERS
@@ -111,10 +111,10 @@ def _is_partial(computed_block: ComputedBlock) -> bool:
     return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
 
 
-def _stop_error(stopping: Stopping) -> BaseException:
+def _stop_error(stop_monitor: Stopping) -> BaseException:
     """Return the exception for a sweep that was stopped before its first member was computed."""
-    if stopping.received_signal is not None:
-        return stop_exception(stopping.received_signal)
+    if stop_monitor.received_signal is not None:
+        return stop_exception(stop_monitor.received_signal)
     return RunError(
         "the time limit of the run was over before the first member was computed",
         hint="give it more time, or run fewer steps",
@@ -127,7 +127,7 @@ def _largest_power_of_two(limit: int) -> int:
 
 
 def _all_failed_error(computed_block: ComputedBlock) -> RunError:
-    """Return the error for a sweep in which all members failed, with the first one's finding."""
+    """Return the error for a sweep in which all members failed, with the first failure's cause."""
     failure = computed_block.failures[0]
     return RunError(
         f"all members failed; {failure.label}: {failure.finding.what}",

@@ -59,11 +59,11 @@ class MemberSink(Protocol):
         """Store the outcome of a computed block of members."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return the results of all blocks that were put into this destination."""
+        """Return the results of all stored blocks of members."""
 
 
 def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> Results:
-    """Return results without arrays, with the axes of all members and the rest of a template."""
+    """Return a copy of some members' results without arrays, but with the axes of all members."""
     results = copy(template)
     axes: list[Axis] = []
     if spec.values.sweep:
@@ -95,7 +95,7 @@ class MemorySink:
     """
 
     def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
-        self.member_count, self.done_count = pilot_run.partition.members, 0
+        self.member_count, self.done_count = pilot_run.partition.member_count, 0
         self.failures = pilot_run.computed_block.failures
         self.not_finite: NotFinite | None = None
         self._partition, self._job, self._spec = pilot_run.partition, job, spec
@@ -114,51 +114,51 @@ class MemorySink:
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return all blocks of members except the first, which the pilot runs computed."""
-        return (block for block in self._partition.blocks() if block.number)
+        return (block for block in self._partition.blocks() if block.block_number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Copy the results of a block of members into the arrays of all members."""
         self.not_finite = earliest((self.not_finite, computed_block.not_finite))
         for batch in computed_block.batches:
             row_slice = slice(batch.first_member, batch.first_member + batch.member_count)
-            for key, array in self._keyed_arrays(batch):
-                self._store_rows(key, row_slice, array)
+            for array_key, array in self._keyed_arrays(batch):
+                self._store_rows(array_key, row_slice, array)
             self._is_computed[row_slice] = True
-        self.done_count += block.members
+        self.done_count += block.member_count
 
     def _keyed_arrays(self, batch: ConsecutiveMembers) -> Iterator[tuple[_ArrayKey, Array]]:
-        """Yield the key and the array of each output, row count and loop report of some members."""
+        """Yield each output, row count and loop report of consecutive members, with a key."""
         for name, array in flatten_members(batch.results).items():
             yield ("output", name), array
         for name, array in flatten_lengths(batch.results).items():
             yield ("lengths", name), array
         for name, report in batch.results.loops.items():
-            for array_kind, loop_numbers in (
+            for array_kind, counts_or_codes in (
                 ("iterations", report.iterations),
                 ("reasons", report.codes),
             ):
-                self._has_early_exit |= np.ndim(loop_numbers) > 0
+                self._has_early_exit |= np.ndim(counts_or_codes) > 0
                 yield (
                     (array_kind, name),
-                    np.broadcast_to(np.asarray(loop_numbers).reshape(-1), batch.member_count),
+                    np.broadcast_to(np.asarray(counts_or_codes).reshape(-1), batch.member_count),
                 )
 
-    def _store_rows(self, key: _ArrayKey, row_slice: slice, array: Array) -> None:
-        """Copy rows of members into the array of all members, made wider if necessary.
+    def _store_rows(self, array_key: _ArrayKey, row_slice: slice, array: Array) -> None:
+        """Copy rows of consecutive members into the array of all members, widened if necessary.
 
         Its shape or dtype may change.
         """
-        stored_array = self._arrays.get(key)
+        stored_array = self._arrays.get(array_key)
         if stored_array is None:
             stored_array = np.zeros((self.member_count, *array.shape[1:]), array.dtype)
-        shape = common_shape(key[1], stored_array.shape[1:], array.shape[1:])
-        stored_array = pad_rows(key[1], stored_array, (self.member_count, *shape))
-        array = pad_rows(key[1], array, (len(array), *shape))
+        shape = common_shape(array_key[1], stored_array.shape[1:], array.shape[1:])
+        stored_array = pad_rows(array_key[1], stored_array, (self.member_count, *shape))
+        array = pad_rows(array_key[1], array, (len(array), *shape))
         stored_array = stored_array.astype(
             np.result_type(stored_array.dtype, array.dtype), copy=False
         )
         stored_array[row_slice] = array
-        self._arrays[key] = stored_array
+        self._arrays[array_key] = stored_array
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all members of the sweep, with nan for missing members."""
@@ -171,7 +171,7 @@ class MemorySink:
         return split_grid_axis(results, self._spec.values.sweep)
 
     def _arrays_of_kind(self, kind: str, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return the arrays of one kind (`output` or `lengths`), shaped with all member axes."""
+        """Return the arrays of all outputs, or of all row counts, with one axis per member axis."""
         arrays = {
             name: array for (array_kind, name), array in self._arrays.items() if array_kind == kind
         }
@@ -186,10 +186,10 @@ class MemorySink:
         for (array_kind, name), iterations in self._arrays.items():
             if array_kind == "iterations":
                 reason_codes = self._arrays["reasons", name]
-                is_uniform = (
+                has_equal_reports = (
                     len(set(zip(iterations.tolist(), reason_codes.tolist(), strict=True))) == 1
                 )
-                if is_uniform and not self._has_early_exit:
+                if has_equal_reports and not self._has_early_exit:
                     reports[name] = LoopReport.of(iterations[0], reason_codes[0])
                 else:
                     reports[name] = LoopReport.of(
@@ -199,7 +199,7 @@ class MemorySink:
 
 
 def _check_arrays(template: Results) -> None:
-    """Raise UnsupportedError for outputs that are no arrays of numbers."""
+    """Raise UnsupportedError if an output of the results is no array of numbers."""
     for name, output in template.items():
         if not isinstance(output, np.ndarray) or output.dtype.kind not in "biufcV":
             raise UnsupportedError(
@@ -212,11 +212,11 @@ def _check_arrays(template: Results) -> None:
 
 
 class OverTrialsSink:
-    """Destination that accumulates statistics over trials, in the order of the trials."""
+    """Destination that accumulates statistics over trials, and adds the trials in order."""
 
     def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
         refuse_with_statistics(spec)
-        self.member_count, self.done_count = pilot_run.partition.members, 0
+        self.member_count, self.done_count = pilot_run.partition.member_count, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None
         self._partition, self._job, self._spec = pilot_run.partition, job, spec
@@ -228,10 +228,10 @@ class OverTrialsSink:
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return all blocks of members except the first, which the pilot runs computed."""
-        return (block for block in self._partition.blocks() if block.number)
+        return (block for block in self._partition.blocks() if block.block_number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
-        """Store a block of trials, and add all blocks that are next in order to the statistics.
+        """Store a block of trials, and update the statistics with all blocks in unbroken order.
 
         Raises:
             RunError: A trial has failed.
@@ -243,17 +243,17 @@ class OverTrialsSink:
                 failure.finding.hint,
             )
         self.not_finite = earliest((self.not_finite, computed_block.not_finite))
-        self._pending_blocks[block.number] = block, computed_block
+        self._pending_blocks[block.block_number] = block, computed_block
         while self._next_number in self._pending_blocks:
             block, computed_block = self._pending_blocks.pop(self._next_number)
             for batch in computed_block.batches:
                 refuse_padding(batch.results, self._spec.selection.over_trials.statistics)
                 self._statistics.add(batch.results, self._members_of(batch))
-            self.done_count += block.members
+            self.done_count += block.member_count
             self._next_number += 1
 
     def _members_of(self, batch: ConsecutiveMembers) -> range | None:
-        """Return the sweep member number of each consecutive result, or None without a sweep."""
+        """Return the range of sweep members in consecutive results, or None without a sweep."""
         axis = batch.results.axes[0]
         if not axis.is_swept:
             return None
@@ -263,7 +263,7 @@ class OverTrialsSink:
         return range(first_member, first_member + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return the statistics over all trials that were added so far."""
+        """Return the statistics over all trials added so far, as results of a run."""
         empty_results = _empty_results_like(self._template, self._job, self._spec)
         empty_results.loops = dict(self._template.loops)
         results = build_statistics_results(self._statistics, empty_results, stopped_by, reason)

@@ -48,7 +48,7 @@ _MAX_LISTED_FAILURES = 1000
 
 
 class StoreSink:
-    """Record of the blocks of members that workers have written to a Zarr store.
+    """Destination for members' results in a Zarr store, which records the completed blocks.
 
     Attributes:
         member_count: Number of all members.
@@ -66,7 +66,7 @@ class StoreSink:
         lease: StoreLease,
         computed_blocks: Collection[int],
     ) -> None:
-        self.member_count, self.done_count = partition.members, 0
+        self.member_count, self.done_count = partition.member_count, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None
         self._partition, self._prepared, self._store, self._lease = (
@@ -75,13 +75,13 @@ class StoreSink:
             store,
             lease,
         )
-        self._done_blocks = 0
+        self._done_block_count = 0
         self._failed_members: dict[str, str] = {}
-        self._last_update = monotonic()
+        self._last_update_time = monotonic()
         self._computed_blocks = computed_blocks
         for block_number in computed_blocks:
-            self.done_count += partition.block(block_number).members
-            self._done_blocks += 1
+            self.done_count += partition.block(block_number).member_count
+            self._done_block_count += 1
         job.store = store
 
     @classmethod
@@ -93,32 +93,34 @@ class StoreSink:
         pilot_run: PilotRun,
         lease: StoreLease,
     ) -> StoreSink:
-        """Create a Zarr store with the first block of members, and return its record of blocks."""
+        """Create a Zarr store with the first block of members, and return its destination object."""
         lease.check_new()
-        template = _select_first_member(pilot_run.computed_block.batches[0].results, spec)
+        first_member_results = _select_first_member(
+            pilot_run.computed_block.batches[0].results, spec
+        )
         attributes = {
             "run": _identity(job, prepared, spec),
             **_partition_attributes(pilot_run.partition),
-            "outputs": list(template),
+            "outputs": list(first_member_results),
             "flags": "",
-            "blocks": pilot_run.partition.count,
+            "blocks": pilot_run.partition.block_count,
             "blocks_done": 0,
-            "members": pilot_run.partition.members,
-            "native": dict(template.native),
-            "environment": environment(spec.engine, template.native),
-            "seed": template.seed,
-            "draws": template.draws,
+            "members": pilot_run.partition.member_count,
+            "native": dict(first_member_results.native),
+            "environment": environment(spec.engine, first_member_results.native),
+            "seed": first_member_results.seed,
+            "draws": first_member_results.draws,
         }
         store = create_regions(
             lease,
-            template,
+            first_member_results,
             pilot_run.partition.shape,
-            pilot_run.partition.chunk,
-            _make_coordinate_readers(template, spec),
+            pilot_run.partition.chunk_shape,
+            _make_coordinate_readers(first_member_results, spec),
             attributes,
         )
         write_block(store, pilot_run.block, pilot_run.computed_block)
-        sink = cls(job, prepared, pilot_run.partition, store, lease, {pilot_run.block.number})
+        sink = cls(job, prepared, pilot_run.partition, store, lease, {pilot_run.block.block_number})
         sink.failures, sink.not_finite = (
             pilot_run.computed_block.failures,
             pilot_run.computed_block.not_finite,
@@ -132,9 +134,9 @@ class StoreSink:
         prepared: PreparedModel,
         spec: RunSpecification,
         lease: StoreLease,
-        stopping: Stopping,
+        stop_monitor: Stopping,
     ) -> StoreSink | None:
-        """Open the Zarr store of an earlier equal run, or return None if no such store exists.
+        """Open the Zarr store of an earlier run with equal arguments, or return None if absent.
 
         Missing and damaged blocks will be computed again. The store stays unchanged until all of its
         content was checked.
@@ -145,16 +147,18 @@ class StoreSink:
         earlier_store = continued_store(lease, job.shape, _identity(job, prepared, spec))
         if earlier_store is None:
             return None
-        template = None
+        first_member_results = None
         if earlier_store.damaged_coordinates:
-            template = _select_first_member(
-                run_pilot(job, 1, stopping).computed_block.batches[0].results, spec
+            first_member_results = _select_first_member(
+                run_pilot(job, 1, stop_monitor).computed_block.batches[0].results, spec
             )
         earlier_store.remove_damaged_files()
         lease.run_id = earlier_store.store.run_id
-        if template is not None:
-            coordinate_readers = _make_coordinate_readers(template, spec)
-            earlier_store.write_coordinates(lease, coordinates(template), coordinate_readers)
+        if first_member_results is not None:
+            coordinate_readers = _make_coordinate_readers(first_member_results, spec)
+            earlier_store.write_coordinates(
+                lease, coordinates(first_member_results), coordinate_readers
+            )
         sink = cls(
             job,
             prepared,
@@ -169,18 +173,20 @@ class StoreSink:
     def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return the blocks of members that no worker has written yet."""
         return (
-            block for block in self._partition.blocks() if block.number not in self._computed_blocks
+            block
+            for block in self._partition.blocks()
+            if block.block_number not in self._computed_blocks
         )
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Record that a worker has written a block of members."""
-        self.done_count += block.members
-        self._done_blocks += 1
+        self.done_count += block.member_count
+        self._done_block_count += 1
         self.not_finite = earliest((self.not_finite, computed_block.not_finite))
         for failure in computed_block.failures[: _MAX_LISTED_FAILURES - len(self._failed_members)]:
             self._failed_members[failure.label] = failure.finding.what
-        if monotonic() - self._last_update > _PROGRESS_SECONDS:
-            self._last_update = monotonic()
+        if monotonic() - self._last_update_time > _PROGRESS_SECONDS:
+            self._last_update_time = monotonic()
             self._store.update_record(self._lease, self._progress_attributes, {})
 
     @property
@@ -189,15 +195,15 @@ class StoreSink:
 
         They state the computed blocks, the failed members, and the first nan or infinity.
         """
-        not_finite = None if self.not_finite is None else to_builtins(self.not_finite)
+        nonfinite_value = None if self.not_finite is None else to_builtins(self.not_finite)
         return {
-            "blocks_done": self._done_blocks,
+            "blocks_done": self._done_block_count,
             "failed": self._failed_members,
-            "not_finite": not_finite,
+            "not_finite": nonfinite_value,
         }
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return results whose outputs are read from the Zarr store on access."""
+        """Return the results of the run, whose outputs are read from the Zarr store on access."""
         if stopped_by is StopReason.COMPLETED:
             end_attributes: dict[str, Any] = {}
         else:
@@ -205,22 +211,22 @@ class StoreSink:
         for failure in self.failures:
             self._failed_members[failure.label] = failure.finding.what
         self._store.update_record(self._lease, self._progress_attributes, end_attributes)
-        axes, settings, reduced_names = stored_axes(self._store)
-        manifest = self._store.sweep_record()
+        axes, run_settings, reduced_names = stored_axes(self._store)
+        sweep_record = self._store.sweep_record()
         results = Results(
             self._store.arrays(self._lease.path),
             {},
-            settings["device"],
-            settings["precision"],
+            run_settings["device"],
+            run_settings["precision"],
             axes=axes,
             reduced=reduced_names,
             units=self._prepared.units,
             dims=self._prepared.dims,
             stopped_by=stopped_by,
             reason=reason,
-            native=manifest["native"],
-            seed=manifest["seed"],
-            draws=manifest["draws"],
+            native=sweep_record["native"],
+            seed=sweep_record["seed"],
+            draws=sweep_record["draws"],
         )
         results.store = self._store.path
         return results
@@ -230,19 +236,21 @@ class StoreSink:
 
 
 def _partition_attributes(partition: Partition) -> dict[str, Any]:
-    """Return the Zarr attributes that describe how members are divided into blocks."""
+    """Return the Zarr attributes that describe the division of members into blocks."""
     return {
         "shape": list(partition.shape),
-        "axis": partition.axis,
+        "axis": partition.chunk_axis,
         "chunk": partition.chunk_extent,
         "chunks_in_block": partition.chunks_per_block,
     }
 
 
 def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict[str, str]:
-    """Return texts that identify a run: all arguments that determine its results."""
-    first_member_spec = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
-    recorded_names = [item.name for item in named_items(prepared.document, spec.selection).values()]
+    """Return texts of all arguments that determine the results of a run, which identify the run."""
+    first_member_spec = job.spec_of(tuple(slice(0, 1) for _ in range(job.member_axis_count)))
+    recorded_names = [
+        model_item.name for model_item in named_items(prepared.document, spec.selection).values()
+    ]
     identity_texts = identity(
         prepared, first_member_spec, prepared.bind(first_member_spec), recorded_names
     )
@@ -254,7 +262,11 @@ def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict
     }
     trials = spec.values.draws.trials
     return {
-        **{key: text for key, text in identity_texts.items() if key not in member_keys},
+        **{
+            key: identity_text
+            for key, identity_text in identity_texts.items()
+            if key not in member_keys
+        },
         **({"kind of sweep": type(sweep).__name__} if sweep else {}),
         **digests,
         **({} if trials is None else {"trials": str(trials)}),
@@ -264,7 +276,7 @@ def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict
 
 
 def _select_first_member(template: Results, spec: RunSpecification) -> Results:
-    """Return the results of the first member of a sweep, with the axes of all results.
+    """Return the first sweep member's results, in which each member axis has length 1.
 
     Raises:
         UnsupportedError: An output is no array, or its shape differs between members.
@@ -276,12 +288,12 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
                 hint="choose other outputs (only, --only), or give no .zarr output",
             )
     axis_count = count_member_axes(template)
-    results = copy(template)
-    results._arrays = {
+    first_member_results = copy(template)
+    first_member_results._arrays = {
         name: array[:1].reshape(*(1,) * axis_count, *array.shape[1:])
         for name, array in flatten_members(template).items()
     }
-    results.axes = (
+    first_member_results.axes = (
         tuple(
             Axis(
                 axis.name,
@@ -295,14 +307,14 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
         )
         + template.axes[axis_count:]
     )
-    results.state = None
+    first_member_results.state = None
     sweep = spec.values.sweep
     first_values = (
         {name: values[:1] for name, values in sweep.along.items()}
         if isinstance(sweep, Grid)
         else {}
     )
-    return split_grid_axis(results, Grid(first_values) if first_values else {})
+    return split_grid_axis(first_member_results, Grid(first_values) if first_values else {})
 
 
 def _make_coordinate_readers(
@@ -334,7 +346,7 @@ def _make_coordinate_readers(
 
 
 def _make_value_reader(values: Array) -> CoordinateFunction:
-    """Return a function that returns the elements of `values` in a range of indices."""
+    """Return a function that returns the elements of an array in a range of indices."""
     return lambda first, last: values[first:last]
 
 

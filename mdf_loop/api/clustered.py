@@ -16,12 +16,12 @@ from mdf_loop.api.cluster_pilot import run_pilot
 from mdf_loop.api.cluster_sinks import MemberSink, MemorySink, OverTrialsSink
 from mdf_loop.api.cluster_store import StoreSink
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.running import with_files
+from mdf_loop.api.running import compute_with_files
 from mdf_loop.cluster.clients import (
     CLOSING_SECONDS,
     HASTY_CLOSING_SECONDS,
-    Connecting,
     Connection,
+    ConnectionThread,
     check_cluster,
     dashboard_text,
 )
@@ -35,7 +35,7 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.specification import RunSpecification
 
-HEAD_START = 1.0
+HEAD_START_SECONDS = 1.0
 """Seconds of the pilot run before worker processes are started, since their start slows it down."""
 
 _MAX_LISTED_MEMBERS = 10
@@ -52,7 +52,7 @@ def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
     _refuse_arguments(spec)
     assert spec.sharing is not None
     check_cluster(spec.sharing.cluster)
-    return with_files(prepared, spec, lambda lease: _compute_members(prepared, spec, lease))
+    return compute_with_files(prepared, spec, lambda lease: _compute_members(prepared, spec, lease))
 
 
 def _refuse_arguments(spec: RunSpecification) -> None:
@@ -75,15 +75,15 @@ def _refuse_arguments(spec: RunSpecification) -> None:
 def _compute_members(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Run all members of a sweep on a cluster, and return their results and an error or None."""
+    """Run all members of a sweep on a cluster, and return the results and an error or None."""
     job = Job(prepared, spec)
     with (
-        Stopping(spec.controls.time_limit) as stopping,
-        _open_connection(spec, stopping) as pending_connection,
+        Stopping(spec.controls.time_limit) as stop_monitor,
+        _open_connection(spec, stop_monitor) as connection_thread,
     ):
-        sink = _open_sink(job, prepared, spec, lease, stopping)
-        pending_connection.begin()
-        cluster_run = _ClusterRun(job, sink, stopping)
+        sink = _open_sink(job, prepared, spec, lease, stop_monitor)
+        connection_thread.begin()
+        cluster_run = _ClusterRun(job, sink, stop_monitor)
         with open_reporter(
             spec.controls.progress,
             sink.member_count,
@@ -92,7 +92,7 @@ def _compute_members(
             prepared.document.graph.id,
         ) as reporter:
             if cluster_run.reason_to_end(reporter) is None and sink.done_count < sink.member_count:
-                cluster_run.share(pending_connection, spec, reporter)
+                cluster_run.distribute_blocks(connection_thread, spec, reporter)
     return cluster_run.results_and_error()
 
 
@@ -101,15 +101,15 @@ def _open_sink(
     prepared: PreparedModel,
     spec: RunSpecification,
     lease: StoreLease | None,
-    stopping: Stopping,
+    stop_monitor: Stopping,
 ) -> MemberSink:
-    """Return the destination of a cluster run's results, which already has the first block."""
+    """Return the destination for a cluster run's results, with the first block already stored."""
     assert spec.sharing is not None
     if lease is not None and spec.shares_store and spec.sharing.resumes:
-        existing_sink = StoreSink.open_existing(job, prepared, spec, lease, stopping)
+        existing_sink = StoreSink.open_existing(job, prepared, spec, lease, stop_monitor)
         if existing_sink is not None:
             return existing_sink
-    pilot_run = run_pilot(job, spec.sharing.block, stopping)
+    pilot_run = run_pilot(job, spec.sharing.block, stop_monitor)
     if spec.selection.over_trials.statistics:
         return OverTrialsSink(job, spec, pilot_run)
     if lease is not None and spec.shares_store:
@@ -118,57 +118,61 @@ def _open_sink(
 
 
 @contextmanager
-def _open_connection(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
-    """Yield a cluster connection that opens in the background, and close it at the end."""
+def _open_connection(spec: RunSpecification, stop_monitor: Stopping) -> Iterator[ConnectionThread]:
+    """Yield a thread that opens a cluster connection, and close the connection at exit."""
     assert spec.sharing is not None
-    is_hasty = False
-    pending_connection = Connecting(
-        spec.sharing.cluster, lambda: stopping.reason is not None, head_start=HEAD_START
+    has_stop_signal = False
+    connection_thread = ConnectionThread(
+        spec.sharing.cluster, lambda: stop_monitor.reason is not None, head_start=HEAD_START_SECONDS
     )
     try:
-        yield pending_connection
+        yield connection_thread
     except KeyboardInterrupt:
-        is_hasty = True
+        has_stop_signal = True
         raise
     finally:
-        is_hasty |= stopping.received_signal is not None
-        pending_connection.close(HASTY_CLOSING_SECONDS if is_hasty else CLOSING_SECONDS)
+        has_stop_signal |= stop_monitor.received_signal is not None
+        connection_thread.close(HASTY_CLOSING_SECONDS if has_stop_signal else CLOSING_SECONDS)
 
 
 class _ClusterRun:
-    """Run of a sweep on a cluster: blocks for the workers, results, and errors."""
+    """Run of a sweep on a cluster, which distributes blocks and collects results and errors."""
 
-    def __init__(self, job: Job, sink: MemberSink, stopping: Stopping) -> None:
-        self._job, self._sink, self._stopping = job, sink, stopping
+    def __init__(self, job: Job, sink: MemberSink, stop_monitor: Stopping) -> None:
+        self._job, self._sink, self._stop_monitor = job, sink, stop_monitor
         self._error: LoopError | None = None
         self._failures: list[FailedMember] = list(sink.failures)
         self._remark = ""
         self._worker_shortage = ""
 
     def reason_to_end(self, reporter: Reporter) -> StopReason | None:
-        """Report the progress of a cluster run, and return the reason to stop it, or None."""
+        """Update the progress report, and return the reason to stop the cluster run, or None."""
         if not reporter.update(self._sink.done_count, self._remark):
-            self._stopping.request_stop(StopReason.INTERRUPTED)
-        return StopReason.FAILED if self._error is not None else self._stopping.reason
+            self._stop_monitor.request_stop(StopReason.INTERRUPTED)
+        return StopReason.FAILED if self._error is not None else self._stop_monitor.reason
 
-    def share(
-        self, pending_connection: Connecting, spec: RunSpecification, reporter: Reporter
+    def distribute_blocks(
+        self, connection_thread: ConnectionThread, spec: RunSpecification, reporter: Reporter
     ) -> None:
         """Connect to the cluster, and distribute all missing blocks of members to its workers."""
         self._remark = self._worker_shortage = "no worker yet"
         try:
-            connection = pending_connection.connection(lambda: self.reason_to_end(reporter))
+            connection = connection_thread.connection(lambda: self.reason_to_end(reporter))
             if connection is not None:
-                self._share(connection, spec, reporter)
+                self._distribute_to_workers(connection, spec, reporter)
         except SchedulerGoneError as error:
-            hint = "start it again, and give the same command with resume"
-            store = spec.store if spec.shares_store else None
-            error.findings = (replace(error.findings[0], hint=hint if store else "start it again"),)
+            restart_hint = "start it again, and give the same command with resume"
+            store_path = spec.store if spec.shares_store else None
+            error.findings = (
+                replace(error.findings[0], hint=restart_hint if store_path else "start it again"),
+            )
             self._error = error
         except RunError as error:  # the processes of the cluster cannot start
             self._error = error
 
-    def _share(self, connection: Connection, spec: RunSpecification, reporter: Reporter) -> None:
+    def _distribute_to_workers(
+        self, connection: Connection, spec: RunSpecification, reporter: Reporter
+    ) -> None:
         """Distribute all missing blocks of members to the workers of an open connection."""
         assert spec.sharing is not None
         dashboard = dashboard_text(connection.client)
@@ -210,14 +214,14 @@ class _ClusterRun:
             self._error = failure
 
     def results_and_error(self) -> tuple[Results, LoopError | None]:
-        """Return the results so far, and the error of the run or of its failed members, or None."""
-        sink, stopped_by = self._sink, self._stopping.reason
-        error = self._error or self._stopping.failure or self._member_error()
-        progress = f"{sink.done_count} of {sink.member_count} members"
+        """Return the results so far, and the error that ended the run or some members, or None."""
+        sink, stopped_by = self._sink, self._stop_monitor.reason
+        error = self._error or self._stop_monitor.failure or self._member_error()
+        progress_text = f"{sink.done_count} of {sink.member_count} members"
         if error is not None and stopped_by is None:
             stopped_by, reason = StopReason.FAILED, error.findings[0].what
         elif stopped_by is not None:
-            reason = f"{progress}; {stopped_by.value}"
+            reason = f"{progress_text}; {stopped_by.value}"
             if self._worker_shortage:
                 reason += f"; the cluster had {self._worker_shortage}"
         else:
@@ -242,7 +246,7 @@ class _ClusterRun:
 
 
 def _member_finding(failure: FailedMember) -> Finding:
-    """Return the finding about a failed member of a sweep, with its name in the message."""
+    """Return the error of a failed sweep member, with the member's name in the message."""
     finding = failure.finding
     return replace(finding, what=f"{failure.label}: {finding.what}")
 

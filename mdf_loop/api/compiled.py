@@ -77,7 +77,7 @@ def compile(
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """Return a user's limit on the threads of a run as a Python integer, or None without one.
+    """Return the user's maximum number of threads as a Python integer, or None without a limit.
 
     Raises:
         InputError: The number is no whole number above 0.
@@ -131,7 +131,7 @@ class CompiledModel(Describable, Fittable):
 
     @property
     def program(self) -> Program:
-        """Program of the last evaluation, or, before the first one, of the default inputs."""
+        """Program of the last evaluation, or of the default inputs before the first evaluation."""
         return self.prepared.latest_evaluation.program
 
     @property
@@ -296,8 +296,8 @@ class CompiledModel(Describable, Fittable):
             block=block,
             retries=retries,
         )
-        for sentence in describe_differing_steps(self.prepared, spec):
-            warn_user(sentence)
+        for warning_text in describe_differing_steps(self.prepared, spec):
+            warn_user(warning_text)
         results = interruptible(
             lambda: specified_run.run_specified(self.prepared, spec),
             on_interrupt,
@@ -352,9 +352,9 @@ class CompiledModel(Describable, Fittable):
             InputError: The file cannot be written.
             LoopError: The model is invalid. The error lists all problems.
         """
-        target = checked_file(path, self.document.files)
+        target_path = checked_file(path, self.document.files)
         onnx_model = self.to_onnx(inputs, steps=steps, dt=dt, origin=origin)
-        write_file(target, onnx_model)
+        write_file(target_path, onnx_model)
         return onnx_model
 
     def to_onnx(

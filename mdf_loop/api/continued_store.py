@@ -29,7 +29,7 @@ _OLD_VERSION_KEY = "mdf_loop"
 
 
 class ContinuedStore(Struct, frozen=True):
-    """Checked Zarr store of an earlier run, with the damaged parts to repair before writing.
+    """Zarr store of an earlier run, with the damaged parts that must be repaired before writing.
 
     Attributes:
         store: The store.
@@ -57,22 +57,25 @@ class ContinuedStore(Struct, frozen=True):
         """
         store_path = self.store.path
         with folder.convert_os_errors(store_path):
-            for file in self.leftover_files:
-                file.unlink(missing_ok=True)
-            for parent in {file.parent for file in self.leftover_files}:
-                sync(parent)
+            for leftover_file in self.leftover_files:
+                leftover_file.unlink(missing_ok=True)
+            for parent_folder in {leftover_file.parent for leftover_file in self.leftover_files}:
+                sync(parent_folder)
 
     def write_coordinates(
-        self, lease: StoreLease, items: Iterable[Labelled], along: Mapping[str, CoordinateFunction]
+        self,
+        lease: StoreLease,
+        coordinate_arrays: Iterable[Labelled],
+        along: Mapping[str, CoordinateFunction],
     ) -> None:
-        """Write the damaged coordinates of the Zarr store again.
+        """Write the damaged coordinate arrays of the Zarr store again.
 
         Raises:
             InputError: The run has no such coordinate, or the store cannot be written.
         """
         checksums = dict(self.layout.record.checksums or {})
         pending_names = set(self.damaged_coordinates)
-        for coordinate in items:
+        for coordinate in coordinate_arrays:
             if escape_name(coordinate.name) in pending_names:
                 checksums |= self.store.write_coordinate(coordinate, along.get(coordinate.name))
                 pending_names.remove(escape_name(coordinate.name))
@@ -89,7 +92,7 @@ class ContinuedStore(Struct, frozen=True):
 def continued_store(
     lease: StoreLease, shape: tuple[int, ...], identity: Mapping[str, str]
 ) -> ContinuedStore | None:
-    """Return the Zarr store of an earlier run with the same members, or None if there is none.
+    """Return the Zarr store of an earlier run with equal arguments, or None without such a store.
 
     All reasons to refuse the store are checked before damaged metadata of its arrays are replaced.
 
@@ -101,8 +104,8 @@ def continued_store(
     Raises:
         InputError: The store belongs to another run, or is damaged.
     """
-    attributes = folder.read_own_attributes(lease.place)
-    if SWEEP_ATTRIBUTE not in attributes:
+    stored_attributes = folder.read_own_attributes(lease.place)
+    if SWEEP_ATTRIBUTE not in stored_attributes:
         return None
     try:
         layout = read_layout(lease.place)
@@ -122,7 +125,7 @@ def continued_store(
     record = layout.record
     store = Regions(
         lease.place,
-        str(attributes.get(folder.RUN_ATTRIBUTE)),
+        str(stored_attributes.get(folder.RUN_ATTRIBUTE)),
         record.shape,
         record.outputs,
         record.flags,
@@ -139,7 +142,7 @@ def continued_store(
             member_boxes = [*boxes(record.shape, block.first_member, block.end_member)]
             block_state = region_check.check_block(member_boxes)
             if block_state is BlockState.COMPUTED:
-                computed_blocks.add(block.number)
+                computed_blocks.add(block.block_number)
             elif block_state is BlockState.DAMAGED:
                 leftover_files += region_check.block_files(member_boxes)
         damaged_coordinates = tuple(region_check.damaged_coordinates())
@@ -166,6 +169,8 @@ def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
             f"{list(shape)}"
         )
     partition = Partition(record.shape, record.axis, record.chunk, record.chunks_in_block)
-    if partition.count != record.blocks:
-        raise DamagedError(f"it says that there are {record.blocks} blocks, not {partition.count}")
+    if partition.block_count != record.blocks:
+        raise DamagedError(
+            f"it says that there are {record.blocks} blocks, not {partition.block_count}"
+        )
     return partition

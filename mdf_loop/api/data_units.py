@@ -42,16 +42,16 @@ def convert_data(
     """
     if has_subjects(data):
         data_by_subject = {}
-        for name, subject_data in data.items():
-            with name_subject_in_errors(name):
-                data_by_subject[name] = convert_data(
+        for subject_name, subject_data in data.items():
+            with name_subject_in_errors(subject_name):
+                data_by_subject[subject_name] = convert_data(
                     prepared, subject_data, against, likelihood, has_dt=has_dt
                 )
         return data_by_subject
-    table = _to_table(data)
-    if not any(map(has_unit, table.values())):
+    data_table = _to_table(data)
+    if not any(map(has_unit, data_table.values())):
         return data
-    return _Columns(prepared, table, against, likelihood, has_dt=has_dt).convert()
+    return _Columns(prepared, data_table, against, likelihood, has_dt=has_dt).convert()
 
 
 def convert_deviation(
@@ -64,12 +64,12 @@ def convert_deviation(
     """
     if not has_unit(value):
         return value
-    unit = prepared.model_units.of_outputs(outputs, what)
-    return convert(value, unit, what, is_difference=True)
+    common_unit = prepared.model_units.of_outputs(outputs, what)
+    return convert(value, common_unit, what, is_difference=True)
 
 
 def _to_table(data: Any) -> dict[str, Any]:
-    """Return the columns of a mapping or DataFrame by name, or {} for other objects."""
+    """Return the columns of a mapping or DataFrame by name, or {} for any other object."""
     if isinstance(data, Mapping):
         return {str(name): values for name, values in data.items()}
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):
@@ -78,7 +78,7 @@ def _to_table(data: Any) -> dict[str, Any]:
 
 
 class _Columns:
-    """Converter of one subject's data columns, some of which have units."""
+    """Converter of one subject's data columns to the units of the fitted outputs."""
 
     def __init__(
         self,
@@ -107,25 +107,27 @@ class _Columns:
 
         Columns with a unit that the fit does not read are omitted.
         """
-        read_names = {*self._outputs_by_column, *self._reserved_columns}
-        omitted_names = [
+        used_columns = {*self._outputs_by_column, *self._reserved_columns}
+        omitted_columns = [
             name
             for name, values in self._table.items()
-            if name not in read_names and has_unit(values)
+            if name not in used_columns and has_unit(values)
         ]
-        refuse_columns_of_inputs(self._prepared.document, omitted_names, ())
+        refuse_columns_of_inputs(self._prepared.document, omitted_columns, ())
         return {
-            name: self._convert_column(name) for name in self._table if name not in omitted_names
+            name: self._convert_column(name) for name in self._table if name not in omitted_columns
         }
 
     def _convert_column(self, name: str) -> Any:
-        """Return the values of a data column in the unit of the output it is compared with."""
+        """Return a data column in the unit of the output to which the column is fitted."""
         values, description = self._table[name], f"the column '{name}'"
         if not has_unit(values):
             return values.to_numpy() if hasattr(values, "to_numpy") else values
         if name in self._outputs_by_column:
-            unit = self._prepared.model_units.of_outputs(self._outputs_by_column[name], description)
-            return convert(values, unit, description)
+            target_unit = self._prepared.model_units.of_outputs(
+                self._outputs_by_column[name], description
+            )
+            return convert(values, target_unit, description)
         if name == DEVIATION:
             outputs = [
                 output

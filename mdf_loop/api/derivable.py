@@ -209,5 +209,5 @@ class Derivable:
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:
-    """Return the output names in the terms of an objective, without duplicates."""
+    """Return the output names in the terms of an objective, each name once."""
     return tuple(dict.fromkeys(term.output for term in terms))

@@ -101,7 +101,7 @@ class ModelDescription(Struct, frozen=True):
 
     @property
     def groups(self) -> Mapping[str, Mapping[str, Description]]:
-        """Descriptions by the title of their group (such as inputs), without empty groups."""
+        """Descriptions of inputs, parameters, states and outputs, by the title of each group."""
         groups = {
             name: getattr(self, name) for name in ("inputs", "parameters", "states", "outputs")
         }
@@ -140,12 +140,15 @@ def _describe_inputs(
     prepared: PreparedModel, program: Program
 ) -> Iterable[tuple[str, Description]]:
     """Yield the name and the description of each model input, in the order of the document."""
-    input_values = {
+    input_values_by_name = {
         program_input.value.name: program_input.value for program_input in program.inputs
     }
     for port in open_ports(prepared.document):
-        value = next((input_values[name] for name in port.names if name in input_values), None)
-        dtype, shape = ("", None) if value is None else (value.dtype, value.shape)
+        input_value = next(
+            (input_values_by_name[name] for name in port.names if name in input_values_by_name),
+            None,
+        )
+        dtype, shape = ("", None) if input_value is None else (input_value.dtype, input_value.shape)
         default = None
         if not port.is_required:
             with suppress(LoopError):  # an open shape, which has no default
@@ -169,7 +172,7 @@ def _read_defaults(document: Document) -> dict[str, Any]:
 
 
 def _infer_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
-    """Return the dtype and shape of each parameter that a run can record."""
+    """Return the inferred dtype and shape of each parameter that a run can record."""
     with suppress(LoopError):
         return _read_types(prepared, names)
     types: dict[str, tuple[str, Shape]] = {}
@@ -180,7 +183,7 @@ def _infer_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
 
 
 def _read_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
-    """Return the dtype and shape of all parameters, inferred by one program that records them.
+    """Return the dtype and shape of parameters from one program that records all of them.
 
     Raises:
         LoopError: A parameter cannot be recorded.

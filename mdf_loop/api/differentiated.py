@@ -124,7 +124,7 @@ class Differentiated:
         inputs: Mapping[str, Any] | None,
         sweep: Mapping[str, Any] | None = None,
     ) -> Gradient:
-        """Compute the scalar objective and its derivatives, without a check and without warnings.
+        """Compute the scalar objective and its derivatives, without checks and warnings.
 
         Raises:
             LoopError: The same errors as in `run`.
@@ -136,28 +136,38 @@ class Differentiated:
     def _compute_gradient(
         self, spec: RunSpecification, bound_values: BoundValues, sweep: Mapping[str, Any] | None
     ) -> Gradient:
-        """Return the scalar objective and its derivatives for the bound values of a run."""
+        """Compute the scalar objective and its derivatives from the arrays of the inputs."""
         prepared_gradient = self._cached_gradient(spec, bound_values)
-        value, derivatives = prepared_gradient.run(bound_values)
+        objective_value, derivatives = prepared_gradient.run(bound_values)
         if has_nonfinite(derivatives.values()) and set(prepared_gradient.native.values()) - {
             NATIVE
         }:
             derivatives = self._without_matrices(spec, bound_values, derivatives)
-        arrays = {
-            name: np.asarray(derivatives[target])
-            for name, target in self.differentiated_names.inputs.items()
+        derivative_arrays = {
+            name: np.asarray(derivatives[input_name])
+            for name, input_name in self.differentiated_names.inputs.items()
         }
         if bound_values.streams.trials is not None:
             trial_count = len(bound_values.streams.trials)
-            value = _sum_over_trials(value, trial_count)
-            arrays = {name: _sum_over_trials(array, trial_count) for name, array in arrays.items()}
+            objective_value = _sum_over_trials(objective_value, trial_count)
+            derivative_arrays = {
+                name: _sum_over_trials(array, trial_count)
+                for name, array in derivative_arrays.items()
+            }
             if not bound_values.member_values:
-                value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
+                objective_value, derivative_arrays = (
+                    objective_value[0],
+                    {name: array[0] for name, array in derivative_arrays.items()},
+                )
         if isinstance(sweep, Grid):
-            value = sweep.unflatten(value)
-            arrays = {name: sweep.unflatten(array) for name, array in arrays.items()}
-        shown_value = value if bound_values.member_values else float(value)
-        return Gradient(shown_value, arrays, seed_of(bound_values), dict(prepared_gradient.native))
+            objective_value = sweep.unflatten(objective_value)
+            derivative_arrays = {
+                name: sweep.unflatten(array) for name, array in derivative_arrays.items()
+            }
+        returned_value = objective_value if bound_values.member_values else float(objective_value)
+        return Gradient(
+            returned_value, derivative_arrays, seed_of(bound_values), dict(prepared_gradient.native)
+        )
 
     def _without_matrices(
         self, spec: RunSpecification, bound_values: BoundValues, derivatives: Mapping[str, Array]
@@ -179,7 +189,7 @@ class Differentiated:
     def _find_stepwise_names(
         self, gradient: Gradient, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[str, ...]:
-        """Return the parameters on which the objective depends only piecewise constantly.
+        """Return the parameters in which the objective is piecewise constant.
 
         Their derivative is 0.0, because iteration counts and comparisons are fixed.
         """
@@ -189,11 +199,13 @@ class Differentiated:
         stepwise_names = self._stepwise_names.get(bound_values.input_types)
         if stepwise_names is None:
             program = self.differentiated_names.program(spec, bound_values)
-            outputs = {self.differentiated_names.outputs[loss.output] for loss in self.losses}
+            objective_outputs = {
+                self.differentiated_names.outputs[loss.output] for loss in self.losses
+            }
             stepwise_names = frozenset(
                 name
-                for name, target in self.differentiated_names.inputs.items()
-                if outputs & piecewise_constant_outputs(program, [target])
+                for name, input_name in self.differentiated_names.inputs.items()
+                if objective_outputs & piecewise_constant_outputs(program, [input_name])
             )
             self._stepwise_names.put(bound_values.input_types, stepwise_names)
         return tuple(name for name in zero_names if name in stepwise_names)
@@ -215,7 +227,7 @@ class Differentiated:
         bound_values: BoundValues,
         stepwise_names: tuple[str, ...],
     ) -> GradientCheck:
-        """Compare derivatives with central differences between runs, and return the comparison."""
+        """Return a comparison of the derivatives with central differences between runs."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
             return run_members(self.differentiated_names.prepared, spec, sweep)
@@ -238,29 +250,29 @@ class Differentiated:
         bound_values: BoundValues,
         backward_form: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
-        """Return the program of the derivatives for the types of bound values, cached if possible."""
-        key = (bound_values.input_types, backward_form)
+        """Return the program of the derivatives for a run's input types, cached if possible."""
+        cache_key = (bound_values.input_types, backward_form)
         with self._lock:
-            prepared_gradient = self._prepared_gradients.get(key)
+            prepared_gradient = self._prepared_gradients.get(cache_key)
             if prepared_gradient is None:
                 prepared_gradient = self._prepare_gradient(spec, bound_values, backward_form)
-                self._prepared_gradients.put(key, prepared_gradient)
+                self._prepared_gradients.put(cache_key, prepared_gradient)
             return prepared_gradient
 
     def _prepare_gradient(
         self, spec: RunSpecification, bound_values: BoundValues, backward_form: LoopBackward
     ) -> GradientInOne | GradientOverTime:
-        """Build the program of the derivatives for the types of bound values."""
+        """Build the program of the derivatives for the dtypes and shapes of a run's inputs."""
         prepared_model = self.differentiated_names.prepared
-        terms = make_terms(self.losses, self.differentiated_names.outputs)
-        targets = tuple(self.differentiated_names.inputs.values())
+        objective_terms = make_terms(self.losses, self.differentiated_names.outputs)
+        input_names = tuple(self.differentiated_names.inputs.values())
         differentiation = Differentiation(
-            terms, targets, prepared_model.placement, self._truncation, backward_form
+            objective_terms, input_names, prepared_model.placement, self._truncation, backward_form
         )
         trial_count = 1 if bound_values.streams.trials is None else len(bound_values.streams.trials)
         if spec.steps is None:
             program = self.differentiated_names.program(spec, bound_values)
-            loss_data = Data.of(self.losses, terms, program, None, trial_count)
+            loss_data = Data.of(self.losses, objective_terms, program, None, trial_count)
             return GradientInOne(
                 program, differentiation, loss_data, bound_values.inputs_with_members(program)
             )
@@ -269,7 +281,9 @@ class Differentiated:
         session = TimeSession(
             programs, self.differentiated_names.options, prepared_model.placement, swept_inputs
         )
-        loss_data = Data.of(self.losses, terms, programs.later_program, spec.steps, trial_count)
+        loss_data = Data.of(
+            self.losses, objective_terms, programs.later_program, spec.steps, trial_count
+        )
         inputs_over_time = frozenset(bound_values.inputs.varying_names)
         return GradientOverTime(
             programs, session, differentiation, loss_data, spec, inputs_over_time
@@ -279,7 +293,7 @@ class Differentiated:
 
     @property
     def program(self) -> Program:
-        """Program that computes the scalar and its derivatives, with the steps as an input."""
+        """Program that computes the scalar objective and its derivatives, with an input `steps`."""
         return self._file_program({}, {})[0]
 
     def save(
@@ -288,7 +302,7 @@ class Differentiated:
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Write a standard `.onnx` file that computes the scalar and its derivatives.
+        """Write a standard `.onnx` file that computes the scalar objective and its derivatives.
 
         The inputs of the file are the differentiated parameters, the data of `of`, `random_keys`, and over
         time `steps` and `dt`. All these inputs are optional. A run of the file needs memory in proportion
@@ -309,16 +323,16 @@ class Differentiated:
         """
         from mdf_loop.emit import portable, to_onnx
 
-        target = checked_file(path, self.differentiated_names.prepared.document.files)
-        program, defaults = self._file_program(set or {}, inputs or {})
-        onnx_model = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
-        write_file(target, onnx_model)
+        target_path = checked_file(path, self.differentiated_names.prepared.document.files)
+        program, default_inputs = self._file_program(set or {}, inputs or {})
+        onnx_model = portable(to_onnx(prepare(program, PORTABLE)), {}, default_inputs)
+        write_file(target_path, onnx_model)
         return onnx_model
 
     def _file_program(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any]
     ) -> tuple[Program, dict[str, Array]]:
-        """Return the program to save as an ONNX file with derivatives, and its default inputs."""
+        """Return the program with derivatives to save as an ONNX file, and its default inputs."""
         spec = self.differentiated_names.specification(set, inputs)
         return build_file_program(
             self.differentiated_names,
@@ -330,7 +344,7 @@ class Differentiated:
 
 
 def _step_warning(names: Sequence[str]) -> str:
-    """Return a warning about derivatives that are 0.0, as an objective changes only in steps."""
+    """Return a warning about zero derivatives of a piecewise constant objective."""
     quoted_names = ", ".join(f"'{name}'" for name in names)
     phrase = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
     return (
@@ -341,6 +355,6 @@ def _step_warning(names: Sequence[str]) -> str:
 
 
 def _sum_over_trials(array: Array, trials: int) -> Array:
-    """Sum an array over trials, where its first axis is sweep members times trials."""
-    sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
-    return sums
+    """Sum an array over trials, whose first axis merges sweep members and trials."""
+    trial_sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
+    return trial_sums

@@ -1,4 +1,4 @@
-"""Names of differentiated outputs and parameters, with their outputs and inputs of programs."""
+"""Names of the outputs to differentiate, and of the parameters to differentiate by."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class DifferentiatedNames:
             name: port.name for name in wrt for port in open_ports(document) if name in port.names
         }
         self._refuse_unknown(outputs)
-        items = named_items(document, Selection(only=tuple(outputs)))
-        shown_names = {item.name: name for name, item in items.items()}
+        items_by_name = named_items(document, Selection(only=tuple(outputs)))
+        shown_names = {model_item.name: name for name, model_item in items_by_name.items()}
         self.outputs = {name: shown_names[find_item(document, name).name] for name in outputs}
         self._model_values: dict[str, Any] = {}
 
     def restricted_to(self, name: str) -> DifferentiatedNames:
-        """Return a copy with only one parameter or input to differentiate by."""
+        """Return a copy of the names with only one parameter or input to differentiate by."""
         return DifferentiatedNames(
             self.prepared,
             (*self.outputs,),
@@ -69,14 +69,14 @@ class DifferentiatedNames:
         )
 
     @property
-    def key(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """Hashable key of everything that determines the program of the derivatives."""
         spec = self._specification
         names_key = (tuple(self.outputs.items()), self.wrt, self.options.constant_ports)
         return *names_key, spec.steps, spec.dt, spec.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
-        """Raise one error about all outputs and parameters that the model does not have."""
+        """Raise one error about all outputs and parameters that are missing in the model."""
         document, findings = self.prepared.document, Findings()
         for name in outputs:
             with findings.catch():
@@ -88,7 +88,7 @@ class DifferentiatedNames:
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Names of the program inputs to differentiate by, by their names in the document."""
+        """Program inputs to differentiate by, by the name of the parameter or input in the document."""
         return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
     def specification(
@@ -97,7 +97,7 @@ class DifferentiatedNames:
         inputs: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
     ) -> RunSpecification:
-        """Return the specification of a run with these parameters and inputs.
+        """Return the specification of a run with given parameters and inputs.
 
         Other parameters keep the model's values.
         """
@@ -110,12 +110,12 @@ class DifferentiatedNames:
         used_names = {*self.ports, *set, *sweep}
         model_values = self._values_in_model([name for name in self.wrt if name not in used_names])
         draws = self._specification.values.draws
-        values = Values(inputs, {**model_values, **set}, sweep, None, draws)
+        run_values = Values(inputs, {**model_values, **set}, sweep, None, draws)
         selection = Selection(only=tuple(dict.fromkeys(self.outputs.values())))
-        return replace(self._specification, values=values, selection=selection)
+        return replace(self._specification, values=run_values, selection=selection)
 
     def bind(self, spec: RunSpecification) -> BoundValues:
-        """Return the values of a run, bound to the inputs of the program.
+        """Return the arrays for the program's inputs, from the checked values of a run.
 
         Raises:
             LoopError: A value does not fit, or a differentiated parameter is no float. The error names each.
@@ -127,7 +127,8 @@ class DifferentiatedNames:
     def values_in(self, bound_values: BoundValues) -> dict[str, Array]:
         """Return the values of the parameters and inputs to differentiate by."""
         return {
-            name: np.asarray(bound_values.arrays[target]) for name, target in self.inputs.items()
+            name: np.asarray(bound_values.arrays[target_name])
+            for name, target_name in self.inputs.items()
         }
 
     def program(self, spec: RunSpecification, bound_values: BoundValues) -> Program:
@@ -152,13 +153,13 @@ class DifferentiatedNames:
         self._refuse_unknown_stops(programs.later_program)
         return programs
 
-    def controls(self, spec: RunSpecification) -> dict[str, Array]:
-        """Return the values of the inputs `steps` and `dt` of a program over time, or {}."""
+    def time_inputs(self, spec: RunSpecification) -> dict[str, Array]:
+        """Return the arrays of the inputs `steps` and `dt` of a program over time, or {}."""
         return control_inputs(spec.steps, spec.dt, self.prepared.options.precision)
 
     def _refuse_unknown_stops(self, program: Program) -> None:
-        """Raise an error for a port in `stop` that is no output port of the program."""
-        stopped_locations = [
+        """Raise an error for a name in `stop` that is no output port of the program."""
+        constant_locations = [
             op.where
             for op in walk(program.ops)
             if isinstance(op, Op) and op.op_type == STOP_GRADIENT
@@ -166,7 +167,7 @@ class DifferentiatedNames:
         for name in sorted(self.options.constant_ports):
             node_name, _, port_name = name.rpartition(".")
             location_suffix = f".nodes['{node_name}'].output_ports['{port_name}']"
-            if not any(location.endswith(location_suffix) for location in stopped_locations):
+            if not any(location.endswith(location_suffix) for location in constant_locations):
                 raise UnknownNameError(
                     f"stop names '{name}', which is no output port of the model that is computed",
                     self.prepared.document.where,
@@ -181,10 +182,10 @@ class DifferentiatedNames:
         return {name: self._model_values[name] for name in names}
 
     def _find_non_floats(self, bound_values: BoundValues) -> Iterator[Finding]:
-        """Yield a finding for each parameter or input to differentiate by that is no float array."""
+        """Yield an error for each parameter or input to differentiate by that is no float array."""
         arrays = bound_values.arrays
-        for name, target in self.inputs.items():
-            array = arrays[target]
+        for name, target_name in self.inputs.items():
+            array = arrays[target_name]
             dtype = str(getattr(array, "dtype", type(array).__name__))
             if not isinstance(array, np.ndarray) or kind_of(dtype) != "f":
                 yield Finding(

@@ -44,25 +44,27 @@ def engine_results(
             hint="leave device and precision out, or run the model compiled",
         )
     steps, dt, every = spec.steps, spec.dt, spec.selection.every
-    items = named_items(document, spec.selection)
-    item_names = [item.name for item in items.values()]
+    items_by_name = named_items(document, spec.selection)
+    item_names = [model_item.name for model_item in items_by_name.values()]
     seed = spec.values.draws.seed or seeds.current_seed
     engine_run = run_evaluations(backend.load(document, item_names, dt, seed), inputs, steps)
     if engine_run.failure is not None:
         raise engine_run.failure
     units, dims = units_of(document), dims_of(document)
-    arrays = {name: engine_run.arrays[item.name] for name, item in items.items()}
+    arrays = {
+        name: engine_run.arrays[model_item.name] for name, model_item in items_by_name.items()
+    }
     if steps is None:
         results = Results(
             arrays, engine_run.loops, "cpu", precision, units=units, dims=dims, seed=seed
         )
     else:
         results = _build_results_over_time(
-            engine_run, items, arrays, spec, units=units, dims=dims, seed=seed
+            engine_run, items_by_name, arrays, spec, units=units, dims=dims, seed=seed
         )
     if spec.controls.nan is None:
         results.not_finite = finite_check.in_engine(
-            results, _count_unrun_rows(engine_run, items, every)
+            results, _count_unrun_rows(engine_run, items_by_name, every)
         )
     return results
 
@@ -88,9 +90,9 @@ def _build_results_over_time(
         "float64",
         axes=(Axis("time", coordinates),),
         lengths={
-            name: engine_run.lengths[item.name][::every]
-            for name, item in items.items()
-            if item.name in engine_run.lengths
+            name: engine_run.lengths[model_item.name][::every]
+            for name, model_item in items.items()
+            if model_item.name in engine_run.lengths
         },
         execution_list=engine_run.execution_list,
         **more,
@@ -101,11 +103,17 @@ def _count_unrun_rows(
     engine_run: EngineRun, items: Mapping[str, Item], every: int
 ) -> dict[str, Array]:
     """Return how many rows of each output were recorded before its node first ran."""
-    first_steps: dict[str, int] = {}
+    first_run_steps: dict[str, int] = {}
     for step, node_sets in enumerate(engine_run.execution_list):
         for nodes in node_sets:
             for node in nodes:
-                first_steps.setdefault(node, step)
+                first_run_steps.setdefault(node, step)
     step_count = len(engine_run.execution_list)
-    unrun_counts = {name: first_steps.get(item.node, step_count) for name, item in items.items()}
-    return {name: np.array(-(-count // every)) for name, count in unrun_counts.items() if count}
+    unrun_row_counts = {
+        name: first_run_steps.get(model_item.node, step_count) for name, model_item in items.items()
+    }
+    return {
+        name: np.array(-(-row_count // every))
+        for name, row_count in unrun_row_counts.items()
+        if row_count
+    }

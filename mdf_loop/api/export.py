@@ -47,10 +47,14 @@ def run_as_onnx(prepared: PreparedModel, spec: RunSpecification) -> Any:
     """
     bound_values = _bind_values_or_types(prepared, spec)
     programs = read_over_time(prepared.document, bound_values, prepared.options, spec)
-    flag_names = programs.later_program.output_names(OutputRole.HAS_RUN)
+    has_run_flag_names = programs.later_program.output_names(OutputRole.HAS_RUN)
     recorded_names = (
         *programs.recorded_names,
-        *(flag_names[name] for name in programs.recorded_names if name in flag_names),
+        *(
+            has_run_flag_names[name]
+            for name in programs.recorded_names
+            if name in has_run_flag_names
+        ),
     )
     inputs_over_time = frozenset(bound_values.inputs.varying_names)
     program = whole_run(
@@ -70,7 +74,7 @@ def run_as_onnx(prepared: PreparedModel, spec: RunSpecification) -> Any:
 
 
 def _bind_values_or_types(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
-    """Return the bound inputs of a run, with only the type of missing required inputs."""
+    """Return the inputs of a run, with only a type for each required input without a value."""
     try:
         return prepared.bind(spec)
     except InputError:  # a missing value needs a type only; other errors are raised again
@@ -80,7 +84,7 @@ def _bind_values_or_types(prepared: PreparedModel, spec: RunSpecification) -> Bo
 def _to_onnx_model(
     program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]
 ) -> Any:
-    """Return a program as an ONNX model with default input values and the stated shapes."""
+    """Return a program as an ONNX model with default inputs and the document's stated shapes."""
     from mdf_loop.emit import portable, to_onnx
 
     return portable(to_onnx(prepare(program, PORTABLE)), stated, defaults)

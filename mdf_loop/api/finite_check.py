@@ -50,15 +50,15 @@ def in_evaluation(
 
 def _ends_finite(rows: Any, lengths: Any) -> bool:
     """Return True if the last row of each member, before padding, is finite."""
-    last_indices = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
-    nonempty_members = np.flatnonzero(last_indices >= 0)
-    return is_finite(rows[nonempty_members, last_indices[nonempty_members]])
+    last_row_indices = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
+    nonempty_members = np.flatnonzero(last_row_indices >= 0)
+    return is_finite(rows[nonempty_members, last_row_indices[nonempty_members]])
 
 
 def over_time(
     prepared: PreparedModel, values: Values, results: Results, completed_run: CompletedRun
 ) -> NotFinite | None:
-    """Return the first nan or infinite value of a run over time that ends with one, or None.
+    """Return the first nan or infinite value, if a run over time ends with one, or None.
 
     A state that is nan or infinite initially, such as the time of a spike that never came, is reported
     only if an output shows the state.
@@ -77,15 +77,15 @@ def over_time(
         and all(map(is_finite, completed_run.reductions.values()))
     ):
         return None
-    unrun_rows = completed_run.row_ends.unrun_counts
+    unrun_row_counts = completed_run.row_ends.unrun_counts
     unrun_reductions = {
         name: np.array(1)
         for name in completed_run.reductions
-        if name.rpartition(".")[0] in unrun_rows
+        if name.rpartition(".")[0] in unrun_row_counts
     }
-    not_finite = find_in_outputs(results, {**unrun_rows, **unrun_reductions})
-    if not_finite is not None:
-        return not_finite
+    nonfinite_value = find_in_outputs(results, {**unrun_row_counts, **unrun_reductions})
+    if nonfinite_value is not None:
+        return nonfinite_value
     reported_names = (
         name for name in nonfinite_states if not _starts_nonfinite(prepared, values, name)
     )
@@ -107,25 +107,27 @@ def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
 
 
 def _last_rows(results: Results) -> Iterable[Array]:
-    """Yield the last row over time of each output, or the whole output if it has no time axis."""
+    """Yield the last row over time of each output, or the whole output without a time axis."""
     for name, output in results.items():
-        axes = [axis.name for axis in results.axes_of(name)]
-        if "time" not in axes:
+        axis_names = [axis.name for axis in results.axes_of(name)]
+        if "time" not in axis_names:
             yield np.asarray(output)
         else:
-            rows: Any = output
-            yield np.asarray(rows[(*(slice(None),) * axes.index("time"), slice(-1, None))])
+            output_rows: Any = output
+            yield np.asarray(
+                output_rows[(*(slice(None),) * axis_names.index("time"), slice(-1, None))]
+            )
 
 
 def _starts_nonfinite(prepared: PreparedModel, values: Values, label: str) -> bool:
     """Return True if the initial value of a state is nan or infinite."""
     if values.state is not None:
         return not is_finite(np.asarray(values.state.get(label, 0.0)))
-    name = label.rpartition(" ")[2]
-    initial_value: Any = values.set.get(name)
+    parameter_name = label.rpartition(" ")[2]
+    initial_value: Any = values.set.get(parameter_name)
     if initial_value is None:
         try:
-            initial_value = written_value(prepared.document, name)
+            initial_value = written_value(prepared.document, parameter_name)
         except LoopError:
             # The state belongs to an output or a function, whose first value is computed.
             return False
@@ -136,5 +138,5 @@ def _starts_nonfinite(prepared: PreparedModel, values: Values, label: str) -> bo
 
 
 def notes(results: Results) -> tuple[str, ...]:
-    """Return remarks for the user about a nan or infinite value in the results of a run."""
+    """Return a sentence about the first nan or infinite value in the results of a run, if any."""
     return () if results.not_finite is None else (results.not_finite.sentence,)

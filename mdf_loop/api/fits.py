@@ -35,13 +35,13 @@ from mdf_loop.signals import count_interrupt, stop_exception
 
 
 def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
-    """Fit one subject, or several subjects separately or jointly, as a request states.
+    """Fit one subject, or several subjects separately or jointly, according to a request.
 
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     space = build_parameter_space(model, request)
-    if request.shared and not has_subjects(request.data):
+    if request.shared_names and not has_subjects(request.observed_data):
         raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
     if request.cluster is None:
         return _fit_subjects(model, request, space)
@@ -53,7 +53,7 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
 
 
 def describe_progress(fitted: Fit | Fits) -> str:
-    """Return the progress of an interrupted fit as text: `the best of 300 evaluations`."""
+    """Return the progress of an interrupted fit as text, such as `the best of 300 evaluations`."""
     if isinstance(fitted, Fit):
         return f"the best of {fitted.evaluations} evaluations"
     return f"fits of {', '.join(fitted) or 'no subject'}"
@@ -61,9 +61,9 @@ def describe_progress(fitted: Fit | Fits) -> str:
 
 def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit | Fits:
     """Fit one subject, or several subjects separately or jointly, in this process."""
-    if not has_subjects(request.data):
+    if not has_subjects(request.observed_data):
         return _fit_subject(model, request, space)
-    if request.shared:
+    if request.shared_names:
         return fit_together(model, request, space)
     fit_subjects = _fit_sequentially if request.connection is None else _fit_in_parallel
     fits = fit_subjects(model, request, space)
@@ -73,36 +73,36 @@ def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) 
 def _fit_sequentially(
     model: Derivable, request: FitRequest, space: ParameterSpace
 ) -> dict[str, Fit]:
-    """Fit subjects one after the other, and stop after the first fit that is interrupted."""
+    """Fit subjects one after another, until all fits are complete or one is interrupted."""
     fits: dict[str, Fit] = {}
     start_time = perf_counter()
-    for name, subject_request in split_subjects(request):
+    for subject_name, subject_request in split_subjects(request):
         if subject_request.time_limit is not None:
             subject_request = replace(
                 subject_request,
                 time_limit=max(subject_request.time_limit - (perf_counter() - start_time), 0.0),
             )
         try:
-            with name_subject_in_errors(name):
-                fits[name] = _fit_subject(model, subject_request, space)
+            with name_subject_in_errors(subject_name):
+                fits[subject_name] = _fit_subject(model, subject_request, space)
         except KeyboardInterrupt:
             if not fits:
                 raise
             count_interrupt()
             break
-        if fits[name].stopped_by is not StopReason.COMPLETED:
+        if fits[subject_name].stopped_by is not StopReason.COMPLETED:
             break
     return fits
 
 
 def _fit_subject(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
     """Fit one subject to curves, to reaction times, or by a user-defined objective."""
-    fit_function = fit_times if request.likelihood else fit_curves
+    fit_function = fit_times if request.likelihood_outputs else fit_curves
     if request.objective is not None:
         fit_function = fit_objective
-    with track_read_files(model.prepared.document.files) as files:
+    with track_read_files(model.prepared.document.files) as read_files:
         single_fit = fit_function(model, request, space)
-    return dataclasses.replace(single_fit, read_from=frozenset(files))
+    return dataclasses.replace(single_fit, read_from=frozenset(read_files))
 
 
 # --- on a cluster ---------------------------------------------------------------------------------
@@ -115,20 +115,20 @@ def _fit_in_parallel(
     assert request.connection is not None
     fits: dict[str, Fit] = {}
     with (
-        Stopping(request.time_limit) as stopping,
-        track_read_files(model.prepared.document.files) as files,
+        Stopping(request.time_limit) as stop_monitor,
+        track_read_files(model.prepared.document.files) as read_files,
     ):
         subject_requests = [
             (
-                name,
+                subject_name,
                 replace(
                     subject_request,
-                    data=read_table(subject_request.data),
+                    observed_data=read_table(subject_request.observed_data),
                     connection=None,
                     progress=False,
                 ),
             )
-            for name, subject_request in split_subjects(request)
+            for subject_name, subject_request in split_subjects(request)
         ]
         shared_arguments = (model, space, environment_versions())
         tasks: Tasks[_SubjectRequest, Fit] = Tasks(
@@ -138,28 +138,34 @@ def _fit_in_parallel(
         with open_reporter(
             request.progress, len(subject_requests), 0, "subjects", model_name
         ) as reporter:
-            for outcome in tasks.outcomes(subject_requests, lambda: stopping.reason):
-                subject = outcome.item[0]
+            for outcome in tasks.outcomes(subject_requests, lambda: stop_monitor.reason):
+                finished_subject = outcome.item[0]
                 if outcome.error is not None:
-                    with name_subject_in_errors(subject):
+                    with name_subject_in_errors(finished_subject):
                         raise outcome.error
                 assert outcome.result is not None
-                fits[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
+                fits[finished_subject] = dataclasses.replace(
+                    outcome.result, read_from=frozenset(read_files)
+                )
                 if not reporter.update(len(fits)):
-                    stopping.request_stop(StopReason.INTERRUPTED)
-    if not fits and stopping.reason is not None:
-        raise stop_exception(stopping.reason)
-    return {name: fits[name] for name, _ in subject_requests if name in fits}
+                    stop_monitor.request_stop(StopReason.INTERRUPTED)
+    if not fits and stop_monitor.reason is not None:
+        raise stop_exception(stop_monitor.reason)
+    return {
+        subject_name: fits[subject_name]
+        for subject_name, _ in subject_requests
+        if subject_name in fits
+    }
 
 
 _SubjectRequest = tuple[str, FitRequest]
 
 
 def _fit_on_worker(
-    shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _SubjectRequest
+    shared_arguments: tuple[Derivable, ParameterSpace, dict[str, str]], item: _SubjectRequest
 ) -> Fit:
     """Fit one subject on a worker of a cluster."""
-    model, space, versions = shared
+    model, space, versions = shared_arguments
     check_environment(versions, "of this subject")
     with name_subject_in_errors(item[0]):
         return _fit_subject(model, item[1], space)

@@ -47,10 +47,10 @@ def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> 
     """
     if request.method == "gradient":
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
-    size = len(space.elements)
-    term = build_curve_term(model, request, space, np.arange(size))
+    element_count = len(space.elements)
+    curve_term = build_curve_term(model, request, space, np.arange(element_count))
     with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
-        objective = LeastSquaresObjective([term], size, monitor)
+        objective = LeastSquaresObjective([curve_term], element_count, monitor)
         search_result = search_optima(objective, space, request, monitor)
         return build_fits(Report(model, request, search_result, monitor), objective)[0]
 
@@ -58,7 +58,7 @@ def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> 
 def build_curve_term(
     model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> CurveTerm:
-    """Return the residuals of a subject (model minus data) as a term of a sum of squares.
+    """Return one subject's term of a sum of squares, whose residuals are model minus data.
 
     Args:
         model: The model.
@@ -69,9 +69,9 @@ def build_curve_term(
     Raises:
         InputError: There are more parameters than data, or a row of the data does not fit.
     """
-    observations = match_data(model, request, request.data)
+    observations = match_data(model, request, request.observed_data)
     refuse_too_few_data(len(indices), observations.count)
-    outputs = [series.output for series in observations.output_series]
+    outputs = [series.output_name for series in observations.output_series]
     fitted_model = build_fitted_model(model, request, observations.steps, outputs)
     fitted_model.check_method(space.values(np.full(len(indices), 0.5)), request.method)
     return CurveTerm(fitted_model, space, indices, observations)
@@ -86,16 +86,17 @@ def search_optima(
     """Minimize a sum of squares by local searches from several starts, and return all optima."""
 
     def starts() -> Array:
-        if request.start is not None:
-            return space.normalize(request.start)[None]
+        if request.start_values is not None:
+            return space.normalize(request.start_values)[None]
         if request.method == "differential_evolution":
             return minimize_by_evolution(objective.costs, objective.size, request.seed).point[None]
         return rank_points(
-            generate_sobol_points(request.points, objective.size, request.seed), objective.costs
+            generate_sobol_points(request.start_point_count, objective.size, request.seed),
+            objective.costs,
         )
 
     def run() -> list[Optimum]:
-        start_points = starts()[: request.polish]
+        start_points = starts()[: request.local_search_count]
         check_parameters_have_effect(space, start_points, objective.residual_rows)
         return [
             least_squares(point, objective.residuals, objective.jacobian) for point in start_points
@@ -126,10 +127,13 @@ def build_fits(report: Report, objective: LeastSquaresObjective) -> list[Fit]:
 
 def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit:
     """Return the fit of one subject from a finished least-squares search of all subjects."""
-    point, value_count = report.search_result.best.point[term.indices], term.observations.count
-    residuals = term.residuals(point[None])[0]
-    sse, has_known_deviations = float(residuals @ residuals), term.observations.has_known_deviations
-    unit = report.model.prepared.units[TIME]
+    best_point, value_count = report.search_result.best.point[term.indices], term.observations.count
+    residuals = term.residuals(best_point[None])[0]
+    sum_of_squares, has_known_deviations = (
+        float(residuals @ residuals),
+        term.observations.has_known_deviations,
+    )
+    time_unit = report.model.prepared.units[TIME]
     difference_reason = getattr(term.model, "difference_reason", "")
     return report.build_fit(
         term.parameter_space,
@@ -137,32 +141,38 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
         "least squares" + (f" with differences: {difference_reason}" if difference_reason else ""),
         term.indices,
         steps=term.observations.steps,
-        sse=sse,
-        residual_sd=float(np.sqrt(sse / max(value_count - len(point), 1))),
+        sse=sum_of_squares,
+        residual_sd=float(np.sqrt(sum_of_squares / max(value_count - len(best_point), 1))),
         **compute_criteria(
             normal_negative_log_likelihood(
-                sse, term.factors, has_known_deviations=has_known_deviations
+                sum_of_squares, term.factors, has_known_deviations=has_known_deviations
             ),
-            len(point) + (not has_known_deviations),
+            len(best_point) + (not has_known_deviations),
             value_count,
         ),
         nonfinite_derivatives=tuple(sorted(term.nonfinite_parameters)),
         dropped=term.observations.dropped,
-        curves=tuple(_build_curves(term, point, report.request.spec.dt, unit)),
+        curves=tuple(_build_curves(term, best_point, report.request.spec.dt, time_unit)),
     )
 
 
 def _build_curves(term: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
-    """Yield each fitted output as a curve beside its data, with residuals."""
+    """Yield a curve for each fitted output, with model values, data and residuals."""
     outputs = term.model.outputs(term.parameter_space.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt
     for series in term.observations.output_series:
-        fitted_values = outputs[series.output][0]
+        fitted_values = outputs[series.output_name][0]
         residuals = np.where(
-            series.is_observed, fitted_values[series.steps] - series.values, np.nan
+            series.is_observed, fitted_values[series.row_steps] - series.observed_values, np.nan
         )
         times = np.arange(len(fitted_values)) * dt
         yield Curve(
-            series.output, times, fitted_values, series.steps * dt, series.values, residuals, unit
+            series.output_name,
+            times,
+            fitted_values,
+            series.row_steps * dt,
+            series.observed_values,
+            residuals,
+            unit,
         )

@@ -40,10 +40,10 @@ _MemberChunk = tuple[int, dict[str, Array]]
 
 
 def _run_chunk_on_worker(
-    shared: tuple[PreparedModel, RunSpecification, dict[str, str]], chunk: _MemberChunk
+    shared_arguments: tuple[PreparedModel, RunSpecification, dict[str, str]], chunk: _MemberChunk
 ) -> Any:
-    """Run some of the members of a sweep on a worker of a cluster, and return their outputs."""
-    prepared_model, spec, versions = shared
+    """Run a chunk of sweep members on a worker of a cluster, and return the members' outputs."""
+    prepared_model, spec, versions = shared_arguments
     check_environment(versions, "of this fit")
     return run_members_with_nan(prepared_model, spec, chunk[1])
 
@@ -55,7 +55,7 @@ class FittedModel:
         prepared: The compiled model.
         output_names: Names of the selected outputs.
         spec: Specification of a run with the selected outputs.
-        free: Names of the free parameters.
+        free_names: Names of the free parameters.
         difference_reason: Reason why exact derivatives are unavailable, or an empty text.
     """
 
@@ -70,7 +70,7 @@ class FittedModel:
         self.prepared = prepared_model
         self.output_names = tuple(outputs)
         self.spec = replace(spec, selection=Selection(only=self.output_names), runs=ASSUMED_RUNS)
-        self.free = tuple(free)
+        self.free_names = tuple(free)
         self._member_bytes: int | None = None
         self._connection = connection
         self._tasks: Tasks[_MemberChunk, dict[str, Array]] | None = None
@@ -84,7 +84,7 @@ class FittedModel:
         self.difference_reason: str = ""
 
     def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs for many parameter sets, along the first axis.
+        """Return the outputs for many parameter sets, stacked along the first axis.
 
         The outputs are computed in batches of bounded size.
         """
@@ -92,19 +92,19 @@ class FittedModel:
         if self._tasks is not None and member_count > 1:
             return self._outputs_from_cluster(self._tasks, members, member_count)
         batches: list[dict[str, Array]] = []
-        done_count = 0
-        while done_count < member_count:
+        done_member_count = 0
+        while done_member_count < member_count:
             batch_size = (
                 1
                 if self._member_bytes is None
                 else max(1, MAX_SWEEP_BYTES // max(self._member_bytes, 1))
             )
             sweep = {
-                name: values[done_count : done_count + batch_size]
+                name: values[done_member_count : done_member_count + batch_size]
                 for name, values in members.items()
             }
             batches.append(run_members_with_nan(self.prepared, self.spec, sweep))
-            done_count += len(next(iter(sweep.values())))
+            done_member_count += len(next(iter(sweep.values())))
             if self._member_bytes is None:
                 self._member_bytes = sum(array.nbytes for array in batches[0].values())
         return {
@@ -117,7 +117,7 @@ class FittedModel:
         members: Mapping[str, Array],
         member_count: int,
     ) -> dict[str, Array]:
-        """Return the outputs for many parameter sets, computed in chunks by a cluster's workers."""
+        """Return the outputs for many parameter sets, computed in chunks by a cluster."""
         chunk_size = -(-member_count // CLUSTER_CHUNKS)
         chunks = [
             (
@@ -146,8 +146,8 @@ class FittedModel:
         if not computed_outputs:
             raise outputs_by_chunk[0]
         nan_rows = {
-            name: np.full_like(rows[:1], np.nan, float)
-            for name, rows in computed_outputs[0].items()
+            name: np.full_like(output_rows[:1], np.nan, float)
+            for name, output_rows in computed_outputs[0].items()
         }
         for first_member, member_values in chunks:
             if isinstance(
@@ -155,7 +155,8 @@ class FittedModel:
             ):  # all members of this chunk failed
                 chunk_length = len(next(iter(member_values.values())))
                 outputs_by_chunk[first_member] = {
-                    name: np.repeat(row, chunk_length, axis=0) for name, row in nan_rows.items()
+                    name: np.repeat(nan_row, chunk_length, axis=0)
+                    for name, nan_row in nan_rows.items()
                 }
         return {
             name: np.concatenate(
@@ -165,7 +166,7 @@ class FittedModel:
         }
 
     def _reason_to_end(self) -> StopReason | None:
-        """Return the reason why a computation on the cluster must stop, or None."""
+        """Return the reason to stop a computation on the cluster, or None."""
         assert self._connection is not None
         return StopReason.TIME_LIMIT if self._connection.is_overdue else None
 
@@ -187,7 +188,7 @@ class FittedModel:
         return self._central_differences(values)
 
     def check_method(self, values: Mapping[str, Array], method: str | None) -> None:
-        """Refuse least squares for random outputs, and warn of piecewise constant outputs.
+        """Check that the outputs suit least squares, unless the user requests least squares.
 
         Args:
             values: Values of the free parameters.
@@ -209,7 +210,7 @@ class FittedModel:
     @cached_property
     def _differentiated_names(self) -> DifferentiatedNames:
         """Names of the selected outputs and of the free parameters to differentiate by."""
-        return DifferentiatedNames(self.prepared, self.output_names, self.free, self.spec)
+        return DifferentiatedNames(self.prepared, self.output_names, self.free_names, self.spec)
 
     @cached_property
     def _jacobian(self) -> Jacobian:
@@ -221,22 +222,31 @@ class FittedModel:
 
         One sweep per parameter computes them.
         """
-        differences = {}
-        for name, value in values.items():
-            value = np.asarray(value)
-            steps = RELATIVE_STEP * np.maximum(np.abs(value).ravel(), 1.0)
-            offsets = (np.eye(value.size) * steps).reshape(value.size, *value.shape)
-            moved_values = {name: np.concatenate([value + offsets, value - offsets])}
+        derivatives = {}
+        for name, parameter_value in values.items():
+            parameter_value = np.asarray(parameter_value)
+            step_sizes = RELATIVE_STEP * np.maximum(np.abs(parameter_value).ravel(), 1.0)
+            offsets = (np.eye(parameter_value.size) * step_sizes).reshape(
+                parameter_value.size, *parameter_value.shape
+            )
+            moved_values = {
+                name: np.concatenate([parameter_value + offsets, parameter_value - offsets])
+            }
             fixed_values = {
-                other_name: np.stack([other_value] * 2 * value.size)
+                other_name: np.stack([other_value] * 2 * parameter_value.size)
                 for other_name, other_value in values.items()
                 if other_name != name
             }
-            for output, array in self.outputs({**moved_values, **fixed_values}).items():
-                upper_outputs, lower_outputs = array[: value.size], array[value.size :]
+            for output_name, array in self.outputs({**moved_values, **fixed_values}).items():
+                upper_outputs, lower_outputs = (
+                    array[: parameter_value.size],
+                    array[parameter_value.size :],
+                )
                 slopes = (upper_outputs - lower_outputs) / (
-                    2 * steps.reshape(-1, *(1,) * (array.ndim - 1))
+                    2 * step_sizes.reshape(-1, *(1,) * (array.ndim - 1))
                 )
                 slopes = np.moveaxis(slopes, 0, -1)
-                differences[output, name] = slopes.reshape(*array.shape[1:], *value.shape)
-        return differences
+                derivatives[output_name, name] = slopes.reshape(
+                    *array.shape[1:], *parameter_value.shape
+                )
+        return derivatives

@@ -71,12 +71,18 @@ def fit_objective(model: Derivable, request: FitRequest, space: ParameterSpace) 
             lambda: _search(objective, costs, request, space, monitor), monitor
         )
         uses_gradient = is_sum_of_terms and request.method != "differential_evolution"
-        method = "descent by the gradient" if uses_gradient else "differential evolution"
+        method_description = (
+            "descent by the gradient" if uses_gradient else "differential evolution"
+        )
         nonfinite_names = (
-            tuple(sorted(objective.nonfinite)) if isinstance(objective, _TermObjective) else ()
+            tuple(sorted(objective.nonfinite_names))
+            if isinstance(objective, _TermObjective)
+            else ()
         )
         report = Report(model, request, search_result, monitor)
-        return report.build_fit(space, None, method, nonfinite_derivatives=nonfinite_names)
+        return report.build_fit(
+            space, None, method_description, nonfinite_derivatives=nonfinite_names
+        )
 
 
 def _search(
@@ -86,26 +92,28 @@ def _search(
     space: ParameterSpace,
     monitor: FitMonitor,
 ) -> list[Optimum]:
-    """Minimize an objective by differential evolution or by several descents, and return optima."""
-    size = len(space.elements)
-    if request.start is not None:
-        start_points = space.normalize(request.start)[None]
+    """Minimize an objective by differential evolution or by descents, and return the optima."""
+    element_count = len(space.elements)
+    if request.start_values is not None:
+        start_points = space.normalize(request.start_values)[None]
     else:
-        start_points = rank_points(generate_sobol_points(request.points, size, request.seed), costs)
+        start_points = rank_points(
+            generate_sobol_points(request.start_point_count, element_count, request.seed), costs
+        )
     check_parameters_have_effect(
-        space, start_points[: request.polish], lambda points: costs(points)[:, None]
+        space, start_points[: request.local_search_count], lambda points: costs(points)[:, None]
     )
     if isinstance(objective, _FunctionObjective) or request.method == "differential_evolution":
-        return [minimize_by_evolution(costs, size, request.seed)]
+        return [minimize_by_evolution(costs, element_count, request.seed)]
 
     def value_and_gradient(point: Array) -> tuple[float, Array]:
-        value, gradient = objective.value_and_gradient(point)
-        monitor.record(point[None], np.array([value]))
-        return value, gradient
+        objective_value, gradient = objective.value_and_gradient(point)
+        monitor.record(point[None], np.array([objective_value]))
+        return objective_value, gradient
 
     return [
         minimize_along_gradient(point, value_and_gradient)
-        for point in start_points[: request.polish]
+        for point in start_points[: request.local_search_count]
     ]
 
 
@@ -113,7 +121,7 @@ class _TermObjective:
     """Fit objective that is a sum of differentiable terms, as for `differentiate`.
 
     Attributes:
-        nonfinite: Names of free parameters whose derivatives were nan or infinite although the objective
+        nonfinite_names: Names of free parameters whose derivatives were nan or infinite although the objective
             was finite. A search adds the names.
     """
 
@@ -121,11 +129,11 @@ class _TermObjective:
         spec, draws = request.spec, request.spec.values.draws
         self._space, self._run_values = space, spec.values
         self._document = model.prepared.document
-        self.nonfinite: set[str] = set()
+        self.nonfinite_names: set[str] = set()
         dt = None if request.steps is None else spec.dt
         self._differentiated = model.differentiate(
             request.objective,
-            list(request.free),
+            list(request.free_bounds),
             steps=request.steps,
             dt=dt,
             seed=draws.seed,
@@ -133,7 +141,7 @@ class _TermObjective:
         )
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
-        """Warn if outputs are piecewise constant, since the search uses derivatives."""
+        """Warn if outputs are piecewise constant, because their derivatives are zero."""
         differentiated_names = self._differentiated.differentiated_names
         warn_of_steps(
             differentiated_names, read_program(differentiated_names, self._run_values, values)
@@ -151,7 +159,7 @@ class _TermObjective:
         member_values = with_member(self._document, self._run_values, self._space.values(point))
         cost_and_gradient = self._differentiated.evaluate(member_values.set, member_values.inputs)
         if np.isfinite(cost_and_gradient.value):
-            self.nonfinite.update(
+            self.nonfinite_names.update(
                 name for name, array in cost_and_gradient.items() if has_nonfinite([array])
             )
         gradient = np.concatenate(
@@ -165,7 +173,8 @@ class _FunctionObjective:
 
     def __init__(self, model: Derivable, request: FitRequest, space: ParameterSpace) -> None:
         output_names = [
-            item.name for item in named_items(model.prepared.document, Selection()).values()
+            model_item.name
+            for model_item in named_items(model.prepared.document, Selection()).values()
         ]
         self._space, self._function = space, request.objective
         self._model = build_fitted_model(model, request, request.steps, output_names)
@@ -173,13 +182,15 @@ class _FunctionObjective:
     def costs(self, points: Array) -> Array:
         """Return the value of the user's objective function at each point."""
         outputs = self._model.outputs(self._space.values(points))
-        members = (
+        outputs_by_member = (
             {name: values[k] for name, values in outputs.items()} for k in range(len(points))
         )
-        return np.array([self._number(self._function(member)) for member in members])
+        return np.array(
+            [self._to_cost(self._function(member_outputs)) for member_outputs in outputs_by_member]
+        )
 
-    def _number(self, value: Any) -> float:
-        """Return the value of the user's objective function as a float, or raise InputError.
+    def _to_cost(self, value: Any) -> float:
+        """Convert the return value of the user's objective function to a float.
 
         Raises:
             InputError: The value is no number.

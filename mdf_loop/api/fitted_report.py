@@ -22,7 +22,7 @@ from mdf_loop.results.fit_data import FitStart
 
 
 class Report(Struct, frozen=True):
-    """Finished search for parameters, from which the fit of each subject is built."""
+    """Finished search for parameters, with all that is needed to build the fit of each subject."""
 
     model: Derivable
     request: FitRequest
@@ -71,7 +71,7 @@ class Report(Struct, frozen=True):
         )
 
     def _describe_search(self, space: ParameterSpace, indices: Array, optimum: Optimum) -> FitStart:
-        """Return the record of one local search: start, end, and agreement with the best optimum."""
+        """Return one local search's record, with start, end, and agreement with the best optimum."""
         start_values, end_values = (
             convert_scalars(space.values(point[indices]))
             for point in (optimum.start_point, optimum.point)
@@ -85,7 +85,7 @@ class Report(Struct, frozen=True):
         )
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
-        """Return the compiled model with the estimates and the user's values as parameters."""
+        """Return the compiled model with the estimates and the user's values of parameters."""
         prepared_model = self.model.prepared
         run_values = self.request.spec.values
         written_values = with_member(
@@ -101,7 +101,7 @@ class Report(Struct, frozen=True):
 
 
 def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
-    """Return log likelihood, AIC and BIC from a negative log likelihood and two counts.
+    """Return the log likelihood, AIC and BIC of a fit from its negative log likelihood.
 
     Args:
         cost: Negative log likelihood.
@@ -127,10 +127,10 @@ def convert_scalars(values: Mapping[str, Array]) -> dict[str, Any]:
 def _build_estimate_fields(
     space: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
-    """Return the fields of a fit for estimates and their uncertainty (None if unknown)."""
+    """Return the fields of a fit for its estimates, standard errors and confidence intervals."""
     estimates = space.values(point)
     bound_indices = [k for k, coordinate in enumerate(point) if coordinate in (0.0, 1.0)]
-    fields = {
+    fit_fields = {
         "estimates": convert_scalars(estimates),
         "standard_errors": {},
         "intervals": {},
@@ -139,24 +139,25 @@ def _build_estimate_fields(
         "at_bounds": tuple(space.elements[k] for k in bound_indices),
     }
     if uncertainty is None:
-        return fields
+        return fit_fields
     standard_errors = uncertainty.standard_errors * space.widths
     interval_centers = space.lower_bounds + point * space.widths
-    margin = uncertainty.margin * standard_errors
-    interval_ends = interval_centers - margin, interval_centers + margin
+    margins = uncertainty.margin * standard_errors
+    interval_ends = interval_centers - margins, interval_centers + margins
     lower_limits, upper_limits = (
-        convert_scalars(space.unflatten(limits)) for limits in interval_ends
+        convert_scalars(space.unflatten(interval_limits)) for interval_limits in interval_ends
     )
     exceeds_bounds = (interval_ends[0] < space.lower_bounds) | (
         interval_ends[1] > space.lower_bounds + space.widths
     )
-    exceeds_bounds &= np.isfinite(margin)
-    return fields | {
+    exceeds_bounds &= np.isfinite(margins)
+    return fit_fields | {
         "standard_errors": convert_scalars(space.unflatten(standard_errors)),
         "intervals": {name: (lower_limits[name], upper_limits[name]) for name in estimates},
         "beyond_bounds": tuple(space.elements[k] for k in np.flatnonzero(exceeds_bounds)),
         "covariance": uncertainty.covariance * np.outer(space.widths, space.widths),
         "unidentifiable": tuple(
-            tuple(space.elements[k] for k in group) for group in uncertainty.unidentifiable_groups
+            tuple(space.elements[k] for k in index_group)
+            for index_group in uncertainty.unidentifiable_groups
         ),
     }

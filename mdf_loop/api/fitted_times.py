@@ -49,10 +49,10 @@ def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> F
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
-    size = len(space.elements)
-    term = build_decision_term(model, request, space, np.arange(size))
+    element_count = len(space.elements)
+    decision_term = build_decision_term(model, request, space, np.arange(element_count))
     with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
-        likelihood = LikelihoodObjective([term], size, monitor)
+        likelihood = LikelihoodObjective([decision_term], element_count, monitor)
         return refine_and_report(
             model, request, likelihood, lambda: evolve(likelihood, request).point
         )[0]
@@ -61,7 +61,7 @@ def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> F
 def build_decision_term(
     model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> DecisionTerm:
-    """Return a subject's term of the likelihood, which compares simulated and observed decisions.
+    """Return one subject's term of the likelihood of the observed reaction times and choices.
 
     Args:
         model: The model.
@@ -72,10 +72,10 @@ def build_decision_term(
     Raises:
         InputError: There are more parameters than data, or a column or an output is missing.
     """
-    times, outputs = read_observed_times(model, request)
-    refuse_too_few_data(len(indices), times.count)
-    fitted_model = build_fitted_model(model, request, request.steps, outputs)
-    return DecisionTerm(fitted_model, space, indices, times, outputs)
+    reaction_times, output_names = read_observed_times(model, request)
+    refuse_too_few_data(len(indices), reaction_times.count)
+    fitted_model = build_fitted_model(model, request, request.steps, output_names)
+    return DecisionTerm(fitted_model, space, indices, reaction_times, output_names)
 
 
 def read_observed_times(
@@ -86,7 +86,7 @@ def read_observed_times(
     Raises:
         InputError: A column or an output is missing, or an argument does not suit a likelihood.
     """
-    likelihood = request.likelihood
+    likelihood = request.likelihood_outputs
     if "rt" not in likelihood or not set(likelihood) <= set(DATA_COLUMNS):
         raise InputError(
             f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(likelihood)}",
@@ -97,9 +97,9 @@ def read_observed_times(
             "a likelihood compares one time in each trial, but steps give a row for each step",
             hint="leave steps out; let the node compute a whole trial, e.g. by a loop inside of it",
         )
-    if request.start is None and request.points < MIN_INITIAL_POINTS:
+    if request.start_values is None and request.start_point_count < MIN_INITIAL_POINTS:
         raise InputError(
-            f"points={request.points} are too few for a likelihood: the population that it is "
+            f"points={request.start_point_count} are too few for a likelihood: the population that it is "
             f"searched with has at least {MIN_INITIAL_POINTS}",
             hint="give more, e.g. points=64, or leave points out",
         )
@@ -108,25 +108,27 @@ def read_observed_times(
             f"a likelihood by trials cannot be fitted by {request.method}: it changes in steps",
             hint="leave method out",
         )
-    table = read_table(request.data)
+    data_table = read_table(request.observed_data)
     refuse_columns_of_inputs(
-        model.prepared.document, table, [column for column in DATA_COLUMNS if column in likelihood]
+        model.prepared.document,
+        data_table,
+        [column for column in DATA_COLUMNS if column in likelihood],
     )
-    outputs = tuple(
+    output_names = tuple(
         find_item(model.prepared.document, likelihood[column]).name
         for column in DATA_COLUMNS
         if column in likelihood
     )
     times, *choices = (
-        _read_column(table, column, likelihood[column])
+        _read_column(data_table, column, likelihood[column])
         for column in DATA_COLUMNS
         if column in likelihood
     )
-    return ReactionTimeData.of(times, choices[0] if choices else None), outputs
+    return ReactionTimeData.of(times, choices[0] if choices else None), output_names
 
 
 def _read_column(table: Table, word: str, output: str) -> Array:
-    """Return the data column `word`, or raise an error that suggests renaming a column."""
+    """Return the data column `word`, or raise an error with the advice to rename a column."""
     return find_column(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
@@ -143,7 +145,7 @@ def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
         term.trials,
         initial_points[:2],
         lambda: np.concatenate(
-            [initial_points, generate_sobol_points(request.points, size, request.seed)]
+            [initial_points, generate_sobol_points(request.start_point_count, size, request.seed)]
         ),
     )
     check_parameters_have_effect(term.parameter_space, initial_points[:2], term.log_shares)
@@ -152,16 +154,19 @@ def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
 
 
 def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
-    """Return initial points of a search: ranked Sobol points, or normal points around a start."""
-    size = likelihood.size
-    if request.start is None:
+    """Return initial points of a search, either ranked Sobol points or points around a start."""
+    element_count = likelihood.size
+    if request.start_values is None:
         return rank_points(
-            generate_sobol_points(request.points, size, request.seed), likelihood.costs
+            generate_sobol_points(request.start_point_count, element_count, request.seed),
+            likelihood.costs,
         )
-    offsets = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
+    offsets = np.random.default_rng(request.seed).normal(0, 0.1, (8 * element_count, element_count))
     offsets[0] = 0.0
     initial_points: Array = np.clip(
-        likelihood.objective_terms[0].parameter_space.normalize(request.start) + offsets, 0.0, 1.0
+        likelihood.objective_terms[0].parameter_space.normalize(request.start_values) + offsets,
+        0.0,
+        1.0,
     )
     return initial_points
 
@@ -172,7 +177,7 @@ def refine_and_report(
     likelihood: LikelihoodObjective,
     start: Callable[[], Array],
 ) -> list[Fit]:
-    """Refine a likelihood's optimum near a start with new random numbers.
+    """Refine a likelihood's optimum with new random numbers, and return the fits.
 
     Return the fit of each subject.
 
@@ -182,22 +187,24 @@ def refine_and_report(
         likelihood: The likelihood of all subjects.
         start: A function that returns the point from which the refinement starts.
     """
-    seeds = np.random.default_rng(request.seed).integers(0, 2**62, REFINEMENT_SEEDS)
+    refinement_seeds = np.random.default_rng(request.seed).integers(0, 2**62, REFINEMENT_SEEDS)
     uncertainties: list[Uncertainty] = []
 
     def run() -> list[Optimum]:
         start_point = start()
         point, uncertainty = refine_noisy_minimum(
-            start_point, likelihood.terms(seeds), request.seed
+            start_point, likelihood.terms(refinement_seeds), request.seed
         )
         uncertainties.append(uncertainty)
         return [
-            refined_optimum(point, likelihood.pooled_cost(point, seeds), uncertainty, start_point)
+            refined_optimum(
+                point, likelihood.pooled_cost(point, refinement_seeds), uncertainty, start_point
+            )
         ]
 
     report = Report(model, request, run_search(run, likelihood.monitor), likelihood.monitor)
     return [
-        _build_fit(report, term, uncertainties[0] if uncertainties else None, seeds)
+        _build_fit(report, term, uncertainties[0] if uncertainties else None, refinement_seeds)
         for term in likelihood.objective_terms
     ]
 
@@ -206,28 +213,30 @@ def _build_fit(
     report: Report, term: DecisionTerm, uncertainty: Uncertainty | None, seeds: Array
 ) -> Fit:
     """Return the fit of one subject from a finished likelihood search of all subjects."""
-    point = report.search_result.best.point[term.indices]
-    bin_shares = term.pooled_shares(point[None], seeds)[0]
+    subject_point = report.search_result.best.point[term.indices]
+    bin_shares = term.pooled_shares(subject_point[None], seeds)[0]
     cost = -float(np.log(bin_shares) @ term.reaction_times.data_counts)
     return report.build_fit(
         term.parameter_space,
         uncertainty and uncertainty.subset(term.indices),
         "differential evolution of a binned likelihood",
         term.indices,
-        **compute_criteria(cost, len(point), term.reaction_times.count),
+        **compute_criteria(cost, len(subject_point), term.reaction_times.count),
         dropped=term.reaction_times.dropped_count,
         distributions=_build_distributions(term, bin_shares),
     )
 
 
 def _build_distributions(term: DecisionTerm, bin_shares: Array) -> tuple[Distribution, ...]:
-    """Return the observed and predicted numbers of reaction times per bin, for each choice."""
+    """Return the observed and predicted counts of reaction times per bin, for each choice."""
     expected_counts = bin_shares * term.reaction_times.count
-    distributions, offset = [], 0
+    distributions, bin_offset = [], 0
     for histogram in term.reaction_times.bins:
-        choice_counts = expected_counts[offset : offset + len(histogram.data_counts)]
+        choice_counts = expected_counts[bin_offset : bin_offset + len(histogram.data_counts)]
         distributions.append(
-            Distribution(histogram.choice, histogram.edges, histogram.data_counts, choice_counts)
+            Distribution(
+                histogram.choice, histogram.bin_edges, histogram.data_counts, choice_counts
+            )
         )
-        offset += len(histogram.data_counts)
+        bin_offset += len(histogram.data_counts)
     return tuple(distributions)

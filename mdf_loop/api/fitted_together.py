@@ -25,7 +25,7 @@ from mdf_loop.results.fit import Fit, Fits
 
 
 def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fits:
-    """Fit several subjects jointly, with one value of each parameter in `shared`.
+    """Fit several subjects jointly, with one common estimate of each parameter in `shared`.
 
     Other parameters have one value for each subject.
 
@@ -37,19 +37,23 @@ def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -
     if request.objective is not None:
         raise InputError("shared ties subjects, but an objective has none", hint="leave it out")
     is_default_method = request.method is None or (
-        request.method == "least_squares" and not request.likelihood
+        request.method == "least_squares" and not request.likelihood_outputs
     )
-    if request.start is not None or not is_default_method:
+    if request.start_values is not None or not is_default_method:
         raise InputError("a fit with shared takes neither start nor method", hint="leave them out")
-    subject_indices = _assign_indices(space, request.shared, len(request.data))
-    size = 1 + max(int(indices.max()) for indices in subject_indices)
-    fit_function = _fit_decisions_jointly if request.likelihood else _fit_curves_jointly
+    subject_indices = _assign_indices(space, request.shared_names, len(request.observed_data))
+    point_size = 1 + max(int(parameter_indices.max()) for parameter_indices in subject_indices)
+    fit_function = _fit_decisions_jointly if request.likelihood_outputs else _fit_curves_jointly
     with (
-        track_read_files(model.prepared.document.files) as files,
+        track_read_files(model.prepared.document.files) as read_files,
         FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor,
     ):
-        fits = fit_function(model, space, _JointFit(request, subject_indices, size, monitor))
-    return Fits(dict(zip(request.data, fits, strict=True)), request.shared, frozenset(files))
+        fits = fit_function(model, space, _JointFit(request, subject_indices, point_size, monitor))
+    return Fits(
+        dict(zip(request.observed_data, fits, strict=True)),
+        request.shared_names,
+        frozenset(read_files),
+    )
 
 
 class _JointFit(Struct, frozen=True):
@@ -68,14 +72,14 @@ class _JointFit(Struct, frozen=True):
     monitor: FitMonitor
 
     def terms(self, create_term: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
-        """Return the objective term of each subject, created by `create_term`."""
-        terms = []
-        for (name, subject_request), indices in zip(
+        """Return the objective term of each subject, created by the function `create_term`."""
+        objective_terms = []
+        for (subject_name, subject_request), parameter_indices in zip(
             split_subjects(self.request), self.subject_indices, strict=True
         ):
-            with name_subject_in_errors(name):
-                terms.append(create_term(subject_request, indices))
-        return terms
+            with name_subject_in_errors(subject_name):
+                objective_terms.append(create_term(subject_request, parameter_indices))
+        return objective_terms
 
     def starts(self, terms: Sequence[AnyTerm], find_optimum: Callable[[AnyTerm], Array]) -> Array:
         """Return starting points of the joint search, from separate fits of the subjects.
@@ -87,10 +91,10 @@ class _JointFit(Struct, frozen=True):
             find_optimum: A function that returns the optimum of one subject alone.
         """
         separate_optima: list[Array] = []
-        for name, term in zip(self.request.data, terms, strict=True):
-            with name_subject_in_errors(name):
+        for subject_name, term in zip(self.request.observed_data, terms, strict=True):
+            with name_subject_in_errors(subject_name):
                 separate_optima.append(find_optimum(term))
-            if self.monitor.ended is not None:
+            if self.monitor.end_reason is not None:
                 break
         return _choose_starts(separate_optima, self.subject_indices, self.point_size)
 
@@ -98,7 +102,7 @@ class _JointFit(Struct, frozen=True):
 def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _JointFit) -> list[Fit]:
     """Fit several subjects jointly by least squares, and return the fit of each subject."""
     request, monitor = subjects.request, subjects.monitor
-    terms = subjects.terms(
+    curve_terms = subjects.terms(
         lambda subject_request, indices: build_curve_term(model, subject_request, space, indices)
     )
 
@@ -106,11 +110,11 @@ def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _Join
         objective = LeastSquaresObjective([term.standalone], len(term.indices), monitor)
         return search_optima(objective, space, request, monitor).best.point
 
-    objective = LeastSquaresObjective(terms, subjects.point_size, monitor)
-    start_points = subjects.starts(terms, find_optimum)
+    objective = LeastSquaresObjective(curve_terms, subjects.point_size, monitor)
+    start_points = subjects.starts(curve_terms, find_optimum)
 
     def run() -> list[Optimum]:
-        best_points = rank_points(start_points, objective.costs)[: request.polish]
+        best_points = rank_points(start_points, objective.costs)[: request.local_search_count]
         return [
             least_squares(point, objective.residuals, objective.jacobian) for point in best_points
         ]
@@ -121,12 +125,12 @@ def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _Join
 def _fit_decisions_jointly(
     model: Derivable, space: ParameterSpace, subjects: _JointFit
 ) -> list[Fit]:
-    """Fit several subjects jointly by the likelihood of decisions.
+    """Fit several subjects jointly by the likelihood of reaction times and choices.
 
     Return the fit of each subject.
     """
     request, monitor = subjects.request, subjects.monitor
-    terms = subjects.terms(
+    decision_terms = subjects.terms(
         lambda subject_request, indices: build_decision_term(model, subject_request, space, indices)
     )
 
@@ -134,8 +138,8 @@ def _fit_decisions_jointly(
         likelihood = LikelihoodObjective([term.standalone], len(term.indices), monitor)
         return run_search(lambda: [evolve(likelihood, request)], monitor).best.point
 
-    likelihood = LikelihoodObjective(terms, subjects.point_size, monitor)
-    start_points = subjects.starts(terms, find_optimum)
+    likelihood = LikelihoodObjective(decision_terms, subjects.point_size, monitor)
+    start_points = subjects.starts(decision_terms, find_optimum)
     return refine_and_report(
         model, request, likelihood, lambda: rank_points(start_points, likelihood.costs)[0]
     )
@@ -152,11 +156,13 @@ def _assign_indices(space: ParameterSpace, shared: Sequence[str], subjects: int)
     )
     shared_count, unshared_count = int(is_shared.sum()), int((~is_shared).sum())
     subject_indices = []
-    for k in range(subjects):
-        indices = np.zeros(len(is_shared), int)
-        indices[is_shared] = np.arange(shared_count)
-        indices[~is_shared] = shared_count + k * unshared_count + np.arange(unshared_count)
-        subject_indices.append(indices)
+    for subject_number in range(subjects):
+        parameter_indices = np.zeros(len(is_shared), int)
+        parameter_indices[is_shared] = np.arange(shared_count)
+        parameter_indices[~is_shared] = (
+            shared_count + subject_number * unshared_count + np.arange(unshared_count)
+        )
+        subject_indices.append(parameter_indices)
     return subject_indices
 
 
@@ -174,21 +180,24 @@ def _choose_starts(
         size: Number of elements of a joint point.
     """
     median_optimum = np.median(separate_optima, axis=0)
-    points = [*separate_optima, *[median_optimum] * (len(subject_indices) - len(separate_optima))]
-    starts = []
+    subject_optima = [
+        *separate_optima,
+        *[median_optimum] * (len(subject_indices) - len(separate_optima)),
+    ]
+    start_points = []
     for shared_values in (median_optimum, *separate_optima):
-        start = np.zeros(size)
-        for point, indices in zip(points, subject_indices, strict=True):
-            start[indices] = point
-        start[subject_indices[0]] = np.where(
-            _find_shared(subject_indices), shared_values, start[subject_indices[0]]
+        start_point = np.zeros(size)
+        for subject_optimum, parameter_indices in zip(subject_optima, subject_indices, strict=True):
+            start_point[parameter_indices] = subject_optimum
+        start_point[subject_indices[0]] = np.where(
+            _find_shared(subject_indices), shared_values, start_point[subject_indices[0]]
         )
-        starts.append(start)
-    return np.array(starts)
+        start_points.append(start_point)
+    return np.array(start_points)
 
 
 def _find_shared(subject_indices: Sequence[Array]) -> Array:
-    """Return a mask of the parameters of a subject that all subjects share."""
+    """Return a mask of one subject's parameters that is True for the shared parameters."""
     if len(subject_indices) == 1:
         return np.zeros(len(subject_indices[0]), bool)
     is_shared: Array = subject_indices[0] == subject_indices[1]

@@ -43,21 +43,29 @@ class FitRequest(Struct, frozen=True):
     """Checked arguments of `CompiledModel.fit`.
 
     Attributes:
+        observed_data: Data of one subject, or of all subjects by name. None for an objective.
+        free_bounds: Lower and upper bound of each free parameter.
+        fitted_outputs: Outputs to fit, or the data column of each output.
+        likelihood_outputs: Output with the reaction times, and output with the choices if any.
+        shared_names: Names of the parameters that all subjects share.
+        start_values: Initial values of the free parameters, or None for a Sobol sequence.
+        start_point_count: Number of points of the Sobol sequence.
+        local_search_count: Number of best points from which local searches start.
         connection: Open connection to the cluster, or None.
     """
 
-    data: Any
-    free: Mapping[str, Any]
-    against: Any
+    observed_data: Any
+    free_bounds: Mapping[str, Any]
+    fitted_outputs: Any
     spec: RunSpecification
     steps: int | None
-    likelihood: Mapping[str, str] = field(default_factory=dict)
+    likelihood_outputs: Mapping[str, str] = field(default_factory=dict)
     objective: Any = None
-    shared: tuple[str, ...] = ()
-    start: Mapping[str, Any] | None = None
+    shared_names: tuple[str, ...] = ()
+    start_values: Mapping[str, Any] | None = None
     method: str | None = None
-    points: int = 256
-    polish: int = 4
+    start_point_count: int = 256
+    local_search_count: int = 4
     seed: int = 0
     progress: Any = None
     time_limit: float | None = None
@@ -88,7 +96,7 @@ class FitRequest(Struct, frozen=True):
         time_limit: Any,
         cluster: Any = None,
     ) -> FitRequest:
-        """Check the arguments of a fit, and return them.
+        """Check the arguments of a fit, and return a request that contains them.
 
         Raises:
             InputError: An argument is invalid, or two arguments exclude each other.
@@ -164,8 +172,8 @@ def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpa
     Raises:
         InputError: A name is unknown, or bounds are invalid.
     """
-    prepared_model, parameter_names = model.prepared, tuple(request.free)
-    ports = {
+    prepared_model, parameter_names = model.prepared, tuple(request.free_bounds)
+    ports_by_name = {
         name: port
         for port in open_ports(prepared_model.document)
         if (name := port.name_among(parameter_names)) is not None
@@ -173,10 +181,10 @@ def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpa
     shapes = {
         name: _find_parameter_shape(prepared_model, name, request)
         for name in parameter_names
-        if name not in ports
+        if name not in ports_by_name
     }
-    shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}
-    return parameter_space(request.free, shapes)
+    shapes |= {name: np.shape(port.port.default_value) for name, port in ports_by_name.items()}
+    return parameter_space(request.free_bounds, shapes)
 
 
 def _find_parameter_shape(
@@ -192,7 +200,7 @@ def _find_parameter_shape(
         and isinstance(model_value, str)
         and parse_number(model_value) is None
     ):
-        return np.broadcast(*request.free[name]).shape
+        return np.broadcast(*request.free_bounds[name]).shape
     return np.shape(values_of(prepared_model, [name])[name])
 
 
@@ -202,25 +210,27 @@ def match_data(model: Derivable, request: FitRequest, data: Any) -> Observations
     Raises:
         InputError: A column or a row of the data does not fit. The message names it.
     """
-    table = read_table(data)
+    data_table = read_table(data)
     document = model.prepared.document
-    columns_by_output = request.against
+    columns_by_output = request.fitted_outputs
     if columns_by_output is None:
-        columns_by_output = output_columns(table)
-        refuse_columns_of_inputs(document, table, {*RESERVED_COLUMNS, *_names_of_items(document)})
-    columns = {}
-    read_columns = set(RESERVED_COLUMNS)
+        columns_by_output = output_columns(data_table)
+        refuse_columns_of_inputs(
+            document, data_table, {*RESERVED_COLUMNS, *_names_of_items(document)}
+        )
+    data_columns = {}
+    used_columns = set(RESERVED_COLUMNS)
     for output_name, column_names in list_column_names(document, columns_by_output).items():
-        columns[output_name] = find_column(table, column_names, f"'{output_name}'")
-        read_columns |= {next(column for column in column_names if column in table)}
-    refuse_columns_of_inputs(document, table, read_columns)
-    if not columns:
+        data_columns[output_name] = find_column(data_table, column_names, f"'{output_name}'")
+        used_columns |= {next(column for column in column_names if column in data_table)}
+    refuse_columns_of_inputs(document, data_table, used_columns)
+    if not data_columns:
         raise InputError("the data have no column of an output", hint="name outputs: against=")
-    return match_to_steps(table, columns, request.steps, request.spec.dt)
+    return match_to_steps(data_table, data_columns, request.steps, request.spec.dt)
 
 
 def _names_of_items(document: Document) -> Iterator[str]:
-    """Yield all names under which a data column can refer to a part of the model."""
+    """Yield all names by which a data column can refer to a part of the model."""
     for item in items(document):
         yield item.name
         if item.node_field == "output_ports":
@@ -230,7 +240,7 @@ def _names_of_items(document: Document) -> Iterator[str]:
 def refuse_columns_of_inputs(
     document: Document, columns: Iterable[str], read: Container[str]
 ) -> None:
-    """Raise InputError for data columns with the name of a model input, which a fit ignores.
+    """Raise InputError for data columns named like a model input, since a fit ignores them.
 
     Args:
         document: The model.
@@ -265,10 +275,13 @@ def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, 
             find_item(document, output).name: (str(column_by_output[output]),)
             for output in column_by_output
         }
-    named_outputs = [
+    names_and_items = [
         (name, find_item(document, name)) for name in arguments.names(against, "against")
     ]
-    return {item.name: (name, item.name, item.id) for name, item in named_outputs}
+    return {
+        model_item.name: (name, model_item.name, model_item.id)
+        for name, model_item in names_and_items
+    }
 
 
 def build_fitted_model(
@@ -277,7 +290,9 @@ def build_fitted_model(
     """Return the model as a function of the free parameters, for a run over `steps` steps."""
     dt = None if steps is None else request.spec.dt
     spec = replace(request.spec, steps=steps, dt=dt)
-    return FittedModel(model.prepared, spec, outputs, tuple(request.free), request.connection)
+    return FittedModel(
+        model.prepared, spec, outputs, tuple(request.free_bounds), request.connection
+    )
 
 
 def refuse_too_few_data(numbers: int, data: int) -> None:
@@ -304,9 +319,9 @@ def has_subjects(data: Any) -> bool:
 
 
 def split_subjects(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
-    """Yield the name of each subject with the fit request for the data of this subject."""
-    for name, data in request.data.items():
-        yield name, replace(request, data=data)
+    """Yield the name of each subject with a fit request for this subject's data alone."""
+    for subject_name, subject_data in request.observed_data.items():
+        yield subject_name, replace(request, observed_data=subject_data)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def build_results(
     units: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Results:
-    """Return the results of a run from outputs with one merged axis of sweep members and trials.
+    """Return the results of a run from outputs whose first axis merges sweep members and trials.
 
     Args:
         prepared: The compiled model.
@@ -59,7 +59,7 @@ def seed_of(bound_values: BoundValues) -> int | None:
 
 
 def member_axes(bound_values: BoundValues) -> tuple[Axis, ...]:
-    """Return the leading axes of results: the members of a sweep, then the trials."""
+    """Return the leading axes of the results, which are the sweep members and the trials."""
     swept_axes = (
         (Axis("batch", bound_values.member_values, is_swept=True),)
         if bound_values.member_values

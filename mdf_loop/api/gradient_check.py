@@ -65,16 +65,16 @@ def check_gradient(
         def evaluate_moved(
             relative_step: float, name: str = name, values: Array = values
         ) -> tuple[Array, Array]:
-            steps = np.array(
+            step_sizes = np.array(
                 [
                     relative_step * (abs(float(values[index])) or 1.0)
                     for index in _select_indices(values)
                 ]
             )
-            sweep = _build_sweep(at, name, steps)
+            sweep = _build_sweep(at, name, step_sizes)
             member_count = len(sweep[name])
             scalars = evaluate_scalars(losses, outputs, runs(sweep), member_count, front)
-            return steps, scalars.reshape(-1, len(_POSITIONS))
+            return step_sizes, scalars.reshape(-1, len(_STEP_MULTIPLES))
 
         if name in stepwise_names:
             differences, error_bounds = _compute_differences_in_steps(evaluate_moved, values.dtype)
@@ -88,26 +88,28 @@ def check_gradient(
     return check
 
 
-def _build_sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
+def _build_sweep(at: Mapping[str, Array], name: str, step_sizes: Array) -> dict[str, Array]:
     """Return a sweep that changes the checked elements of one parameter, one element at a time."""
     values = at[name]
-    indices_and_steps = zip(_select_indices(values), steps, strict=True)
-    rows = [
-        _move_element(values, index, step * multiple)
-        for index, step in indices_and_steps
-        for multiple in _POSITIONS
+    indices_and_steps = zip(_select_indices(values), step_sizes, strict=True)
+    moved_values = [
+        _move_element(values, index, step_size * step_multiple)
+        for index, step_size in indices_and_steps
+        for step_multiple in _STEP_MULTIPLES
     ]
     return {
-        other_name: np.stack(rows if other_name == name else [base_values] * len(rows))
+        other_name: np.stack(
+            moved_values if other_name == name else [base_values] * len(moved_values)
+        )
         for other_name, base_values in at.items()
     }
 
 
-def _compute_differences(steps: Array, scalars: Array, dtype: Any) -> tuple[Array, Array]:
+def _compute_differences(step_sizes: Array, scalars: Array, dtype: Any) -> tuple[Array, Array]:
     """Return central differences with Richardson extrapolation, and error bounds."""
-    full_step_slopes = (scalars[:, 0] - scalars[:, 1]) / (2 * steps)
-    half_step_slopes = (scalars[:, 2] - scalars[:, 3]) / steps
-    rounding_bounds = _bound_rounding_errors(steps, scalars, dtype)
+    full_step_slopes = (scalars[:, 0] - scalars[:, 1]) / (2 * step_sizes)
+    half_step_slopes = (scalars[:, 2] - scalars[:, 3]) / step_sizes
+    rounding_bounds = _bound_rounding_errors(step_sizes, scalars, dtype)
     return half_step_slopes + (half_step_slopes - full_step_slopes) / 3, 10 * np.abs(
         half_step_slopes - full_step_slopes
     ) + rounding_bounds
@@ -116,23 +118,23 @@ def _compute_differences(steps: Array, scalars: Array, dtype: Any) -> tuple[Arra
 def _compute_differences_in_steps(
     evaluate_moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
-    """Return central differences with a step large enough to change the loss, and error bounds."""
+    """Return central differences of a piecewise constant loss by large steps, and error bounds."""
     for relative_step in COARSE_STEPS:
-        steps, scalars = evaluate_moved(relative_step)
+        step_sizes, scalars = evaluate_moved(relative_step)
         if bool((scalars[:, 0] != scalars[:, 1]).any()):
             break
-    return (scalars[:, 0] - scalars[:, 1]) / (2 * steps), _bound_rounding_errors(
-        steps, scalars, dtype
+    return (scalars[:, 0] - scalars[:, 1]) / (2 * step_sizes), _bound_rounding_errors(
+        step_sizes, scalars, dtype
     )
 
 
-def _bound_rounding_errors(steps: Array, scalars: Array, dtype: Any) -> Array:
-    """Return a bound of the rounding error of each central difference."""
-    error_bounds: Array = 16 * np.finfo(dtype).eps * np.abs(scalars).max(axis=1) / steps
+def _bound_rounding_errors(step_sizes: Array, scalars: Array, dtype: Any) -> Array:
+    """Return an upper bound of the rounding error of each central difference."""
+    error_bounds: Array = 16 * np.finfo(dtype).eps * np.abs(scalars).max(axis=1) / step_sizes
     return error_bounds
 
 
-_POSITIONS = (1.0, -1.0, 0.5, -0.5)
+_STEP_MULTIPLES = (1.0, -1.0, 0.5, -0.5)
 """Positions at which the scalar is computed, in multiples of the step of an element."""
 
 
@@ -170,11 +172,13 @@ def evaluate_scalars(
         members: The number of members.
         front: The number of axes of outputs between the axes of members and of time.
     """
-    totals = np.zeros(members)
+    scalar_sums = np.zeros(members)
     for loss in losses:
-        rows = np.asarray(arrays[outputs[loss.output]], np.float64)
-        totals += [_evaluate_term(loss, row, front) for row in rows]
-    return totals
+        member_outputs = np.asarray(arrays[outputs[loss.output]], np.float64)
+        scalar_sums += [
+            _evaluate_term(loss, member_output, front) for member_output in member_outputs
+        ]
+    return scalar_sums
 
 
 def _evaluate_term(loss: Loss, rows: Array, front: int) -> float:
@@ -201,15 +205,15 @@ def _compare_derivatives(
     tolerance: float,
     check: GradientCheck,
 ) -> GradientCheck:
-    """Compare derivatives by one parameter with differences, and return the updated report.
+    """Compare the derivatives by one parameter with differences, and return the updated report.
 
     Raises:
         GradientError: A derivative deviates by more than the tolerance and the error bound.
     """
-    derivatives = np.array([gradient[name][index] for index in checked_indices])
-    scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
+    derivatives = np.array([gradient[name][element_index] for element_index in checked_indices])
+    gradient_scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
     deviations = np.abs(derivatives - differences)
-    is_wrong = ~(deviations <= tolerance * scale + error_bounds)
+    is_wrong = ~(deviations <= tolerance * gradient_scale + error_bounds)
     if is_wrong.any():
         failed_index = int(np.argmax(np.where(is_wrong, np.nan_to_num(deviations, nan=np.inf), -1)))
         raise GradientError(

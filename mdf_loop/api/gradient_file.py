@@ -46,29 +46,29 @@ def build_file_program(
     if bound_values.streams.has_members:
         raise InputError("a file computes one run", hint="leave trials out")
     source_program = differentiated_names.program(spec, bound_values)
-    terms = tuple(
+    objective_terms = tuple(
         replace(term, has_scalar_data=loss.data is not None and np.ndim(loss.data) == 0)
         for term, loss in zip(
             make_unscaled_terms(losses, differentiated_names.outputs), losses, strict=True
         )
     )
-    document_names = {target: name for name, target in differentiated_names.inputs.items()}
+    document_names = {input_name: name for name, input_name in differentiated_names.inputs.items()}
     gradient_program = Differentiation(
-        terms, tuple(document_names), DEFAULT_PLACEMENT, truncation
+        objective_terms, tuple(document_names), DEFAULT_PLACEMENT, truncation
     ).program(source_program, backward_for_onnxruntime)
-    loss_data = Data.of(losses, terms, source_program, spec.steps)
+    loss_data = Data.of(losses, objective_terms, source_program, spec.steps)
     default_values = {
         **bound_values.with_random_keys(source_program).arrays,
         **loss_data.arrays,
-        **differentiated_names.controls(spec),
+        **differentiated_names.time_inputs(spec),
     }
-    document_names |= _name_data_inputs(terms)
+    document_names |= _name_data_inputs(objective_terms)
     if spec.steps is not None:
         inputs_over_time = {
             *bound_values.inputs.varying_names,
             *(
                 term.data
-                for term in terms
+                for term in objective_terms
                 if term.data in loss_data.arrays and not term.has_scalar_data
             ),
         }
@@ -87,7 +87,7 @@ def _add_row_checks(
     program: Program, input_names: Collection[str | None], names: Mapping[str, str]
 ) -> Program:
     """Add run-time checks that each input over time has one row per step."""
-    names_with_rows = {
+    names_over_time = {
         program_input.value.name
         for program_input in program.inputs
         if program_input.value.name in input_names
@@ -98,32 +98,32 @@ def _add_row_checks(
         if program_input.role is InputRole.CONTROL and program_input.owner_name == "steps"
     )
     return check_row_counts(
-        program, {name: names.get(name, name) for name in names_with_rows}, steps_input.value.name
+        program, {name: names.get(name, name) for name in names_over_time}, steps_input.value.name
     )
 
 
 def _name_data_inputs(terms: Sequence[Term]) -> dict[str, str]:
-    """Return names for the inputs with the data of an objective: `data of cell.V`, ...
+    """Return names such as `data of cell.V` for the inputs with the data of an objective.
 
     A second term gets `data of cell.V 2`, and so on.
     """
     data_names: dict[str, str] = {}
     for term in terms:
         if term.data is not None:
-            name = f"data of {term.output}"
-            use_count = sum(data_name.startswith(name) for data_name in data_names.values())
-            data_names[term.data] = f"{name} {use_count + 1}" if use_count else name
+            base_name = f"data of {term.output}"
+            use_count = sum(data_name.startswith(base_name) for data_name in data_names.values())
+            data_names[term.data] = f"{base_name} {use_count + 1}" if use_count else base_name
     return data_names
 
 
 def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
-    """Rename a program's inputs and their derivatives to the names of the document."""
+    """Rename the inputs of a program, and their derivatives, to the names in the document."""
     renamed_values = {
         program_input.value: replace(program_input.value, name=names[program_input.value.name])
         for program_input in program.inputs
         if program_input.value.name in names
     }
-    outputs = tuple(
+    renamed_outputs = tuple(
         replace(output, name=f"gradient of {names[output.owner_name]}")
         if output.role is OutputRole.DERIVATIVE
         else output
@@ -138,5 +138,5 @@ def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
             for program_input in program.inputs
         ),
         ops=tuple(substitute(op, renamed_values) for op in program.ops),
-        outputs=outputs,
+        outputs=renamed_outputs,
     )

@@ -1,4 +1,4 @@
-"""Texts that identify a run, so that only an equal run resumes from its checkpoint."""
+"""Texts that identify a run, by which a run with equal arguments can resume its checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def identity(
     bound_values: BoundValues,
     recorded: Iterable[str],
 ) -> dict[str, str]:
-    """Return texts that identify a run: the arguments that determine its results, and its outputs.
+    """Return texts that identify a run by its outputs and all arguments that determine results.
 
     The number of steps is no part of the identity, so that a longer run can resume.
     """
@@ -56,11 +56,11 @@ def identity(
 
 
 def _digest_arrays(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
-    """Return digests of arrays in a dict, with keys made of the kind and the array's name."""
-    return {f"{kind} {name}": _digest(name, data) for name, data in arrays.items()}
+    """Return a digest of each array, with keys such as `parameter cell.g`."""
+    return {f"{kind} {name}": _digest(name, array) for name, array in arrays.items()}
 
 
 def _digest(name: str, data: Any) -> str:
     """Return a digest of an array, of the arrays in a sequence, or of None."""
-    members = [data] if isinstance(data, np.ndarray) else list(data or ())
-    return digest_of_arrays({f"{name} {k}": np.asarray(member) for k, member in enumerate(members)})
+    arrays = [data] if isinstance(data, np.ndarray) else list(data or ())
+    return digest_of_arrays({f"{name} {k}": np.asarray(array) for k, array in enumerate(arrays)})

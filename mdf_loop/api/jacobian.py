@@ -58,7 +58,7 @@ class Jacobian:
         )
 
     def run(self, spec: RunSpecification) -> Derivatives:
-        """Return the Jacobian at the parameters and inputs of a run.
+        """Return the Jacobian for the parameters and inputs of a specified run.
 
         Raises:
             LoopError: An operation has no derivative, or a parameter is no float. The message names it.
@@ -74,19 +74,23 @@ class Jacobian:
         An infinite slope times a tangent of 0 is nan. If all names are computed at once, this nan also
         reaches derivatives by names that do not depend on the slope.
         """
-        arrays = dict(derivatives.arrays)
+        derivative_arrays = dict(derivatives.arrays)
         for name in self.differentiated_names.wrt:
             if has_nonfinite(
-                array for (_, input_name), array in arrays.items() if input_name == name
+                array for (_, input_name), array in derivative_arrays.items() if input_name == name
             ):
                 separate_derivatives = cached_jacobian(
                     self.differentiated_names.restricted_to(name)
                 ).run(spec)
-                arrays |= {
-                    key: np.where(np.isfinite(arrays[key]), arrays[key], array)
-                    for key, array in separate_derivatives.items()
+                derivative_arrays |= {
+                    output_and_input: np.where(
+                        np.isfinite(derivative_arrays[output_and_input]),
+                        derivative_arrays[output_and_input],
+                        array,
+                    )
+                    for output_and_input, array in separate_derivatives.items()
                 }
-        return with_fields(derivatives, arrays=arrays)
+        return with_fields(derivatives, arrays=derivative_arrays)
 
     def _compute_at_once(self, spec: RunSpecification) -> Derivatives:
         """Return the derivatives with respect to all parameters, computed by one run."""
@@ -99,14 +103,14 @@ class Jacobian:
         return derivative_mode.run(
             {
                 **bound_values.with_random_keys(program).arrays,
-                **self.differentiated_names.controls(spec),
+                **self.differentiated_names.time_inputs(spec),
             }
         )
 
     def _prepare_derivatives(
         self, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[Program, _Forward | _Reverse]:
-        """Return the model's program and its forward or reverse mode, whichever needs less work."""
+        """Return the model's program with forward or reverse mode, whichever is cheaper."""
         differentiated_names = self.differentiated_names
         program = differentiated_names.program(spec, bound_values)
         values_by_name = {output.name: output.value for output in program.outputs}
@@ -127,16 +131,16 @@ class Jacobian:
 
 def cached_jacobian(differentiated_names: DifferentiatedNames) -> Jacobian:
     """Return the function that computes a Jacobian, from the cache of the model if possible."""
-    cache = differentiated_names.prepared.jacobians
-    cached_entry = cache.get(differentiated_names.key)
-    if not isinstance(cached_entry, Jacobian):
-        cached_entry = Jacobian(differentiated_names)
-        cache.put(differentiated_names.key, cached_entry)
-    return cached_entry
+    jacobian_cache = differentiated_names.prepared.jacobians
+    cached_function = jacobian_cache.get(differentiated_names.cache_key)
+    if not isinstance(cached_function, Jacobian):
+        cached_function = Jacobian(differentiated_names)
+        jacobian_cache.put(differentiated_names.cache_key, cached_function)
+    return cached_function
 
 
 def jacobian(differentiated_names: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
-    """Compute the Jacobian of outputs, and warn of derivatives that are nan or infinite.
+    """Compute the Jacobian of outputs, and warn of nan or infinite derivatives.
 
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
@@ -157,24 +161,26 @@ def jacobian(differentiated_names: DifferentiatedNames, spec: RunSpecification) 
 def hessian(
     differentiated_names: DifferentiatedNames, losses: Sequence[Loss], spec: RunSpecification
 ) -> Derivatives:
-    """Compute the second derivatives of a scalar, and warn of ones that are nan or infinite.
+    """Compute the second derivatives of a scalar, and warn of nan or infinite derivatives.
 
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
     bound_values = _bind_single_run(differentiated_names, spec)
     source_program = differentiated_names.program(spec, bound_values)
-    terms = make_unscaled_terms(losses, differentiated_names.outputs)
-    targets = tuple(differentiated_names.inputs.values())
-    program = differentiate(add_objective(source_program, terms), OBJECTIVE_OUTPUT, targets)
-    loss_data = Data.of(losses, terms, source_program, spec.steps)
+    objective_terms = make_unscaled_terms(losses, differentiated_names.outputs)
+    input_names = tuple(differentiated_names.inputs.values())
+    program = differentiate(
+        add_objective(source_program, objective_terms), OBJECTIVE_OUTPUT, input_names
+    )
+    loss_data = Data.of(losses, objective_terms, source_program, spec.steps)
     feeds = {
         **bound_values.with_random_keys(source_program).arrays,
-        **differentiated_names.controls(spec),
+        **differentiated_names.time_inputs(spec),
         **loss_data.arrays,
     }
     change_names = {
-        name: cotangent_name(target) for name, target in differentiated_names.inputs.items()
+        name: cotangent_name(input_name) for name, input_name in differentiated_names.inputs.items()
     }
     input_shapes = {
         name: array.shape for name, array in differentiated_names.values_in(bound_values).items()
@@ -185,15 +191,15 @@ def hessian(
             name: np.asarray(array)[None]
             for name, array in run(differentiated_names.prepared, spec).items()
         }
-        (value,) = evaluate_scalars(losses, differentiated_names.outputs, outputs, 1, 0)
-        warn_of_hessian(derivatives, value)
+        (objective_value,) = evaluate_scalars(losses, differentiated_names.outputs, outputs, 1, 0)
+        warn_of_hessian(derivatives, objective_value)
     return derivatives
 
 
 def _bind_single_run(
     differentiated_names: DifferentiatedNames, spec: RunSpecification
 ) -> BoundValues:
-    """Return the bound inputs of a run, or raise InputError if it has a sweep or trials."""
+    """Return the arrays for the program's inputs, or raise InputError for a sweep or trials."""
     bound_values = differentiated_names.bind(spec)
     if bound_values.member_values or bound_values.streams.has_members:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
@@ -233,9 +239,9 @@ class _Forward:
             for input_name, block in _split_blocks(
                 arrays[tangent_of(output)], input_shapes
             ).items():
-                axes = range(len(input_shapes[input_name]))
+                input_axes = range(len(input_shapes[input_name]))
                 blocks[name, input_name] = np.moveaxis(
-                    block, axes, [k - len(input_shapes[input_name]) for k in axes]
+                    block, input_axes, [k - len(input_shapes[input_name]) for k in input_axes]
                 )
         return Derivatives(blocks, "forward", self._unit_changes.native)
 
@@ -249,11 +255,12 @@ class _Reverse:
         outputs = {name: differentiated_names.outputs[name] for name in output_shapes}
         self._output_shapes = output_shapes
         self._change_names = {
-            name: cotangent_name(target) for name, target in differentiated_names.inputs.items()
+            name: cotangent_name(input_name)
+            for name, input_name in differentiated_names.inputs.items()
         }
         change_names = [cotangent_name(output) for output in outputs.values()]
-        targets = tuple(differentiated_names.inputs.values())
-        reverse_program = differentiate(program, None, targets, tuple(outputs.values()))
+        input_names = tuple(differentiated_names.inputs.values())
+        reverse_program = differentiate(program, None, input_names, tuple(outputs.values()))
         change_shapes = {
             cotangent_name(outputs[name]): shape for name, shape in output_shapes.items()
         }
@@ -313,12 +320,12 @@ class _UnitChanges:
 
 
 def _split_blocks(array: Array, shapes: Shapes) -> dict[str, Array]:
-    """Split an array along its first axis into one array of a given shape for each name."""
-    blocks, offset = {}, 0
+    """Split an array along its first axis into one array per name, each with its own shape."""
+    blocks, row_offset = {}, 0
     for name, shape in shapes.items():
-        block_rows = array[offset : offset + math.prod(shape)]
+        block_rows = array[row_offset : row_offset + math.prod(shape)]
         blocks[name] = block_rows.reshape((*shape, *array.shape[1:]))
-        offset += math.prod(shape)
+        row_offset += math.prod(shape)
     return blocks
 
 
@@ -328,7 +335,7 @@ def _count_elements(shapes: Shapes) -> int:
 
 
 def _output_shape(name: str, value: Value, steps: int | None) -> tuple[int, ...]:
-    """Return the shape of an output, which has `steps` rows in a run over time.
+    """Return the shape of an output, with a first axis of `steps` rows in a run over time.
 
     Raises:
         InputError: The shape is unknown before the run.

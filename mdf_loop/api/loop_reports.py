@@ -14,12 +14,12 @@ from mdf_loop.run.segments import PartialRun
 
 
 def loop_reports(evaluation: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
-    """Return the report of each loop by name: its iterations and stop reasons."""
+    """Return the iteration counts and stop reasons of each loop, by loop name."""
     reports: dict[str, LoopReport] = {}
     for loop in evaluation.loops:
         count_name, condition_name = (
             name_by_loop.get(loop.name, "")
-            for name_by_loop in (evaluation.count_names, evaluation.condition_names)
+            for name_by_loop in (evaluation.iteration_count_names, evaluation.condition_names)
         )
         if count_name in partial_run.outputs:
             outputs = partial_run.outputs
@@ -45,8 +45,8 @@ def _build_report(
         return LoopReport(
             int(counts.flat[0]), limit_reason if is_continuing.flat[0] else StopReason.CONDITION
         )
-    codes = np.where(is_continuing, limit_reason.code, StopReason.CONDITION.code)
-    return LoopReport.of(counts, np.broadcast_to(codes, counts.shape))
+    stop_codes = np.where(is_continuing, limit_reason.code, StopReason.CONDITION.code)
+    return LoopReport.of(counts, np.broadcast_to(stop_codes, counts.shape))
 
 
 def _merge_reports(loop_report: LoopReport | None, stepper_report: LoopReport) -> LoopReport:
@@ -66,10 +66,10 @@ def _merge_reports(loop_report: LoopReport | None, stepper_report: LoopReport) -
 def pad_outputs(
     arrays: Mapping[str, Data], partial_run: PartialRun, evaluation: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """Return outputs padded with nan for members with fewer rows, and their numbers of rows."""
-    outputs, lengths = dict(arrays), {}
-    for name, length_name in evaluation.length_names.items():
+    """Return outputs padded with nan to equal row counts of all members, and the row counts."""
+    outputs, output_lengths = dict(arrays), {}
+    for name, length_name in evaluation.row_count_names.items():
         if name in arrays and length_name in partial_run.outputs:
             row_counts = partial_run.outputs[length_name]
-            outputs[name], lengths[name] = pad_members(name, arrays[name], row_counts)
-    return outputs, lengths
+            outputs[name], output_lengths[name] = pad_members(name, arrays[name], row_counts)
+    return outputs, output_lengths

@@ -22,9 +22,11 @@ from mdf_loop.specification import RunSpecification, Values
 def with_member(document: Document, values: Values, member: Mapping[str, Any]) -> Values:
     """Return the inputs and parameters of a run, updated with the values of one sweep member."""
     input_names = {name for port in open_ports(document) for name in port.names}
-    inputs = {name: value for name, value in member.items() if name in input_names}
-    settings = {name: value for name, value in member.items() if name not in input_names}
-    return replace(values, inputs={**values.inputs, **inputs}, set={**values.set, **settings})
+    member_inputs = {name: value for name, value in member.items() if name in input_names}
+    member_settings = {name: value for name, value in member.items() if name not in input_names}
+    return replace(
+        values, inputs={**values.inputs, **member_inputs}, set={**values.set, **member_settings}
+    )
 
 
 def run_members(
@@ -36,13 +38,13 @@ def run_members(
         LoopError: A run failed. The message names the place.
         KeyboardInterrupt: A signal stopped the run.
     """
-    inputs, settings = (
-        {name: value for name, value in mapping.items() if name not in sweep}
-        for mapping in (spec.values.inputs, spec.values.set)
+    fixed_inputs, fixed_settings = (
+        {name: value for name, value in values_by_name.items() if name not in sweep}
+        for values_by_name in (spec.values.inputs, spec.values.set)
     )
-    values = replace(spec.values, inputs=inputs, set=settings, sweep=sweep)
+    run_values = replace(spec.values, inputs=fixed_inputs, set=fixed_settings, sweep=sweep)
     try:
-        return _read_outputs(run(prepared, replace(spec, values=values)))
+        return _read_outputs(run(prepared, replace(spec, values=run_values)))
     except UnsupportedError:
         member_count = len(next(iter(sweep.values())))
         member_outputs = [_run_member(prepared, spec, sweep, k) for k in range(member_count)]
@@ -70,21 +72,23 @@ def run_members_with_nan(
             member_outputs.append(_run_member(prepared, spec, sweep, k))
         except LoopError:
             member_outputs.append(None)
-    template = next((arrays for arrays in member_outputs if arrays is not None), None)
-    if template is None:
+    sample_outputs = next((arrays for arrays in member_outputs if arrays is not None), None)
+    if sample_outputs is None:
         raise sweep_error
-    nan_outputs = {name: np.full(array.shape, np.nan) for name, array in template.items()}
+    nan_outputs = {name: np.full(array.shape, np.nan) for name, array in sample_outputs.items()}
     complete_outputs = [arrays or nan_outputs for arrays in member_outputs]
-    return {name: np.stack([arrays[name] for arrays in complete_outputs]) for name in template}
+    return {
+        name: np.stack([arrays[name] for arrays in complete_outputs]) for name in sample_outputs
+    }
 
 
 def _run_member(
     prepared: PreparedModel, spec: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
     """Run the member with index `k` of a sweep, and return its outputs."""
-    member = {name: rows[k] for name, rows in sweep.items()}
-    values = with_member(prepared.document, spec.values, member)
-    return _read_outputs(run(prepared, replace(spec, values=values)))
+    member_values = {name: rows[k] for name, rows in sweep.items()}
+    run_values = with_member(prepared.document, spec.values, member_values)
+    return _read_outputs(run(prepared, replace(spec, values=run_values)))
 
 
 def _read_outputs(results: Results) -> dict[str, Array]:

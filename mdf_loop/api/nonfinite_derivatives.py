@@ -31,8 +31,10 @@ NONFINITE_REMEDY = (
 
 def warn_of_gradient(gradient: Gradient) -> None:
     """Warn once of all nan and infinite derivatives of a scalar that is finite itself."""
-    value = np.asarray(gradient.value)
-    labelled_derivatives = {f"by '{name}'": (array, value) for name, array in gradient.items()}
+    objective_value = np.asarray(gradient.value)
+    labelled_derivatives = {
+        f"by '{name}'": (array, objective_value) for name, array in gradient.items()
+    }
     _warn("the number is finite, but its derivative", labelled_derivatives)
 
 
@@ -57,21 +59,21 @@ def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
         derivatives: The Hessian.
         value: The value of the scalar.
     """
-    positions = {
+    name_positions = {
         name: k for k, name in enumerate(dict.fromkeys(first_name for first_name, _ in derivatives))
     }
     labelled_derivatives = {
         f"by '{first_name}' and '{second_name}'": (array, np.asarray(value))
         for (first_name, second_name), array in derivatives.items()
-        if positions[first_name] <= positions[second_name]
+        if name_positions[first_name] <= name_positions[second_name]
     }
     _warn("the number is finite, but its second derivative", labelled_derivatives)
 
 
 def warn_of_fits(fits: Iterable[Fit]) -> None:
     """Warn once of all parameters with nan or infinite derivatives during the search of a fit."""
-    names = dict.fromkeys(name for fit in fits for name in fit.nonfinite_derivatives)
-    quoted_names = ", ".join(f"'{name}'" for name in names)
+    parameter_names = dict.fromkeys(name for fit in fits for name in fit.nonfinite_derivatives)
+    quoted_names = ", ".join(f"'{name}'" for name in parameter_names)
     if quoted_names:
         warn_user(
             f"at points of the search outputs are finite, but derivatives by {quoted_names} are nan or infinite: "
@@ -87,7 +89,7 @@ def has_nonfinite(arrays: Iterable[Array]) -> bool:
 
 
 def _warn(beginning: str, labelled_derivatives: Mapping[str, tuple[Array, Array]]) -> None:
-    """Warn of all nan and infinite derivatives in a sentence that starts with `beginning`."""
+    """Warn of all nan and infinite derivatives in a sentence that begins with `beginning`."""
     descriptions = ", ".join(_describe_derivatives(labelled_derivatives))
     if descriptions:
         warn_user(f"{beginning} {descriptions}: {NONFINITE_CAUSE}; {NONFINITE_REMEDY}")

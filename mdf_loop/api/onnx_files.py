@@ -11,17 +11,17 @@ from mdf_loop.paths import Files, path_of, track_read_files
 
 
 def checked_file(path: str | Path, read: Files) -> Path:
-    """Return the path of an ONNX file to write, which must be none of the files that were `read`.
+    """Return the path of an ONNX file to write, after a check that it overwrites no read file.
 
     Raises:
         InputError: The file cannot be written, or its name does not end in .onnx.
     """
-    target = path_of(path, "the ONNX file")
-    if target.suffix.lower() != ".onnx":
-        raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
+    target_path = path_of(path, "the ONNX file")
+    if target_path.suffix.lower() != ".onnx":
+        raise InputError(f"'{target_path.name}' does not end in .onnx", hint="name it model.onnx")
     with track_read_files(read):
-        checked_place(target)
-    return target
+        checked_place(target_path)
+    return target_path
 
 
 def write_file(target: Path, model: Any) -> None:

@@ -31,7 +31,7 @@ _Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
 
 
 def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopError | None]:
-    """Run all trials batch by batch, and return statistics over them and an error or None.
+    """Run all trials batch by batch, and return their statistics and an error or None.
 
     Raises:
         InputError: An argument cannot be combined with statistics over trials.
@@ -39,7 +39,7 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
     refuse_with_statistics(spec)
     over_trials = spec.selection.over_trials
     start_time, statistics = time.monotonic(), TrialStatistics(over_trials)
-    complete_results, last_results, error, not_finite = None, None, None, None
+    complete_results, last_results, error, nonfinite_value = None, None, None, None
     for batch in _divide_into_batches(spec):
         try:
             last_results, error = run(_specify_batch(spec, batch, start_time))
@@ -51,7 +51,7 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
                 count_interrupt()
             reason = f"{statistics.trial_count} trials; {stopped_by.value}"
             return build_statistics_results(statistics, complete_results, stopped_by, reason), None
-        not_finite = earliest((not_finite, last_results.not_finite))
+        nonfinite_value = earliest((nonfinite_value, last_results.not_finite))
         if error is not None or last_results.stopped_by is not StopReason.COMPLETED:
             break
         complete_results = last_results
@@ -70,7 +70,7 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
     results = build_statistics_results(
         statistics, complete_results, last_results.stopped_by, reason
     )
-    results.not_finite = not_finite
+    results.not_finite = nonfinite_value
     return results, error
 
 
@@ -89,19 +89,21 @@ class _Batch:
     def adapt_next_size(self, results: Results) -> None:
         """Choose the size of the next batch of trials from the size of this batch's outputs."""
         output_bytes = sum(getattr(output, "nbytes", 0) for output in results.values())
-        fitting_count = TARGET_BATCH_BYTES * len(self.trial_numbers) // max(1, output_bytes)
-        self.next_size = max(1, min(MAX_BATCH_TRIALS, 4 * len(self.trial_numbers), fitting_count))
+        fitting_trial_count = TARGET_BATCH_BYTES * len(self.trial_numbers) // max(1, output_bytes)
+        self.next_size = max(
+            1, min(MAX_BATCH_TRIALS, 4 * len(self.trial_numbers), fitting_trial_count)
+        )
 
 
 def _divide_into_batches(spec: RunSpecification) -> Iterator[_Batch]:
     """Yield the trials of a run in consecutive batches."""
     trial_numbers = spec.values.draws.trials
     assert trial_numbers is not None
-    start, batch_size = 0, FIRST_BATCH_TRIALS
-    while start < len(trial_numbers):
-        batch = _Batch(trial_numbers[start : start + batch_size])
+    start_index, batch_size = 0, FIRST_BATCH_TRIALS
+    while start_index < len(trial_numbers):
+        batch = _Batch(trial_numbers[start_index : start_index + batch_size])
         yield batch
-        start, batch_size = start + len(batch.trial_numbers), batch.next_size
+        start_index, batch_size = start_index + len(batch.trial_numbers), batch.next_size
 
 
 def select_for_statistics(selection: Selection) -> Selection:
@@ -111,32 +113,34 @@ def select_for_statistics(selection: Selection) -> Selection:
         InputError: A reduction over time has no statistic over trials.
     """
     over_trials = selection.over_trials
-    names = dict.fromkeys((*over_trials.statistics, *((over_trials.by,) if over_trials.by else ())))
+    output_names = dict.fromkeys(
+        (*over_trials.statistics, *((over_trials.by,) if over_trials.by else ()))
+    )
     reduced_names = [
         f"{name}.{reduction}"
         for name, reductions in selection.reduce.items()
         for reduction in reductions
     ]
     for name in reduced_names:
-        if name not in names:
+        if name not in output_names:
             raise InputError(
                 f"'{name}' would be a number of each trial, and nothing is told of it over trials",
                 hint=f"tell something, e.g. over_trials={{'{name}': ['mean']}}, or do not reduce it",
             )
-    selected_names = tuple(name for name in names if name not in reduced_names)
+    selected_names = tuple(name for name in output_names if name not in reduced_names)
     return replace(selection, only=selected_names, record=(), over_trials=OverTrials())
 
 
 def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> RunSpecification:
     """Return the specification of the run of one batch of trials."""
-    draws = Draws(spec.values.draws.seed, batch.trial_numbers)
+    batch_draws = Draws(spec.values.draws.seed, batch.trial_numbers)
     controls, time_limit = spec.controls, spec.controls.time_limit
     if time_limit is not None:
         remaining_seconds = max(1e-3, time_limit - (time.monotonic() - start_time))
         controls = replace(controls, time_limit=remaining_seconds)
     return replace(
         spec,
-        values=replace(spec.values, draws=draws),
+        values=replace(spec.values, draws=batch_draws),
         selection=select_for_statistics(spec.selection),
         controls=controls,
         output=None,
@@ -144,14 +148,14 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> 
 
 
 def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, str]:
-    """Return the unit of each statistic over trials that has the unit of its output."""
+    """Return the units of statistics over trials, such as a mean, that have their output's unit."""
     statistic_outputs = (
         (name, name.rpartition(".")[0]) for name in names if not name.endswith(_UNITLESS_SUFFIXES)
     )
     return {
-        name: complete_results.units[output]
-        for name, output in statistic_outputs
-        if output in complete_results.units
+        name: complete_results.units[output_name]
+        for name, output_name in statistic_outputs
+        if output_name in complete_results.units
     }
 
 
@@ -164,7 +168,7 @@ def _find_member_range(results: Results) -> range | None:
 def build_statistics_results(
     statistics: TrialStatistics, complete_results: Results, stopped_by: StopReason, reason: str
 ) -> Results:
-    """Return results of a run whose outputs are statistics over all trials.
+    """Return the results of a run whose outputs are statistics over all trials.
 
     Args:
         statistics: The statistics over all counted trials.
@@ -207,13 +211,15 @@ def build_statistics_results(
 
 def _has_no_time(complete_results: Results, name: str) -> bool:
     """Return True if a statistic over trials has no time axis."""
-    output = name.rpartition(".")[0]
-    is_reduced = (f".{full_name}".endswith(f".{output}") for full_name in complete_results.reduced)
-    return name.endswith(".count") or any(is_reduced)
+    output_name = name.rpartition(".")[0]
+    reduction_flags = (
+        f".{full_name}".endswith(f".{output_name}") for full_name in complete_results.reduced
+    )
+    return name.endswith(".count") or any(reduction_flags)
 
 
 def refuse_padding(results: Results, names: Iterable[str]) -> None:
-    """Raise an error if an output with trial statistics is padded, as padding would count.
+    """Raise an error if padded rows of an output would distort its statistics over trials.
 
     Raises:
         InputError: Trials have different numbers of rows of an output.

@@ -37,29 +37,29 @@ SESSIONS = 64
 
 
 class Evaluation(Struct, frozen=True):
-    """Program and ONNX Runtime session for one evaluation of a model with some input types.
+    """Compiled program and ONNX Runtime session for one evaluation with certain input types.
 
     Attributes:
         program: Program as read from the document.
         single_run: Session of the prepared program.
         loops: Loops of the program as read, for which results have reports.
-        count_names: Name of the session output with the iteration count, by loop.
+        iteration_count_names: Name of the session output with the iteration count, by loop.
         condition_names: Name of the session output with the last condition, by loop.
         early_exit_loops: Names of the loops with per-member early exit.
-        length_names: Name of the session output with the number of rows of each member, by output.
-        flag_names: Name of the session output that is true if the output's node has run, by output.
-        dtypes: Dtypes of the outputs that are no tensors.
+        row_count_names: Name of the session output with the number of rows of each member, by output.
+        has_run_flag_names: Name of the session output that is true if the output's node has run, by output.
+        non_tensor_dtypes: Dtypes of the outputs that are no tensors.
     """
 
     program: Program
     single_run: SingleRun
     loops: tuple[Loop, ...]
-    count_names: Mapping[str, str]
+    iteration_count_names: Mapping[str, str]
     condition_names: Mapping[str, str]
     early_exit_loops: frozenset[str]
-    length_names: Mapping[str, str]
-    flag_names: Mapping[str, str]
-    dtypes: Mapping[str, str]
+    row_count_names: Mapping[str, str]
+    has_run_flag_names: Mapping[str, str]
+    non_tensor_dtypes: Mapping[str, str]
 
     @classmethod
     def of(cls, program: Program, single_run: SingleRun) -> Evaluation:
@@ -95,7 +95,7 @@ class PreparedModel:
         document: The model.
         placement: Device, native code and number of threads of runs.
         options: Options of the compilation.
-        jacobians: Cached Jacobians by `DifferentiatedNames.key`.
+        jacobians: Cached Jacobians by `DifferentiatedNames.cache_key`.
     """
 
     def __init__(self, document: Document, placement: Placement, options: Options) -> None:
@@ -114,7 +114,7 @@ class PreparedModel:
         return PreparedModel, (self.document, self.placement, self.options)
 
     def bind(self, specification: RunSpecification) -> BoundValues:
-        """Return the values of a run, bound to the inputs of the model's program.
+        """Return the arrays for the program's inputs, from the checked values of a run.
 
         Raises:
             InputError: A name is unknown or occurs twice, a value does not fit, or a sweep is invalid.
@@ -122,11 +122,11 @@ class PreparedModel:
         return self._input_binder.bind(specification.values, specification.steps)
 
     def evaluation(self, specification: RunSpecification, bound_values: BoundValues) -> Evaluation:
-        """Return the evaluation for the types of bound values, from the cache if possible."""
+        """Return the evaluation for the dtypes and shapes of the inputs, cached if possible."""
         options = self._options(specification)
-        key = _build_cache_key(specification, bound_values, options)
+        cache_key = _build_cache_key(specification, bound_values, options)
         with self._lock:
-            evaluation = self._evaluations.get(key)
+            evaluation = self._evaluations.get(cache_key)
             if evaluation is None:
                 selection = specification.selection
                 program = read_once(self.document, bound_values, options, selection).program
@@ -135,34 +135,34 @@ class PreparedModel:
                 swept_inputs = bound_values.inputs_with_members(program)
                 single_run = SingleRun(program, self.placement, swept_inputs, backend)
                 evaluation = Evaluation.of(program, single_run)
-                self._evaluations.put(key, evaluation)
+                self._evaluations.put(cache_key, evaluation)
             self._latest_evaluation = evaluation
             self._last_device = None  # the run will determine the device
             return evaluation
 
     def over_time(self, specification: RunSpecification, bound_values: BoundValues) -> TimeSession:
-        """Return the session of a run over time for the types of bound values, cached if possible."""
+        """Return the session of a run over time for its input dtypes and shapes, cached if possible."""
         options = self._options(specification)
-        key = _build_cache_key(specification, bound_values, options)
+        cache_key = _build_cache_key(specification, bound_values, options)
         with self._lock:
-            session = self._time_sessions.get(key)
-            if session is None:
+            time_session = self._time_sessions.get(cache_key)
+            if time_session is None:
                 programs = read_over_time(self.document, bound_values, options, specification)
                 refuse_without_outputs(self.document, programs.recorded_names)
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept_inputs = bound_values.inputs_with_members(programs.later_program)
-                session = TimeSession(programs, options, self.placement, swept_inputs, backend)
-                self._time_sessions.put(key, session)
-            return session
+                time_session = TimeSession(programs, options, self.placement, swept_inputs, backend)
+                self._time_sessions.put(cache_key, time_session)
+            return time_session
 
     def _options(self, specification: RunSpecification) -> Options:
-        """Return the compilation options for a run; a time limit also allows endless loops."""
+        """Return the compilation options for a run, which allow endless loops with a time limit."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(MAX_TRIP_COUNT))
 
     def default_program(self, *, over_time: bool) -> Program:
-        """Return the program for the default inputs of the model."""
+        """Return the program of the model for its default inputs."""
         spec = self._default_specification(steps=2 if over_time else None)
         bound_values = self.bind(spec)
         if over_time:
@@ -190,8 +190,8 @@ class PreparedModel:
 
     def _default_specification(self, steps: int | None = None) -> RunSpecification:
         """Return the specification of a run with default or placeholder inputs."""
-        inputs = create_placeholders(self.document, self.options.precision)
-        return RunSpecification(Values(inputs=inputs), steps=steps)
+        placeholder_inputs = create_placeholders(self.document, self.options.precision)
+        return RunSpecification(Values(inputs=placeholder_inputs), steps=steps)
 
     @cached_property
     def units(self) -> Mapping[str, str]:
@@ -234,7 +234,7 @@ class PreparedModel:
 
     @property
     def latest_evaluation(self) -> Evaluation:
-        """Last evaluation, or, before the first run, that of the default inputs."""
+        """Last evaluation, or the evaluation for the default inputs before the first run."""
         if self._latest_evaluation is None:
             spec = self._default_specification()
             return self.evaluation(spec, self.bind(spec))
@@ -246,7 +246,7 @@ class PreparedModel:
 
     @property
     def device(self) -> Device:
-        """Device of the last run, or, before the first run, of the next one."""
+        """Device of the last run, or the expected device before the first run."""
         return self._last_device or self.latest_evaluation.single_run.device
 
 

@@ -102,9 +102,9 @@ def recover(
         "polish": polish,
     }
     request = _build_request(model, {}, units.convert_bounds(free), against, fit_arguments)
-    simulation = _SimulatedData(model, request, noise, data_trials, seed)
+    simulated_data = _SimulatedData(model, request, noise, data_trials, seed)
     recovery = interruptible(
-        lambda: simulation.recovery(times, fit_arguments),
+        lambda: simulated_data.recovery(times, fit_arguments),
         on_interrupt,
         lambda recovery: f"{len(recovery.fits)} of {times} data sets",
     )
@@ -115,25 +115,27 @@ def recover(
 def _build_request(
     model: Derivable, data: Any, free: Any, against: Any, fit_arguments: Mapping[str, Any]
 ) -> FitRequest:
-    """Return the checked arguments for fitting one simulated data set."""
+    """Return the checked arguments of a fit to one simulated data set."""
     if fit_arguments["likelihood"] is None:
         against = _select_observed(model, against)
     return FitRequest.of(data, free, against, **{**_OTHER_FIT_ARGUMENTS, **fit_arguments})
 
 
 def _select_observed(model: Derivable, against: Any) -> Any:
-    """Return the names of the outputs to simulate data of, by default all outputs."""
+    """Return the names of the outputs for which data are simulated, by default all outputs."""
     if against is not None:
         return against
-    return [item.name for item in named_items(model.prepared.document, Selection()).values()]
+    return [
+        model_item.name for model_item in named_items(model.prepared.document, Selection()).values()
+    ]
 
 
 def _convert_noise(model: Derivable, noise: Any, against: Any) -> Any:
     """Return the standard deviation of the noise in the unit of the observed outputs."""
     if not has_unit(noise):
         return noise
-    outputs = arguments.names(_select_observed(model, against), "against")
-    return convert_deviation(model.prepared, noise, outputs, "the noise")
+    output_names = arguments.names(_select_observed(model, against), "against")
+    return convert_deviation(model.prepared, noise, output_names, "the noise")
 
 
 _OTHER_FIT_ARGUMENTS: Mapping[str, Any] = {
@@ -161,29 +163,29 @@ class _SimulatedData:
         self._space = build_parameter_space(model, request)
         self._rng = np.random.default_rng(seed)
         document = model.prepared.document
-        outputs_by_column = request.likelihood or {
-            name: name for name in arguments.names(request.against, "against")
+        outputs_by_column = request.likelihood_outputs or {
+            name: name for name in arguments.names(request.fitted_outputs, "against")
         }
         self._columns_by_output = {
             find_item(document, output).name: name for name, output in outputs_by_column.items()
         }
 
     def data_sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-        """Yield randomly drawn true parameters, each with simulated data of the model."""
+        """Yield randomly drawn true parameters, each with a data set simulated from them."""
         for _ in range(times):
-            point = self._rng.uniform(
+            random_point = self._rng.uniform(
                 MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE, len(self._space.elements)
             )
-            truth = self._space.values(point)
-            yield convert_scalars(truth), self._simulate_columns(truth)
+            true_values = self._space.values(random_point)
+            yield convert_scalars(true_values), self._simulate_columns(true_values)
 
-    def _simulate_columns(self, truth: Mapping[str, Array]) -> dict[str, Array]:
+    def _simulate_columns(self, true_values: Mapping[str, Array]) -> dict[str, Array]:
         """Simulate data columns by running the model with the true parameters."""
         request = self._request
         model = build_fitted_model(
             self._model, request, request.steps, list(self._columns_by_output)
         )
-        members = {name: np.asarray(value)[None] for name, value in truth.items()}
+        members = {name: np.asarray(true_value)[None] for name, true_value in true_values.items()}
         if self._noise is None:
             run_seeds = self._rng.integers(0, 2**62, -(-self._data_count // self._trials))
             members = {
@@ -208,20 +210,20 @@ class _SimulatedData:
         return 1 if trials is None else len(trials)
 
     def recovery(self, times: int, fit_arguments: Mapping[str, Any]) -> Recovery:
-        """Return the fits of `times` simulated data sets, or the finished ones after Ctrl-C.
+        """Return the fits of `times` simulated data sets, or only the completed fits after Ctrl-C.
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed before the first fit was finished.
         """
-        truths: list[Mapping[str, Any]] = []
+        true_value_sets: list[Mapping[str, Any]] = []
         fits: list[Fit] = []
         interrupts_before = interrupt_count()
         try:
-            for truth, data in self.data_sets(times):
-                dataset_fit = self.fit(data, len(fits), fit_arguments)
+            for true_values, simulated_columns in self.data_sets(times):
+                dataset_fit = self.fit(simulated_columns, len(fits), fit_arguments)
                 if interrupt_count() != interrupts_before:
                     break
-                truths.append(truth)
+                true_value_sets.append(true_values)
                 fits.append(dataset_fit)
         except KeyboardInterrupt:
             if not fits:
@@ -229,15 +231,17 @@ class _SimulatedData:
             count_interrupt()
         if not fits:
             raise KeyboardInterrupt
-        return Recovery(tuple(truths), tuple(fits))
+        return Recovery(tuple(true_value_sets), tuple(fits))
 
     def fit(self, data: Mapping[str, Array], k: int, fit_arguments: Mapping[str, Any]) -> Fit:
-        """Return the fit of the simulated data set `k`; the index `k` also determines the seed."""
+        """Fit the simulated data set `k`, with a seed that depends on the index `k`."""
         request = self._request
         fit_arguments = {**fit_arguments, "seed": request.seed + k}
         dataset_fit = fit(
             self._model,
-            _build_request(self._model, data, request.free, request.against, fit_arguments),
+            _build_request(
+                self._model, data, request.free_bounds, request.fitted_outputs, fit_arguments
+            ),
         )
         assert isinstance(dataset_fit, Fit)
         return dataset_fit

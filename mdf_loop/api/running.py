@@ -62,13 +62,15 @@ def run(prepared: PreparedModel, spec: RunSpecification) -> Results:
             hint="write .nc or .h5, or let a cluster write it (cluster=1), "
             "or sweep over dict(grid), whose members have one axis",
         )
-    return with_files(prepared, spec, lambda lease: _compute_in_process(prepared, spec, lease))
+    return compute_with_files(
+        prepared, spec, lambda lease: _compute_in_process(prepared, spec, lease)
+    )
 
 
-def with_files(
+def compute_with_files(
     prepared: PreparedModel, spec: RunSpecification, compute: ComputeFunction
 ) -> Results:
-    """Return the results of the function `compute`, and save them if requested.
+    """Compute the results of a run, save them if requested, and return them.
 
     Raises:
         LoopError: A file cannot be written, or the run failed. `results` holds the results so far.
@@ -95,8 +97,8 @@ def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str |
     for argument, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
         refuse_overlapping_outputs({"output": output_path, argument: path})
     selection = replace(spec.selection, when=None)
-    names = (*named_items(prepared.document, selection), *spec.values.sweep)
-    check_texts(output, names, prepared.units)
+    stored_names = (*named_items(prepared.document, selection), *spec.values.sweep)
+    check_texts(output, stored_names, prepared.units)
 
 
 def _compute_in_process(
@@ -160,7 +162,7 @@ def _run_compiled(
 def _save(
     results: Results, spec: RunSpecification, output: str | Path, lease: StoreLease | None
 ) -> None:
-    """Write the results to a file, or complete the Zarr store that already has their rows."""
+    """Write the results to a file, or complete the Zarr store of rows written during the run."""
     if lease is None:
         results.save(output)
         return
@@ -177,15 +179,17 @@ def _error_of_run(
     prepared: PreparedModel, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
     """Return the error that ended a run over time, or None."""
-    not_finite = controller.not_finite_value
-    if not_finite is None or controller.controls.nan != "error":
+    nonfinite_value = controller.not_finite_value
+    if nonfinite_value is None or controller.controls.nan != "error":
         return controller.failure
     location = prepared.document.where
     with suppress(UnknownNameError):
-        item = find_item(prepared.document, not_finite.name)
-        location = f"{location}.nodes['{item.node}'].{item.node_field}['{item.id}']"
-    sentence = not_finite.sentence(time(not_finite.step))
-    return NotFiniteError(sentence, location, "what was reached is in error.results")
+        model_item = find_item(prepared.document, nonfinite_value.name)
+        location = (
+            f"{location}.nodes['{model_item.node}'].{model_item.node_field}['{model_item.id}']"
+        )
+    error_sentence = nonfinite_value.sentence(time(nonfinite_value.step))
+    return NotFiniteError(error_sentence, location, "what was reached is in error.results")
 
 
 def _describe_reason(
@@ -222,17 +226,19 @@ def _run_once(
     outputs = {
         name: partial_run.outputs[name] for name in output_names if name in partial_run.outputs
     }
-    outputs, lengths = pad_outputs(outputs, partial_run, evaluation)
+    outputs, row_counts = pad_outputs(outputs, partial_run, evaluation)
     reports = loop_reports(evaluation, partial_run) if evaluation.loops else {}
     stopped_by, reason = _describe_evaluation_end(partial_run, reports, controller)
     results = build_results(
         prepared,
         bound_values,
-        fill_missing_rows(outputs, evaluation.flag_names, lengths),
+        fill_missing_rows(outputs, evaluation.has_run_flag_names, row_counts),
         evaluation.single_run.device,
         loops=reports,
-        lengths=lengths,
-        dtypes={name: dtype for name, dtype in evaluation.dtypes.items() if name in outputs},
+        lengths=row_counts,
+        dtypes={
+            name: dtype for name, dtype in evaluation.non_tensor_dtypes.items() if name in outputs
+        },
         stopped_by=stopped_by,
         reason=reason,
         checkpoint=controller.checkpoint,
@@ -242,16 +248,16 @@ def _run_once(
     if controls.nan is None:
         has_run_flags = {
             name: partial_run.outputs.get(flag_name)
-            for name, flag_name in evaluation.flag_names.items()
+            for name, flag_name in evaluation.has_run_flag_names.items()
         }
-        results.not_finite = finite_check.in_evaluation(outputs, lengths, results, has_run_flags)
+        results.not_finite = finite_check.in_evaluation(outputs, row_counts, results, has_run_flags)
     return results, _error_of_run(prepared, controller, lambda step: None)
 
 
 def _describe_evaluation_end(
     partial_run: PartialRun, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
-    """Return the reason why an evaluation ended, and a sentence about it."""
+    """Return the reason why an evaluation ended, and a sentence that describes the end."""
     stopped_by = partial_run.stopped_by
     if stopped_by is None:
         reached_limit = any(
@@ -305,7 +311,7 @@ def _run_over_time(
     sink: RowSink = Rows(session.axis, expected_rows)
     if lease is not None:
         lease.run_id = controller.run_id
-        sink = _stream(prepared, spec, bound_values, session, plan, lease)
+        sink = _create_row_store(prepared, spec, bound_values, session, plan, lease)
     with controller:
         model_name = prepared.document.graph.id
         completed_run = run_over_time(session, stepper, plan, sink, controller, model_name)
@@ -337,7 +343,7 @@ def _run_over_time(
 
 
 def _units_of_reduced(prepared: PreparedModel, plan: RecordingPlan) -> dict[str, str]:
-    """Return the units of outputs reduced over time (such as their mean), by name."""
+    """Return the units of outputs that are reduced over time, such as means, by name."""
     units = prepared.units
     return {
         f"{name}.{reduction}": units[name]
@@ -348,7 +354,7 @@ def _units_of_reduced(prepared: PreparedModel, plan: RecordingPlan) -> dict[str,
 
 
 def _refuse_members(bound_values: BoundValues, plan: RecordingPlan) -> None:
-    """Raise an error for a sweep or trials with `when`, which selects rows by a value."""
+    """Raise an error for a sweep or trials with the argument `when`, which selects rows."""
     if member_axes(bound_values) and plan.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
@@ -356,7 +362,7 @@ def _refuse_members(bound_values: BoundValues, plan: RecordingPlan) -> None:
         )
 
 
-def _stream(
+def _create_row_store(
     prepared: PreparedModel,
     spec: RunSpecification,
     bound_values: BoundValues,
@@ -364,9 +370,9 @@ def _stream(
     plan: RecordingPlan,
     lease: StoreLease,
 ) -> StreamedRows:
-    """Return the Zarr store to which rows are written during the run."""
-    no_times = np.zeros(0, np.int64 if spec.dt is None else np.float64)
-    time_axis = Axis("time", {"step" if spec.dt is None else "time": no_times})
+    """Create the Zarr store into which rows are written during the run."""
+    empty_times = np.zeros(0, np.int64 if spec.dt is None else np.float64)
+    time_axis = Axis("time", {"step" if spec.dt is None else "time": empty_times})
     axes = (*member_axes(bound_values), time_axis)
     return StreamedRows(
         lease.path,

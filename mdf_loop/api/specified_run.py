@@ -1,4 +1,4 @@
-"""Entry point of runs that are described by a run specification."""
+"""Entry point of runs that a run specification describes."""
 
 from __future__ import annotations
 

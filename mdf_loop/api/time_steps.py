@@ -14,10 +14,10 @@ def describe_differing_steps(prepared: PreparedModel, spec: RunSpecification) ->
     if spec.dt is None:
         return
     for name, model_value in prepared.step_parameters.items():
-        value = spec.values.set.get(name, model_value)
-        is_number = isinstance(value, int | float) and name not in spec.values.sweep
-        if is_number and value != spec.dt:
+        run_value = spec.values.set.get(name, model_value)
+        is_number = isinstance(run_value, int | float) and name not in spec.values.sweep
+        if is_number and run_value != spec.dt:
             yield escape_to_one_line(
-                f"the parameter '{name}' is {value}, but the dt of the run is {spec.dt}: "
+                f"the parameter '{name}' is {run_value}, but the dt of the run is {spec.dt}: "
                 f"if they mean the same, set '{name}' to {spec.dt} (set=, --set)"
             )

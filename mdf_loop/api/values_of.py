@@ -1,4 +1,4 @@
-"""Parameter values in the document, at which derivatives are computed by default."""
+"""Parameter values in the document, which are the default point for derivatives."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ def values_of(prepared: PreparedModel, names: Sequence[str]) -> dict[str, Any]:
     Raises:
         InputError: The model has no parameter of this name, or the initial value of a state is an expression.
     """
-    values: dict[str, Any] = {}
+    parameter_values: dict[str, Any] = {}
     computed_names = []
     for name in names:
         model_value = written_value(prepared.document, name)
         if isinstance(model_value, str) and parse_number(model_value) is None:
             computed_names.append(name)
         else:
-            values[name] = (
+            parameter_values[name] = (
                 parse_number(model_value) if isinstance(model_value, str) else model_value
             )
     return (
-        {**values, **_evaluate_parameters(prepared, computed_names)} if computed_names else values
+        {**parameter_values, **_evaluate_parameters(prepared, computed_names)}
+        if computed_names
+        else parameter_values
     )
 
 

@@ -25,11 +25,11 @@ def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> N
     report states that read the new values of other states, instead of the values before the step.
     """
     has_errors = False
-    for model in models:
+    for model_file in models:
         if len(models) > 1:
-            show(f"{model}:")
+            show(f"{model_file}:")
         try:
-            _check_model(model, options)
+            _check_model(model_file, options)
         except LoopError as error:  # continue with the next model
             show(error.report, error=True)
             has_errors = True
@@ -50,13 +50,13 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
-    compiler_settings = (
-        options[name] for name in ("precision", "shapes", "max_iterations", "unroll")
-    )
-    compilation = checked_options("cpu", *compiler_settings)
+    option_values = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
+    compiler_options = checked_options("cpu", *option_values)
     document = open_model(model, options["loop_condition"])
-    reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
-    program = reading.program
+    accepted_reading = accept(
+        document, read_inputs(options["pairs"], options["files"]), compiler_options
+    )
+    program = accepted_reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     inputs = [
         program_input for program_input in program.inputs if program_input.role is InputRole.PORT
@@ -72,9 +72,9 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
     notes = (
-        *reading.notes,
+        *accepted_reading.notes,
         *find_new_value_reads(document),
-        *differences(document, reading.terms_by_path),
+        *differences(document, accepted_reading.terms_by_path),
     )
     for note in dict.fromkeys(notes):
         show(f"note: {note.what}\n  at {note.where}")

@@ -25,16 +25,16 @@ def check(cluster: str) -> None:
     for report in reports:
         version_differences = [
             f"{package} {version}"
-            for package, version in report.environment.items()
+            for package, version in report.versions.items()
             if version != own_versions[package]
         ]
         comparison = (
             f"DIFFERENT: {', '.join(version_differences)}" if version_differences else "as here"
         )
-        speed_text = f"{report.speed:,.0f} steps of a neuron in a second"
-        show(f"{report.address}: {report.threads} threads, {comparison}; {speed_text}")
-    mismatch_count = sum(report.environment != own_versions for report in reports)
-    total_speed = sum(report.speed * report.threads for report in reports)
+        speed_text = f"{report.steps_per_second:,.0f} steps of a neuron in a second"
+        show(f"{report.address}: {report.thread_count} threads, {comparison}; {speed_text}")
+    mismatch_count = sum(report.versions != own_versions for report in reports)
+    total_speed = sum(report.steps_per_second * report.thread_count for report in reports)
     show(f"{len(reports)} workers, {total_speed:,.0f} steps of a neuron in a second together")
     if mismatch_count:
         show(

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from mdf_loop.cli.ending import interruption_message_and_code, signal_word
+from mdf_loop.cli.ending import interruption_message_and_code, signal_message
 from mdf_loop.cli.show import show
 from mdf_loop.cli.watchdog import watch_main_thread
 from mdf_loop.errors import LoopError
@@ -35,7 +35,7 @@ The high thresholds prevent scans of imported objects, which take a tenth of the
 
 
 class _Commands(click.Group):
-    """Group of commands, each of which is imported only when it is used."""
+    """Group of commands, whose modules are imported only when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -76,7 +76,7 @@ class _Commands(click.Group):
             ctx.exit(2)
         except KeyboardInterrupt as interruption:
             message, exit_code = interruption_message_and_code(interruption)
-            signal_word.write(message, lambda text: show(text, error=True))
+            signal_message.write(message, lambda text: show(text, error=True))
             ctx.exit(exit_code)
 
 
@@ -100,7 +100,7 @@ def cli() -> None:
 def run_command_line(arguments: Sequence[str]) -> None:
     """Run the program `mdf-loop` with arguments, and exit with its exit code."""
     gc.set_threshold(*GC_THRESHOLDS)
-    signal_word.reset()
+    signal_message.reset()
     with watch_main_thread():
         try:
             cli.main(list(arguments), prog_name="mdf-loop")

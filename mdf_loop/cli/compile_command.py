@@ -47,8 +47,8 @@ def command(
     from mdf_loop.files import checked_place
 
     default_target = replace_suffix(path_of(model, "the model"), ".onnx")
-    target = str(default_target) if output is None else output
-    checked_place(target)
+    target_path = str(default_target) if output is None else output
+    checked_place(target_path)
     compiled_model = compile(
         open_model(model, loop_condition),
         device="cpu",
@@ -58,14 +58,14 @@ def command(
         unroll=unroll,
     )
     inputs = read_inputs(pairs, files)
-    onnx_model = compiled_model.save(target, inputs, steps=steps, dt=dt, origin=not no_origin)
+    onnx_model = compiled_model.save(target_path, inputs, steps=steps, dt=dt, origin=not no_origin)
     opset = onnx_model.opset_import[0].version
-    show(f"wrote {target} (ONNX opset {opset}, IR version {onnx_model.ir_version})")
-    for port_kind, values in (
+    show(f"wrote {target_path} (ONNX opset {opset}, IR version {onnx_model.ir_version})")
+    for port_kind, port_values in (
         ("input", onnx_model.graph.input),
         ("output", onnx_model.graph.output),
     ):
-        for value in values:
-            show(f"  {port_kind} {value.name}")
+        for port_value in port_values:
+            show(f"  {port_kind} {port_value.name}")
     if steps is None and compiled_model.prepared.reads_states():
         show("  one evaluation from the initial state; --steps writes a run over time")

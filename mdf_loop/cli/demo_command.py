@@ -26,16 +26,18 @@ def command(output: str) -> None:
     folder = path_of(output, "the folder")
     folder.mkdir(parents=True, exist_ok=True)
     for demo in DEMOS:
-        model = folder / demo.path.name
-        model.write_bytes(demo.path.read_bytes())
+        model_path = folder / demo.path.name
+        model_path.write_bytes(demo.path.read_bytes())
         show_title(f"{demo.name}: {demo.description}")
-        show(explain(model))
-        compiled_model = compile(model)
+        show(explain(model_path))
+        compiled_model = compile(model_path)
         results = compiled_model.run(demo.inputs)
         for name, array in results.items():
             show(f"  {name} = {' '.join(str(array).split())}")
         for name, report in results.loops.items():
             show(f"  {name}: {report.how_often}; {report.why}")
-        draw(model, model.with_suffix(".svg"))
-        compiled_model.save(model.with_suffix(".onnx"), demo.inputs)
-        show(f"  picture: {model.with_suffix('.svg')}, ONNX: {model.with_suffix('.onnx')}")
+        draw(model_path, model_path.with_suffix(".svg"))
+        compiled_model.save(model_path.with_suffix(".onnx"), demo.inputs)
+        show(
+            f"  picture: {model_path.with_suffix('.svg')}, ONNX: {model_path.with_suffix('.onnx')}"
+        )

@@ -49,32 +49,32 @@ def _runtime_lines() -> Iterator[str]:
     from mdf_loop.errors import LoopError
     from mdf_loop.run.onnxruntime.device import cuda_problem
 
-    model = DEMOS[0].path
-    for device, problem in (("cpu", None), ("cuda", cuda_problem())):
-        if problem is None:
+    model_path = DEMOS[0].path
+    for device, device_problem in (("cpu", None), ("cuda", cuda_problem())):
+        if device_problem is None:
             try:
-                final_value = compile(model, device=device).run()["b_final"]
+                final_value = compile(model_path, device=device).run()["b_final"]
                 yield f"{device:16} works (sample loop gives {final_value})"
                 continue
             except LoopError as error:
-                problem = error.findings[0].what
-        yield f"{device:16} not usable: {problem}"
+                device_problem = error.findings[0].what
+        yield f"{device:16} not usable: {device_problem}"
 
 
 def _native_lines() -> Iterator[str]:
     """Yield a line about the compiler that turns loops into machine code."""
     from mdf_loop.native.loop_decisions import reason_unavailable
 
-    problem = reason_unavailable()
-    if problem is not None:
-        yield f"{'native loops':16} off: {problem}"
+    compiler_problem = reason_unavailable()
+    if compiler_problem is not None:
+        yield f"{'native loops':16} off: {compiler_problem}"
         return
     from mdf_loop.native import machine
 
-    with_or_without = "with" if machine.has_fma() else "without"
+    fma_word = "with" if machine.has_fma() else "without"
     yield (
         f"{'native loops':16} work on {machine.processor_name()}: {machine.vector_width()} float64 at once, "
-        f"{with_or_without} FMA (a sample gives what Python gives)"
+        f"{fma_word} FMA (a sample gives what Python gives)"
     )
 
 

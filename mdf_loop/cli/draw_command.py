@@ -9,8 +9,8 @@ from mdf_loop.cli.options import loop_condition_option, model_argument
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, replace_suffix
 
-_LEVELS: dict[str, int | None] = {"auto": None, "0": 0, "1": 1, "2": 2, "3": 3}
-_CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
+_DETAIL_LEVELS: dict[str, int | None] = {"auto": None, "0": 0, "1": 1, "2": 2, "3": 3}
+_CAPTURE_MODES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
 
 
 @click.command("draw")
@@ -87,18 +87,18 @@ def command(
     from mdf_loop.files import checked_place
 
     default_target = replace_suffix(path_of(model, "the model"), ".svg")
-    target = str(default_target) if output is None else output
-    checked_place(target)
+    target_path = str(default_target) if output is None else output
+    checked_place(target_path)
     draw(
         open_model(model, loop_condition),
-        target,
-        level=_LEVELS.get(level, level),
+        target_path,
+        level=_DETAIL_LEVELS.get(level, level),
         bands=bands,
         depth=depth,
-        captures=_CAPTURES[captures],
+        captures=_CAPTURE_MODES[captures],
         rankdir=rankdir,
         focus=focus,
         collapse=collapse,
         over_time=over_time,
     )
-    show(f"wrote {target}")
+    show(f"wrote {target_path}")

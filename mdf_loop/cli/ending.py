@@ -31,12 +31,12 @@ def exit_code(stopped_by: StopReason) -> int:
 
 def interruption_message_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
     """Return the message and exit code of a command that a signal ends without results."""
-    reason: StopReason = getattr(interruption, "reason", StopReason.INTERRUPTED)
-    return _SIGNAL_MESSAGES[reason], EXIT_CODES[reason]
+    stop_reason: StopReason = getattr(interruption, "reason", StopReason.INTERRUPTED)
+    return _SIGNAL_MESSAGES[stop_reason], EXIT_CODES[stop_reason]
 
 
-class SignalWord:
-    """Message on stderr about the signal that ends a command.
+class SignalMessage:
+    """Writer of one message on stderr about the signal that ends a command.
 
     Only the first thread writes the message.
     """
@@ -49,7 +49,7 @@ class SignalWord:
         self._is_written = False
 
     def reset(self) -> None:
-        """Allow a new message to be written, because a new command begins."""
+        """Allow another message about a signal, because a new command begins."""
         self._is_written = False
 
     def write(self, message: str, write_message: Callable[[str], object]) -> None:
@@ -64,7 +64,7 @@ class SignalWord:
             self._lock.release()
 
 
-signal_word = SignalWord()
+signal_message = SignalMessage()
 """Message for the signal that ends the current command. The main thread and the watchdog share it."""
 
 
@@ -76,5 +76,7 @@ def end_process(reason: StopReason) -> NoReturn:
     The process does not clean up. It has computed no results, or its main thread does not respond.
     """
     with suppress(OSError):  # the terminal may be closed
-        signal_word.write(_SIGNAL_MESSAGES[reason], lambda word: os.write(2, f"{word}\n".encode()))
+        signal_message.write(
+            _SIGNAL_MESSAGES[reason], lambda word: os.write(2, f"{word}\n".encode())
+        )
     os._exit(EXIT_CODES[reason])

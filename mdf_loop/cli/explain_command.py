@@ -32,7 +32,7 @@ def command(
     unroll: int | None,
     loop_condition: str,
 ) -> None:
-    """Explain the loops of MODEL as pseudo-code, with their kind (such as while loop) and their values.
+    """Explain the loops of MODEL as pseudo-code, with the kind of each loop and its values.
 
     Without --passes, --loop-condition is the only allowed option.
     """
@@ -57,9 +57,11 @@ def command(
 def _refuse_program_options(context: click.Context) -> None:
     """Raise a UsageError for an option that is valid only with --passes."""
     for parameter in context.command.params:
-        name = parameter.name or ""
-        is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if is_on_command_line and name not in ("model", "passes", "loop_condition"):
+        option_name = parameter.name or ""
+        is_on_command_line = (
+            context.get_parameter_source(option_name) is ParameterSource.COMMANDLINE
+        )
+        if is_on_command_line and option_name not in ("model", "passes", "loop_condition"):
             raise click.UsageError(
                 f"{parameter.opts[0]} changes the program, which only --passes prints: add --passes"
             )

@@ -184,7 +184,7 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
 
 
 def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the bounds of free parameters from `NAME=LOW..HIGH` texts, by name.
+    """Return the bounds of free parameters, by name, from texts `NAME=LOW..HIGH`.
 
     Raises:
         InputError: A text is not NAME=LOW..HIGH.
@@ -205,7 +205,7 @@ def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
-    """Raise an InputError before the fit if an output file could not be written after it."""
+    """Raise an InputError before the fit if one of its output files is not writable."""
     from mdf_loop.files import checked_place, checked_target
     from mdf_loop.results.figures import check_figure_path
 

@@ -32,16 +32,17 @@ def command(file: str, output: str | None, loop_condition: str) -> None:
     from mdf_loop.reading.inputs import open_ports
     from mdf_loop.reading.names import output_names
 
-    source = path_of(file, "the file")
-    if source.suffix.lower() not in READERS:
+    source_path = path_of(file, "the file")
+    if source_path.suffix.lower() not in READERS:
         raise InputError(
-            f"cannot import '{source.name}'", hint=f"import takes {' and '.join(READERS)} files"
+            f"cannot import '{source_path.name}'",
+            hint=f"import takes {' and '.join(READERS)} files",
         )
-    target = check_model_file(source.with_suffix(".yaml") if output is None else output)
-    imported_model = import_file(source, loop_condition)
+    target_path = check_model_file(source_path.with_suffix(".yaml") if output is None else output)
+    imported_model = import_file(source_path, loop_condition)
     show_warnings(imported_model.warnings)
-    for path in write_model(imported_model.content, target):
-        show(f"wrote {path}")
+    for written_path in write_model(imported_model.content, target_path):
+        show(f"wrote {written_path}")
     document = open_document(imported_model.content)
     for port in open_ports(document):
         show(f"  input {port.name}")

@@ -52,16 +52,22 @@ def read_inputs(
         InputError: A value or a file cannot be read, or does not fit the run.
     """
     inputs: dict[str, Any] = {}
-    for name in files:
-        path = path_of(name, "the file of inputs")
-        content = _read_file(path, steps)
-        if steps is not None and dt is not None and "time" in content:
-            _check_times(path, content["time"], dt)
+    for file_name in files:
+        path = path_of(file_name, "the file of inputs")
+        values_by_name = _read_file(path, steps)
+        if steps is not None and dt is not None and "time" in values_by_name:
+            _check_times(path, values_by_name["time"], dt)
         ignored_columns = TIME_COLUMNS if path.suffix.lower() == ".csv" else ()
-        inputs.update({key: value for key, value in content.items() if key not in ignored_columns})
+        inputs.update(
+            {
+                column_name: value
+                for column_name, value in values_by_name.items()
+                if column_name not in ignored_columns
+            }
+        )
     for assignment in pairs:
-        name, value_text = _split_pair(assignment, "--input x=3 or --input x='[1, 2]'")
-        inputs[name] = _read_value(value_text, f"the input '{name}'", steps)
+        input_name, value_text = _split_pair(assignment, "--input x=3 or --input x='[1, 2]'")
+        inputs[input_name] = _read_value(value_text, f"the input '{input_name}'", steps)
     return inputs
 
 
@@ -78,10 +84,10 @@ def _check_times(path: Path, times: Any, dt: float) -> None:
     tolerance = 16 * np.finfo(np.float64).eps * np.abs(times[1:])
     rows_with_wrong_step = np.flatnonzero(~(np.abs(differences - dt) <= 1e-6 * abs(dt) + tolerance))
     if rows_with_wrong_step.size:
-        row = int(rows_with_wrong_step[0])
+        row_index = int(rows_with_wrong_step[0])
         raise InputError(
-            f"the column 'time' of '{path}' contradicts --dt: rows {row} and {row + 1} are "
-            f"{differences[row]:.6g} apart (time {times[row]:.6g} and {times[row + 1]:.6g}), "
+            f"the column 'time' of '{path}' contradicts --dt: rows {row_index} and {row_index + 1} are "
+            f"{differences[row_index]:.6g} apart (time {times[row_index]:.6g} and {times[row_index + 1]:.6g}), "
             f"and the dt of the run is {dt:.6g}",
             hint="give the dt of the file, or a row for each step of the run; without the column "
             "'time' the rows are taken one for each step",
@@ -109,8 +115,8 @@ def read_step(dt: str | None, document: Document) -> float | None:
     time_step: float = convert_step(dt, unit)
     if unit_of_step(dt) not in (None, unit):
         has_unit = stated_time_unit(document) is not None
-        remark = "" if has_unit else " (the model states no unit of time)"
-        show(f"dt: {dt.strip()} is {time_step:.16g} {unit}{remark}", error=True)
+        unit_remark = "" if has_unit else " (the model states no unit of time)"
+        show(f"dt: {dt.strip()} is {time_step:.16g} {unit}{unit_remark}", error=True)
     return time_step
 
 
@@ -132,7 +138,7 @@ def read_cluster(text: str | None) -> Any:
 
 
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the swept values in `--sweep` or `--grid` options by name."""
+    """Return the swept values in `--sweep` or `--grid` options, by parameter or input name."""
     sweep = {}
     for name, sweep_text in split_once(
         pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"
@@ -187,7 +193,7 @@ def _parse_loss(text: str) -> tuple[str, str, str | None]:
 
 
 def read_seed(text: str) -> int | str:
-    """Return the seed in a text: an integer as int, and any other text unchanged."""
+    """Return the seed in a text as an integer, or the unchanged text if it is no integer."""
     return int(text) if _INTEGER_PATTERN.fullmatch(text.strip()) else text
 
 
@@ -205,10 +211,10 @@ def read_trials(text: str | None) -> Any:
 
 def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
     """Return the statistics over trials from `--over-trials` options, by output."""
-    example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
+    usage_example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
     statistics: dict[str, list[Any]] = {}
     for assignment in pairs:
-        name, statistics_text = _split_pair(assignment, example)
+        name, statistics_text = _split_pair(assignment, usage_example)
         statistics[name] = [
             *statistics.get(name, ()),
             *map(_parse_statistic, statistics_text.split(",")),
@@ -218,14 +224,17 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
 
 def _parse_statistic(text: str) -> Any:
     """Parse a statistic over trials: a word, or a dict with quantiles or bin edges."""
-    statistic_name, *parameter_texts = (field.strip() for field in text.split(":"))
+    statistic_name, *parameter_texts = (
+        statistic_part.strip() for statistic_part in text.split(":")
+    )
     if not parameter_texts:
         return statistic_name
     if statistic_name == "histogram" and len(parameter_texts) == 3:
         return {statistic_name: _parse_range(parameter_texts, "the edges of a histogram")}
     return {
         statistic_name: [
-            parse_value(part, f"{statistic_name} over trials") for part in parameter_texts
+            parse_value(parameter_text, f"{statistic_name} over trials")
+            for parameter_text in parameter_texts
         ]
     }
 
@@ -237,8 +246,8 @@ def _split_pair(pair: str, example: str) -> tuple[str, str]:
     """Split a `NAME=VALUE` option into the name and the text of the value."""
     name, separator, value_text = pair.partition("=")
     if not separator or not name.strip():
-        option = example.split()[0]
-        raise InputError(f"{option} '{pair}' is not NAME=VALUE", hint=f"e.g. {example}")
+        option_name = example.split()[0]
+        raise InputError(f"{option_name} '{pair}' is not NAME=VALUE", hint=f"e.g. {example}")
     return name.strip(), value_text
 
 
@@ -258,7 +267,7 @@ def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
 
 
 def _parse_range(range_parts: list[str], description: str) -> Any:
-    """Parse `first:last:number` as evenly spaced values, including both ends."""
+    """Parse a text `first:last:number` as evenly spaced values that include both ends."""
     first_value, last_value, value_count = (
         parse_value(bound_text, description) for bound_text in range_parts
     )
@@ -296,13 +305,13 @@ def _read_value(text: str, description: str, steps: int | None = None) -> Any:
     if file_match is None:
         return parse_value(text, description)
     path, name = path_of(file_match[1], "the file of a value"), file_match[2]
-    content = _read_file(path, steps)
-    if name not in content:
+    values_by_name = _read_file(path, steps)
+    if name not in values_by_name:
         raise InputError(
             f"'{path.name}' has no '{name}'",
-            hint=suggest(name, content) or "it holds nothing",
+            hint=suggest(name, values_by_name) or "it holds nothing",
         )
-    return content[name]
+    return values_by_name[name]
 
 
 _PYTHON_CONSTANTS = {
@@ -315,7 +324,7 @@ _PYTHON_CONSTANTS = {
 
 
 class _ReplaceConstants(ast.NodeTransformer):
-    """Transformer of syntax trees that replaces `true`, `nan` and `inf` by Python constants."""
+    """Syntax tree transformer that replaces `true`, `nan` and `inf` by Python constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Return the Python constant for a name such as `nan`, or the node unchanged."""
@@ -330,17 +339,19 @@ class _ReplaceConstants(ast.NodeTransformer):
 def parse_value(text: str, description: str) -> Any:
     """Parse a number, boolean or (nested) list, written as in JSON or Python."""
     try:
-        value = ast.literal_eval(_ReplaceConstants().visit(ast.parse(text.strip(), mode="eval")))
+        parsed_value = ast.literal_eval(
+            _ReplaceConstants().visit(ast.parse(text.strip(), mode="eval"))
+        )
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        value = None
-    if not isinstance(value, bool | int | float | list | tuple):
+        parsed_value = None
+    if not isinstance(parsed_value, bool | int | float | list | tuple):
         raise InputError(
             f"{description} is not a number or a list of numbers: {text.strip()[:60]!r}",
             hint="e.g. 3, 2.5, true, [1, 2, 3], [[1, 2], [3, 4]], or file.csv:column",
         )
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise InputError(f"{description} does not fit into 64 bits: {str(value)[:40]}")
-    return value
+    if isinstance(parsed_value, int) and not -(2**63) <= parsed_value < 2**63:
+        raise InputError(f"{description} does not fit into 64 bits: {str(parsed_value)[:40]}")
+    return parsed_value
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -365,20 +376,20 @@ def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the values of a JSON file by name."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        json_content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"'{path.name}' is not JSON: {error}") from None
-    if not isinstance(content, dict):
+    if not isinstance(json_content, dict):
         raise InputError(f"'{path.name}' must hold one object: {{name: value, ...}}")
-    return {name: _from_json(name, value, path) for name, value in content.items()}
+    return {name: _from_json(name, value, path) for name, value in json_content.items()}
 
 
 def _from_json(name: str, value: Any, path: Path) -> Any:
-    """Return a value of a JSON file as an array, a sequence of arrays, or numbers."""
+    """Convert a value of a JSON file to an array, a sequence of arrays, or numbers."""
     if not isinstance(value, dict):
         return value
     if set(value) == {"sequence"} and isinstance(value["sequence"], list):
-        return [_from_json(name, member, path) for member in value["sequence"]]
+        return [_from_json(name, sequence_member, path) for sequence_member in value["sequence"]]
     try:
         array = np.array(value["data"], dtype=numpy_dtype(value["dtype"]))
         return array.reshape(value.get("shape", array.shape))

@@ -111,7 +111,7 @@ def stopping_options(command: _F) -> _F:
 
 
 def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of a run specification from the options for long runs.
+    """Return arguments of a run specification from the command-line options for long runs.
 
     Raises:
         InputError: The value of an option is invalid.

@@ -9,7 +9,7 @@ import click
 from mdf_loop.cli.show import show
 from mdf_loop.starts import STARTS
 
-_SUFFIXES = (".yaml", ".yml")
+_MODEL_SUFFIXES = (".yaml", ".yml")
 
 
 @click.command("new")
@@ -27,17 +27,19 @@ def command(kind: str, path: str | None) -> None:
     (starter_model,) = (
         starter_model for starter_model in STARTS if starter_model.model_kind == kind
     )
-    target = checked_target(path if path is not None else f"{kind}.yaml", _SUFFIXES, "a model")
+    target_path = checked_target(
+        path if path is not None else f"{kind}.yaml", _MODEL_SUFFIXES, "a model"
+    )
     try:
-        with target.open("xb") as stream:
-            stream.write(starter_model.path.read_bytes())
+        with target_path.open("xb") as target_file:
+            target_file.write(starter_model.path.read_bytes())
     except FileExistsError:
         raise InputError(
-            f"there is '{target}' already, and it is not overwritten",
+            f"there is '{target_path}' already, and it is not overwritten",
             hint=f"give another name: mdf-loop new {kind} another.yaml",
         ) from None
-    quoted_path, quoted_stem = shlex.quote(str(target)), shlex.quote(target.stem)
-    show(f"wrote {target}: {starter_model.description}. Go on with")
+    quoted_path, quoted_stem = shlex.quote(str(target_path)), shlex.quote(target_path.stem)
+    show(f"wrote {target_path}: {starter_model.description}. Go on with")
     show(f"  mdf-loop check {quoted_path}")
     show(
         f"  mdf-loop run {quoted_path} {starter_model.run_arguments.format(name=quoted_stem)}".rstrip()

@@ -213,7 +213,7 @@ def loop_condition_option(command: _F) -> _F:
 
 
 def compile_options(command: _F) -> _F:
-    """Add the options that determine how a model is compiled to a command."""
+    """Add the options for the compilation of a model to a command."""
     for option in (
         loop_condition_option,
         click.option(

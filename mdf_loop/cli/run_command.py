@@ -256,7 +256,7 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
 def _run_model(
     compiled_model: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
-    """Run a model, and return complete or partial results, and the error or signal that ended it.
+    """Run a model, and return the complete or partial results and an error or signal, if any.
 
     The error may also be an error of writing the results.
     """
@@ -281,7 +281,7 @@ def _run_model(
 def _command_line_hint(
     error: LoopError, hint: str, output: str | Path | None, controls: RunControls
 ) -> str:
-    """Return the hint of an error, reworded in terms of command-line options.
+    """Return the remedy for an error, reworded in terms of command-line options.
 
     `output` has the partial results.
     """
@@ -295,10 +295,14 @@ def _command_line_hint(
         return f"go on with --resume '{controls.checkpoint_path}' and a larger --memory-limit"
     if isinstance(error, InputError):  # writing the output failed
         return hint
-    location = (
+    results_location = (
         f"'{output}' has the partial results" if output else "--output saves the partial results"
     )
-    return location if isinstance(error, NotFiniteError) or not hint else f"{hint}; {location}"
+    return (
+        results_location
+        if isinstance(error, NotFiniteError) or not hint
+        else f"{hint}; {results_location}"
+    )
 
 
 def _write_files(
@@ -307,7 +311,7 @@ def _write_files(
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
 ) -> LoopError | Signalled | None:
-    """Write the files of a run's command that the run itself does not write.
+    """Write the final state and the plot of a run, if the options request them.
 
     Return the first error, if any.
     """
@@ -329,7 +333,7 @@ def _write_files(
 def _printed_parts(
     compiled_model: CompiledModel, results: Results, options: Mapping[str, Any]
 ) -> Iterable[str]:
-    """Return the texts that the command `run` prints on stdout."""
+    """Return the texts that `mdf-loop run` prints on stdout."""
     from mdf_loop.cli.run_notes import notes_on_idle_nodes
     from mdf_loop.cli.text import results_as_json, results_as_text
 

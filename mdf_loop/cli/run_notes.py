@@ -9,7 +9,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 
 def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
-    """Return a note about each node with an output that never ran, if execution was recorded."""
+    """Return a note about each node that never ran in a run with recorded execution."""
     if document.graph.conditions is None or not results.execution_list:
         return []
     active_nodes = {
@@ -19,13 +19,13 @@ def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
         for node in nodes
     }
     idle_outputs: dict[str, list[str]] = {}
-    for name, item in named_items(document).items():
-        if item.node not in active_nodes and name in results:
-            idle_outputs.setdefault(item.node, []).append(name)
+    for name, model_item in named_items(document).items():
+        if model_item.node not in active_nodes and name in results:
+            idle_outputs.setdefault(model_item.node, []).append(name)
     return [
         escape_to_one_line(
-            f"note: the node '{node}' has not run in any step, so {', '.join(names)} "
-            f"{'has' if len(names) == 1 else 'have'} no value of this run: see its condition"
+            f"note: the node '{node}' has not run in any step, so {', '.join(output_names)} "
+            f"{'has' if len(output_names) == 1 else 'have'} no value of this run: see its condition"
         )
-        for node, names in idle_outputs.items()
+        for node, output_names in idle_outputs.items()
     ]

@@ -37,15 +37,15 @@ def results_as_text(
     results: Results, reason: str, execution_list: ExecutionList | None = None
 ) -> str:
     """Return the results of a run as text: outputs, loops, execution order and device."""
-    lines = []
+    text_lines = []
     for coordinate in coordinates(results):
-        lines += _array_lines(
+        text_lines += _array_lines(
             coordinate.name, coordinate.array, coordinate.dims[:1], coordinate.unit
         )
     row_lengths = lengths(results)
     for name, values in results.items():
         axis_names = tuple(axis.name for axis in results.axes_of(name))
-        lines += _output_lines(
+        text_lines += _output_lines(
             name,
             values,
             axis_names,
@@ -55,15 +55,19 @@ def results_as_text(
         if name in row_lengths and np.any(
             row_lengths[name].array != np.shape(values)[len(axis_names) :]
         ):
-            lines += _array_lines(row_lengths[name].name, row_lengths[name].array, axis_names, "")
+            text_lines += _array_lines(
+                row_lengths[name].name, row_lengths[name].array, axis_names, ""
+            )
     for name, report in results.loops.items():
-        lines.append(f"loop {name}: {report.how_often}; {report.why}")
-    lines += [] if execution_list is None else _execution_order_lines(execution_list)
+        text_lines.append(f"loop {name}: {report.how_often}; {report.why}")
+    text_lines += [] if execution_list is None else _execution_order_lines(execution_list)
     seed_text = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
-    lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed_text}")
+    text_lines.append(
+        f"device: {results.device} ({reason}), precision: {results.precision}{seed_text}"
+    )
     if results.stopped_by is not StopReason.COMPLETED:
-        lines.append(f"stopped: {results.reason}")
-    return "\n".join(map(escape_to_one_line, lines))
+        text_lines.append(f"stopped: {results.reason}")
+    return "\n".join(map(escape_to_one_line, text_lines))
 
 
 def gradient_as_json(gradient: Gradient) -> str:
@@ -73,19 +77,21 @@ def gradient_as_json(gradient: Gradient) -> str:
 
 
 def gradient_as_text(gradient: Gradient) -> str:
-    """Return a scalar objective and its derivatives as text, with their check if there is one."""
+    """Return a scalar objective, its derivatives and the result of a check as text."""
     name_width = max(map(len, ("value", *gradient)))
     arrays = {"value": np.asarray(gradient.value), **gradient}
-    lines = [f"{name:{name_width}}  {_range_text(array)}" for name, array in arrays.items()]
-    lines += [f"loop {loop}: {native_choice}" for loop, native_choice in gradient.native.items()]
-    lines += [f"seed: {gradient.seed}"] if gradient.seed else []
+    text_lines = [f"{name:{name_width}}  {_range_text(array)}" for name, array in arrays.items()]
+    text_lines += [
+        f"loop {loop}: {native_choice}" for loop, native_choice in gradient.native.items()
+    ]
+    text_lines += [f"seed: {gradient.seed}"] if gradient.seed else []
     if (check := gradient.check) is not None:
         location = f", at {check.where}" if check.where else ""
-        lines.append(
+        text_lines.append(
             f"central differences agree in {check.elements} elements, "
             f"to {check.largest:.2g} of the largest derivative{location}"
         )
-    return "\n".join(map(escape_to_one_line, lines))
+    return "\n".join(map(escape_to_one_line, text_lines))
 
 
 def _range_text(array: Array) -> str:
@@ -95,29 +101,35 @@ def _range_text(array: Array) -> str:
     """
     if array.ndim == 0:
         return f"{float(array):.12g}"
-    type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-    return f"{type_text}: {array.min():.6g} to {array.max():.6g}" if array.size else type_text
+    dtype_and_shape = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    return (
+        f"{dtype_and_shape}: {array.min():.6g} to {array.max():.6g}"
+        if array.size
+        else dtype_and_shape
+    )
 
 
 def _output_lines(
     name: str, values: Data, axis_names: Sequence[str], unit: str, dtype: str | None
 ) -> list[str]:
-    """Return lines of text about an output: an array, a sequence of arrays, or an absent value."""
+    """Return lines of text about an output, which is an array, a sequence of arrays, or None."""
     if values is None:
         return [f"{name}: {dtype}, absent"]
     if not isinstance(values, list):
         return _array_lines(name, values, axis_names, unit)
     member_count_text = f"{len(values)} member" + ("" if len(values) == 1 else "s")
-    lines = [f"{name}: {content_type(dtype or '', values)} of {member_count_text}"]
+    text_lines = [f"{name}: {content_type(dtype or '', values)} of {member_count_text}"]
     for k, member in enumerate(values):
-        lines += (f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit))
-    if len(lines) > 2 * _MAX_SHOWN_LINES:
-        lines[_MAX_SHOWN_LINES:-_MAX_SHOWN_LINES] = ["  ..."]
-    return lines
+        text_lines += (
+            f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit)
+        )
+    if len(text_lines) > 2 * _MAX_SHOWN_LINES:
+        text_lines[_MAX_SHOWN_LINES:-_MAX_SHOWN_LINES] = ["  ..."]
+    return text_lines
 
 
 def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) -> list[str]:
-    """Return lines of text about an array: name, type and unit, and its first and last elements."""
+    """Return lines of text about an array, with name, dtype, unit and first and last elements."""
     extents = [
         f"{axis}={extent}" if axis else str(extent)
         for axis, extent in itertools.zip_longest(axis_names, array.shape)
@@ -137,7 +149,7 @@ def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) ->
 
 
 def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) -> Array:
-    """Return the first and last elements of a long array, those that NumPy prints.
+    """Return the first and last elements of a long array, without the elements between them.
 
     Only these elements are read if the array is on disk.
     """

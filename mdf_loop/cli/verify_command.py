@@ -94,9 +94,9 @@ def command(
 def _to_json(verification: Verification) -> str:
     """Return the result of `verify` as JSON text, with infinities as strings."""
     verdict = {"equal": verification.equal, "bit_for_bit": verification.bit_for_bit}
-    content = {**verdict, **asdict(verification)}
-    for comparison in content["comparisons"]:
-        for key in ("max_abs", "max_rel"):
-            number = comparison[key]
-            comparison[key] = number if math.isfinite(number) else str(number)
-    return json.dumps(content)
+    json_content = {**verdict, **asdict(verification)}
+    for comparison in json_content["comparisons"]:
+        for error_name in ("max_abs", "max_rel"):
+            error_size = comparison[error_name]
+            comparison[error_name] = error_size if math.isfinite(error_size) else str(error_size)
+    return json.dumps(json_content)

@@ -85,7 +85,7 @@ class _Watchdog:
                 self._end_if_due()
 
     def _resend_deferred(self) -> None:
-        """Send the signals that arrived during an import again, every `RESEND_SECONDS`."""
+        """Send signals again that arrived during an import, at intervals of `RESEND_SECONDS`."""
         if not signals.DEFERRED_SIGNALS or time.monotonic() < self._next_resend:
             return
         self._next_resend = time.monotonic() + RESEND_SECONDS
@@ -94,26 +94,26 @@ class _Watchdog:
             _thread.interrupt_main(signal.Signals(signal_number))
 
     def _wait_seconds(self) -> float | None:
-        """Return how many seconds the watchdog waits for the next signal, or None for no limit."""
+        """Return the seconds to wait for the next signal, or None to wait without limit."""
         if self._reason is None:
             return None
         return RESEND_SECONDS if signals.DEFERRED_SIGNALS else CHECK_SECONDS
 
     def _register_signal(self, signal_number: int) -> None:
-        """Record a signal and its deadline, unless the signal only repeats the last one."""
+        """Record a signal and its deadline, unless the signal repeats the previous one."""
         if self._resend_counts[signal_number]:
             self._resend_counts[signal_number] -= 1
             return
-        reasons = signals.reasons_in(bytes([signal_number]))
+        stop_reasons = signals.reasons_in(bytes([signal_number]))
         now = time.monotonic()
-        if not reasons or signals.is_repetition(
+        if not stop_reasons or signals.is_repetition(
             signal_number, self._last_times.get(signal_number), now
         ):
             return
         self._last_times[signal_number] = now
-        (reason,) = reasons
+        (stop_reason,) = stop_reasons
         self._is_second_signal = self._reason is not None
-        self._reason = reason
+        self._reason = stop_reason
         self._deadline = now + (
             SECOND_RESPONSE_SECONDS if self._is_second_signal else RESPONSE_SECONDS
         )

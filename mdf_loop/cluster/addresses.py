@@ -124,58 +124,58 @@ def check_listener(address: str) -> None:
     if scheme not in ("tcp", "tls"):
         return
     deadline = time.monotonic() + SCHEDULER_TIMEOUT_SECONDS
-    with _connection(address, deadline) as connection:
+    with _open_socket(address, deadline) as connection:
         if scheme == "tls":
             return
-        greeting = _received(connection, min(deadline, time.monotonic() + SILENCE_SECONDS))
+        greeting = _receive_bytes(connection, min(deadline, time.monotonic() + SILENCE_SECONDS))
         if greeting is None:
             answer = _answer_to_web_request(address, deadline)
-            greeting = answer or _received(connection, deadline)
+            greeting = answer or _receive_bytes(connection, deadline)
     if greeting is None:
-        raise no_answer(address, "it sends no greeting")
+        raise unreachable_error(address, "it sends no greeting")
     if not _is_greeting(greeting):
         raise InputError(
             f"the program that listens at '{address}' is no scheduler of Dask", hint=_ANSWER_HINT
         )
 
 
-def no_answer(address: str, problem: object) -> InputError:
+def unreachable_error(address: str, problem: object) -> InputError:
     """Return the error for a scheduler that cannot be reached."""
     return InputError(
         f"the scheduler of the cluster '{address}' does not answer: {problem}", hint=_ANSWER_HINT
     )
 
 
-def _connection(address: str, deadline: float) -> socket.socket:
+def _open_socket(address: str, deadline: float) -> socket.socket:
     """Open a socket connection to an address, with retries until a deadline.
 
     Raises:
         InputError: No program listens at the address until the deadline, or the host does not exist.
     """
-    endpoint = _host_and_port(address)
+    host_and_port = _host_and_port(address)
     while True:
         try:
-            seconds = max(POLL_SECONDS, deadline - time.monotonic())
-            return socket.create_connection(endpoint, seconds)
+            timeout_seconds = max(POLL_SECONDS, deadline - time.monotonic())
+            return socket.create_connection(host_and_port, timeout_seconds)
         except ConnectionRefusedError as error:
             if time.monotonic() + POLL_SECONDS >= deadline:
-                raise no_answer(address, error) from None
+                raise unreachable_error(address, error) from None
             time.sleep(POLL_SECONDS)
         except (OSError, UnicodeError) as error:
-            raise no_answer(address, error) from None
+            raise unreachable_error(address, error) from None
 
 
 def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
     """Send an HTTP request, and return the first bytes of the answer, or None without answer."""
-    with _connection(address, deadline) as connection:
+    with _open_socket(address, deadline) as connection:
         try:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
         except OSError:
             return b""
-        return _received(connection, time.monotonic() + SILENCE_SECONDS)
+        return _receive_bytes(connection, time.monotonic() + SILENCE_SECONDS)
 
 
-def _received(connection: socket.socket, deadline: float) -> bytes | None:
+def _receive_bytes(connection: socket.socket, deadline: float) -> bytes | None:
     """Receive up to eight bytes from a socket, or return None after the deadline.
 
     Fewer bytes mean that the connection was closed.
@@ -217,7 +217,7 @@ def check_scheduler(address: str) -> None:
     try:
         server_kind = asyncio.run(_kind_of_server(address))
     except Exception as error:  # noqa: BLE001 - a server may answer anything
-        raise no_answer(address, str(error) or type(error).__name__) from None
+        raise unreachable_error(address, str(error) or type(error).__name__) from None
     if server_kind in ("Worker", "Nanny"):
         raise InputError(
             f"a {server_kind.lower()} of Dask listens at '{address}', not a scheduler",
@@ -232,11 +232,11 @@ async def _kind_of_server(address: str) -> Any:
     distributed = import_library("distributed")
 
     async def ask() -> Any:
-        arguments = distributed.Security().get_connection_args("client")
+        connection_arguments = distributed.Security().get_connection_args("client")
         async with distributed.core.rpc(
-            address, timeout=SCHEDULER_TIMEOUT_SECONDS, connection_args=arguments
+            address, timeout=SCHEDULER_TIMEOUT_SECONDS, connection_args=connection_arguments
         ) as server:
             return await server.identity()
 
-    identity = await asyncio.wait_for(ask(), SCHEDULER_TIMEOUT_SECONDS)
-    return identity.get("type")
+    server_identity = await asyncio.wait_for(ask(), SCHEDULER_TIMEOUT_SECONDS)
+    return server_identity.get("type")

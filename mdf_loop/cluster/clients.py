@@ -31,7 +31,7 @@ from mdf_loop.cluster.addresses import (
     check_address,
     check_listener,
     check_scheduler,
-    no_answer,
+    unreachable_error,
 )
 from mdf_loop.cluster.cluster_file import read_cluster
 from mdf_loop.cluster.libraries import check_installed, import_library, missing_library
@@ -70,7 +70,7 @@ class Connection:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def check(self) -> None:
-        """Check that worker processes on this machine can start, if the cluster has some.
+        """Raise an error if the cluster has local worker processes that cannot start.
 
         Raises:
             RunError: The processes cannot start.
@@ -79,7 +79,7 @@ class Connection:
             self._processes.check()
 
 
-class Connecting:
+class ConnectionThread:
     """Thread that opens a connection to a Dask cluster, keeps it open, and closes it.
 
     Meanwhile, the main thread continues and reacts to signals.
@@ -101,7 +101,7 @@ class Connecting:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start opening the connection now, without further delay."""
+        """Start to open the connection at once, without the rest of the head start."""
         self._may_begin.set()
 
     def connection(self, report: Callable[[], object] = lambda: None) -> Connection | None:
@@ -156,10 +156,12 @@ def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connectio
     """
     check_cluster(cluster)
     deadline = None if time_limit is None else time.monotonic() + time_limit
-    connecting = Connecting(cluster, lambda: deadline is not None and time.monotonic() >= deadline)
+    connection_thread = ConnectionThread(
+        cluster, lambda: deadline is not None and time.monotonic() >= deadline
+    )
     closing_seconds = CLOSING_SECONDS
     try:
-        connection = connecting.connection()
+        connection = connection_thread.connection()
         if connection is None:
             raise RunError(
                 "the time limit was over before the cluster had a process",
@@ -171,7 +173,7 @@ def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connectio
         closing_seconds = HASTY_CLOSING_SECONDS
         raise
     finally:
-        connecting.close(closing_seconds)
+        connection_thread.close(closing_seconds)
 
 
 def check_cluster(cluster: Any) -> None:
@@ -241,16 +243,16 @@ def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[C
     logger = logging.getLogger("distributed.batched")
     logger.setLevel(logging.ERROR)
     if is_whole(cluster):
-        with _local_connection(distributed, int(cluster), is_stopped) as connection:
+        with _open_local_connection(distributed, int(cluster), is_stopped) as connection:
             yield connection
     elif _is_address(cluster):
         check_scheduler(str(cluster))
-        with _client(distributed, str(cluster), str(cluster)) as client:
+        with _open_client(distributed, str(cluster), str(cluster)) as client:
             yield Connection(client)
     else:
         dask_cluster = read_cluster(cluster).start()
         try:
-            with _client(distributed, dask_cluster, str(cluster)) as client:
+            with _open_client(distributed, dask_cluster, str(cluster)) as client:
                 yield Connection(client)
         finally:
             with suppress(Exception):  # its jobs end without a scheduler in any case
@@ -258,12 +260,12 @@ def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[C
 
 
 @contextmanager
-def _client(distributed: Any, target: Any, name: str) -> Iterator[Any]:
+def _open_client(distributed: Any, target: Any, name: str) -> Iterator[Any]:
     """Yield a Dask client of a scheduler or cluster, and close the client at exit."""
     try:
         client = distributed.Client(target, timeout=SCHEDULER_TIMEOUT_SECONDS, set_as_default=False)
     except Exception as error:  # noqa: BLE001 - the libraries of a connection raise any exception
-        raise no_answer(name, str(error) or type(error).__name__) from None
+        raise unreachable_error(name, str(error) or type(error).__name__) from None
     try:
         yield client
     finally:
@@ -272,7 +274,7 @@ def _client(distributed: Any, target: Any, name: str) -> Iterator[Any]:
 
 
 @contextmanager
-def _local_connection(
+def _open_local_connection(
     distributed: Any, count: int, is_stopped: Callable[[], bool]
 ) -> Iterator[Connection]:
     """Yield a connection to a scheduler and worker processes on this machine.
@@ -286,11 +288,14 @@ def _local_connection(
         scheduler = dask_cluster.scheduler
         with (
             WorkerProcesses(
-                scheduler.address, _for_workers(security), count, lambda: bool(scheduler.workers)
-            ) as processes,
-            _client(distributed, dask_cluster, f"{count} processes") as client,
+                scheduler.address,
+                _worker_security_arguments(security),
+                count,
+                lambda: bool(scheduler.workers),
+            ) as worker_processes,
+            _open_client(distributed, dask_cluster, f"{count} processes") as client,
         ):
-            connection = Connection(client, processes)
+            connection = Connection(client, worker_processes)
             while not scheduler.workers:
                 _check_needed(is_stopped)
                 connection.check()
@@ -313,7 +318,7 @@ def _temporary_security(distributed: Any) -> Any:
         raise missing_library("cryptography", f"cannot be imported: {error}") from None
 
 
-def _for_workers(security: Any) -> dict[str, Any]:
+def _worker_security_arguments(security: Any) -> dict[str, Any]:
     """Return the arguments of `distributed.Security` for worker processes."""
     return {
         "require_encryption": True,
@@ -325,7 +330,7 @@ def _for_workers(security: Any) -> dict[str, Any]:
 
 def _start_scheduler(distributed: Any, security: Any) -> Any:
     """Start a Dask scheduler in a thread, which accepts only local connections by TLS."""
-    options = {
+    scheduler_options = {
         "host": "127.0.0.1",
         "security": security,
         "dashboard_address": "127.0.0.1:0",
@@ -334,7 +339,7 @@ def _start_scheduler(distributed: Any, security: Any) -> Any:
     }
     try:
         return distributed.SpecCluster(
-            scheduler={"cls": distributed.Scheduler, "options": options},
+            scheduler={"cls": distributed.Scheduler, "options": scheduler_options},
             security=security,
             name=f"mdf_loop {os.getpid()}",
             silence_logs=logging.CRITICAL,
@@ -353,7 +358,7 @@ def _has_dashboard() -> bool:
 
 
 def dashboard_text(client: Any) -> str:
-    """Return the address of a cluster's Dask dashboard as text, or "" without dashboard."""
+    """Return the address of a cluster's Dask dashboard as text, or "" without a dashboard."""
     with suppress(Exception):  # the scheduler may have ended, or have no dashboard
         if "dashboard" in client.scheduler_info()["services"]:
             return f"dashboard {client.dashboard_link}"

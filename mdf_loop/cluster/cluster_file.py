@@ -39,7 +39,7 @@ _EXAMPLE_HINT = "see docs/how-to/run-on-a-cluster.md for an example"
 
 
 class ClusterFile(Struct, frozen=True):
-    """Content of a cluster file: the kind, `slurm` or `ssh`, and arguments of a Dask class."""
+    """Content of a cluster file, with the kind of cluster and the arguments of its Dask class."""
 
     path: Path
     cluster_kind: str
@@ -66,23 +66,23 @@ class ClusterFile(Struct, frozen=True):
 
 
 def read_cluster(path: str | Path) -> ClusterFile:
-    """Read a cluster file.
+    """Read the description of a cluster from a YAML file.
 
     Raises:
         InputError: The file cannot be read, or has an unknown key.
     """
-    file = Path(path)
+    file_path = Path(path)
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        file_content = yaml.safe_load(file_path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the cluster file '{path}': {error}") from None
     except yaml.YAMLError as error:
         raise InputError(f"the cluster file '{path}' is no YAML: {error}") from None
-    if not isinstance(content, Mapping) or len(content) != 1:
+    if not isinstance(file_content, Mapping) or len(file_content) != 1:
         raise InputError(
             f"'{path}' describes no cluster: it needs one of slurm, ssh", hint=_EXAMPLE_HINT
         )
-    ((cluster_kind, arguments),) = content.items()
+    ((cluster_kind, arguments),) = file_content.items()
     if cluster_kind not in _CLUSTER_CLASSES:
         raise InputError(
             f"'{path}' describes a cluster of the unknown kind '{cluster_kind}'",
@@ -90,12 +90,12 @@ def read_cluster(path: str | Path) -> ClusterFile:
         )
     if not isinstance(arguments, Mapping):
         raise InputError(f"'{path}': {cluster_kind} needs arguments by name", hint=_EXAMPLE_HINT)
-    _check_keys(file, cluster_kind, arguments)
-    return ClusterFile(file, cluster_kind, arguments)
+    _check_keys(file_path, cluster_kind, arguments)
+    return ClusterFile(file_path, cluster_kind, arguments)
 
 
 def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
-    """Check the arguments that a cluster file has for a kind of cluster.
+    """Raise InputError if a cluster file has unknown or missing arguments.
 
     Raises:
         InputError: An argument is unknown, or the number of jobs is missing or invalid.

@@ -16,14 +16,17 @@ def import_library(name: str) -> Any:
     Raises:
         InputError: The library is not installed.
     """
-    old_handler = signal.getsignal(signal.SIGINT)
+    old_interrupt_handler = signal.getsignal(signal.SIGINT)
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise missing_library(name, f"cannot be imported: {error}") from None
     finally:
-        if old_handler is not None and signal.getsignal(signal.SIGINT) is not old_handler:
-            signal.signal(signal.SIGINT, old_handler)
+        if (
+            old_interrupt_handler is not None
+            and signal.getsignal(signal.SIGINT) is not old_interrupt_handler
+        ):
+            signal.signal(signal.SIGINT, old_interrupt_handler)
 
 
 def check_installed(name: str) -> None:

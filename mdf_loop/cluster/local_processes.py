@@ -70,7 +70,7 @@ replace Dask's reactions to a lack of memory by the memory limit of the run.
 
 
 class _Slot(Struct):
-    """One of the concurrent worker processes, which is replaced by a new process when it ends."""
+    """Place for one of the concurrent worker processes, refilled when its process ends."""
 
     slot_number: int
     process: subprocess.Popen[bytes] | None = None
@@ -163,8 +163,8 @@ class WorkerProcesses:
         slot.process = None
         is_short_life = now - slot.start_time < _SHORT_LIFE_SECONDS
         slot.short_life_count = slot.short_life_count + 1 if is_short_life else 0
-        delay = _FIRST_DELAY_SECONDS * 2.0 ** min(slot.short_life_count, 10)
-        slot.next_start_time = now + min(delay, _MAX_DELAY_SECONDS)
+        restart_delay = _FIRST_DELAY_SECONDS * 2.0 ** min(slot.short_life_count, 10)
+        slot.next_start_time = now + min(restart_delay, _MAX_DELAY_SECONDS)
         if exit_code >= 0:
             self._own_exit_count += 1
             self._last_exit_reason = f"exit code {exit_code}{self._last_error_line(slot)}"
@@ -213,15 +213,15 @@ class WorkerProcesses:
 
     def _last_error_line(self, slot: _Slot) -> str:
         """Return ": " and the last line of a process's standard error, or "" without output."""
-        with suppress(OSError), open(self._error_file(slot), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_ERROR_BYTES))
-            lines = file.read().decode(errors="replace").strip().splitlines()
-            if lines:
-                return f": {lines[-1].strip()}"
+        with suppress(OSError), open(self._error_file(slot), "rb") as error_file:
+            error_file.seek(max(0, os.fstat(error_file.fileno()).st_size - _MAX_ERROR_BYTES))
+            error_lines = error_file.read().decode(errors="replace").strip().splitlines()
+            if error_lines:
+                return f": {error_lines[-1].strip()}"
         return ""
 
     def _problem(self) -> RunError | None:
-        """Return an error if no worker process can start, else None."""
+        """Return an error if all worker processes fail to start, or None."""
         hint = "without cluster the run needs no other process"
         if self._own_exit_count >= _MAX_OWN_EXITS:
             return RunError(
@@ -251,8 +251,8 @@ def _environment() -> dict[str, str]:
     """
     import dask
 
-    settings = dask.config.get("distributed.nanny.pre-spawn-environ")
-    return {**{name: str(value) for name, value in settings.items()}, **os.environ}
+    environment_settings = dask.config.get("distributed.nanny.pre-spawn-environ")
+    return {**{name: str(value) for name, value in environment_settings.items()}, **os.environ}
 
 
 def _signal_name(number: int) -> str:

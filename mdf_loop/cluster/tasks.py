@@ -69,7 +69,7 @@ class Tasks(Generic[T, R]):
     def outcomes(
         self, items: Iterable[T], stopped: Callable[[], StopReason | None]
     ) -> Iterator[Outcome[T, R]]:
-        """Yield each item's outcome in order of completion, until `stopped` returns a reason.
+        """Yield the outcome of each item in order of completion, until `stopped` returns a reason.
 
         Raises:
             SchedulerGoneError: The scheduler ended.
@@ -91,7 +91,7 @@ class Tasks(Generic[T, R]):
             self._submitted_futures.clear()
 
     def _submit_shared(self) -> Any:
-        """Submit the data that all items share to the cluster, as a task."""
+        """Submit the data shared by all items to the cluster, as one task."""
         return self._client.submit(_unpack, self._pickled_data, pure=False)
 
     def has_workers(self) -> bool:
@@ -124,7 +124,7 @@ class Tasks(Generic[T, R]):
         )
 
     def _next_outcome(self) -> Outcome[T, R] | None:
-        """Wait briefly for the next completed item, and return its outcome, or None."""
+        """Return the outcome of the next completed item, or None after a short wait."""
         try:
             future, item, death_count = self._finished_tasks.get(timeout=_POLL_SECONDS)
         except queue.Empty:
@@ -141,7 +141,7 @@ class Tasks(Generic[T, R]):
         return None
 
     def _failed_outcome(self, error: Exception, item: T, death_count: int) -> Outcome[T, R] | None:
-        """Return the outcome of a failed item, or None after resubmission if its worker died."""
+        """Return the outcome of a failed item, or None after the item was submitted again."""
         from distributed import KilledWorker
 
         if not isinstance(error, KilledWorker):
@@ -183,7 +183,7 @@ class Tasks(Generic[T, R]):
 
 
 def _fetch_errors() -> tuple[type[BaseException], ...]:
-    """Return the exception types that Dask raises for results of dead workers or schedulers."""
+    """Return the exception types that Dask raises if a worker or scheduler with results died."""
     from distributed import CancelledError, KilledWorker
 
     return OSError, CancelledError, KilledWorker

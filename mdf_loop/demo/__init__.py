@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Demo(Struct, frozen=True):
-    """Demonstration model: its name, its description, and the inputs of its run."""
+    """Demonstration model with a name, a description, and input values for a run."""
 
     name: str
     description: str

@@ -48,7 +48,7 @@ def check_data_within_model_range(
 
 
 def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -> Iterator[Finding]:
-    """Yield findings about observed choices and times that simulated trials do not cover."""
+    """Yield an error for observed choices or times that the model does not produce."""
     is_finished = np.isfinite(times)
     if not is_finished.any():
         return
@@ -66,12 +66,12 @@ def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -
             )
     shortest_time, longest_time = times[is_finished].min(), times[is_finished].max()
     share_within_range = np.mean(
-        (shortest_time <= observed.times) & (observed.times <= longest_time)
+        (shortest_time <= observed.observed_times) & (observed.observed_times <= longest_time)
     )
     if share_within_range < MIN_SHARE_WITHIN_RANGE:
         yield Finding(
             "InputError",
-            f"the times of the data, {_format_range(observed.times)}, are not those that the model gives "
+            f"the times of the data, {_format_range(observed.observed_times)}, are not those that the model gives "
             f"within the bounds, {_format_range(times[is_finished])}",
             "",
             "are the units the same? of data in ms, give times / 1000 to a model in seconds",

@@ -1,4 +1,4 @@
-"""Free parameters of a fit: arrays within bounds, as elements of one vector from 0 to 1.
+"""Free parameters of a fit, scaled by their bounds to one vector with elements from 0 to 1.
 
 {"cell.a": (0.2, 1.2), "net.W": (-1, 1)}      cell.a, net.W[0,0], net.W[0,1] ...
 """
@@ -37,7 +37,7 @@ class Parameter(Struct, frozen=True):
 
 
 class ParameterSpace(Struct, frozen=True, dict=True):
-    """Search space of a fit: points whose elements are parameters, scaled to 0 to 1 by bounds.
+    """Search space of a fit, whose points are vectors of all free parameters, scaled to 0 to 1.
 
     A point gives the position of each element between its bounds, from 0 to 1.
     """
@@ -56,7 +56,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
     @cached_property
     def widths(self) -> Array:
-        """Upper minus lower bounds of all parameter elements, as one vector."""
+        """Distances from the lower to the upper bounds of all parameter elements, as one vector."""
         upper_bounds = np.concatenate(
             [parameter.upper_bounds.ravel() for parameter in self.parameters]
         )
@@ -92,7 +92,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return point
 
     def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
-        """Yield a finding for each start value that is missing, unknown or out of bounds."""
+        """Yield an error for each start value that is missing, unknown or out of bounds."""
         known_names = [parameter.name for parameter in self.parameters]
         for name in values:
             if name not in known_names:
@@ -127,16 +127,16 @@ def free_names(free: Any) -> tuple[str, ...]:
     Raises:
         InputError: No parameter is free.
     """
-    bounds = arguments.mapping(free, "free", "free={'node.parameter': (0.0, 1.0)}")
-    if not bounds:
+    bounds_by_name = arguments.mapping(free, "free", "free={'node.parameter': (0.0, 1.0)}")
+    if not bounds_by_name:
         raise InputError("nothing is free", hint=_BOUNDS_HINT)
-    return tuple(bounds)
+    return tuple(bounds_by_name)
 
 
 def parameter_space(
     free: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
 ) -> ParameterSpace:
-    """Return the search space of free parameters with these bounds and shapes.
+    """Return the search space of the free parameters with given bounds and shapes.
 
     Raises:
         InputError: Bounds are malformed. The message names the parameter.
@@ -154,7 +154,7 @@ def parameter_space(
 
 def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
     """Build a free parameter of a fit, or return a message about invalid bounds."""
-    subject_text = f"the bounds of '{name}', {bounds!r},"[:200]
+    bounds_text = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
         lower_bounds, upper_bounds = (
             np.array(np.broadcast_to(np.asarray(bound, float), shape)) for bound in bounds
@@ -163,9 +163,9 @@ def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Paramete
         expectation_text = (
             f", each a number or an array {list(shape)}" if math.prod(shape) != 1 or shape else ""
         )
-        return f"{subject_text} are no two numbers{expectation_text}"
+        return f"{bounds_text} are no two numbers{expectation_text}"
     if not (np.isfinite(lower_bounds).all() and np.isfinite(upper_bounds).all()):
-        return f"{subject_text} are not finite"
+        return f"{bounds_text} are not finite"
     if not bool(np.all(lower_bounds < upper_bounds)):
-        return f"{subject_text} leave nothing between them: the second is not above the first"
+        return f"{bounds_text} leave nothing between them: the second is not above the first"
     return Parameter(name, lower_bounds, upper_bounds)

@@ -12,7 +12,7 @@ class Model(Protocol):
     """Protocol of a model that a fit evaluates and differentiates."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the model outputs for many parameter sets, along a leading axis.
+        """Return the model outputs for many parameter sets, stacked along a leading axis.
 
         The outputs of a member whose run fails are nan.
         """

@@ -34,23 +34,23 @@ class ObservedSeries(Struct, frozen=True):
     """Observed values of one output, with the step and the weight of each data row.
 
     Attributes:
-        output: The output's name in results.
-        steps: The step of each row.
-        values: The rows, with nan where no value was observed.
-        factors: The factor of each residual, which is the root of its weight.
+        output_name: The output's name in results.
+        row_steps: The step of each row.
+        observed_values: The rows, with nan where no value was observed.
+        residual_factors: The factor of each residual, which is the root of its weight.
     """
 
-    output: str
-    steps: Array
-    values: Array
-    factors: Array
+    output_name: str
+    row_steps: Array
+    observed_values: Array
+    residual_factors: Array
 
     @property
     def is_observed(self) -> Array:
-        """Mask of the observed values that count, because their weight is positive."""
-        factors = self.factors.reshape(-1, *(1,) * (self.values.ndim - 1))
-        mask: Array = np.isfinite(self.values) & (factors > 0)
-        return mask
+        """Mask of the observed values that are finite and have a positive weight."""
+        row_factors = self.residual_factors.reshape(-1, *(1,) * (self.observed_values.ndim - 1))
+        observed_mask: Array = np.isfinite(self.observed_values) & (row_factors > 0)
+        return observed_mask
 
 
 class Observations(Struct, frozen=True):
@@ -70,13 +70,13 @@ class Observations(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Number of observed values that count in the fit."""
+        """Number of finite observed values with a positive weight."""
         return sum(int(series.is_observed.sum()) for series in self.output_series)
 
     @property
     def dropped(self) -> int:
         """Number of data rows that are dropped because a value is nan or infinite."""
-        return count_nonfinite_rows(*(series.values for series in self.output_series))
+        return count_nonfinite_rows(*(series.observed_values for series in self.output_series))
 
 
 def count_nonfinite_rows(*columns: Array) -> int:
@@ -94,9 +94,9 @@ def read_table(data: Any, data_name: str = "the data") -> Table:
         InputError: The data have another form, or the columns differ in length.
     """
     if isinstance(data, str | Path):
-        path = path_of(data, data_name)
-        table = _read_file(path)
-        data_name = f"'{path.name}'"
+        data_path = path_of(data, data_name)
+        table = _read_file(data_path)
+        data_name = f"'{data_path.name}'"
     elif hasattr(data, "columns") and hasattr(data, "to_numpy"):
         table = {str(name): data[name].to_numpy() for name in data.columns}
     elif isinstance(data, Mapping) and data:
@@ -136,14 +136,16 @@ def _check_columns(table: Table, data_name: str) -> None:
     for name, column in table.items():
         if column.ndim == 0 or column.dtype.kind not in "biuf":
             raise InputError(f"the column '{name}' of {data_name} is no column of numbers")
-    lengths = {name: len(column) for name, column in table.items()}
-    if len(set(lengths.values())) > 1:
-        lengths_text = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
+    column_lengths = {name: len(column) for name, column in table.items()}
+    if len(set(column_lengths.values())) > 1:
+        lengths_text = ", ".join(
+            f"'{name}' {column_length}" for name, column_length in column_lengths.items()
+        )
         raise InputError(f"the columns of {data_name} are not equally long: {lengths_text}")
 
 
 def find_column(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
-    """Return the first column of a data table that has one of these names.
+    """Return the first column of a data table whose name is in a list of possible names.
 
     Raises:
         InputError: The table has none of these columns.
@@ -172,21 +174,21 @@ def match_to_steps(
         InputError: A row matches no step. The message names the row.
     """
     row_steps = _row_steps(table, steps, dt, len(next(iter(columns.values()))))
-    factors, has_known_deviations = _residual_factors(table, len(row_steps))
+    residual_factors, has_known_deviations = _residual_factors(table, len(row_steps))
     has_time = dt is not None or TIME in table or STEP in table
     step_count = int(row_steps.max()) + 1 if steps is None and has_time else steps
     output_series = tuple(
-        ObservedSeries(output, row_steps, column.astype(float), factors)
+        ObservedSeries(output, row_steps, column.astype(float), residual_factors)
         for output, column in columns.items()
     )
     for series in output_series:
         if not series.is_observed.any():
-            raise InputError(f"the data have no number for '{series.output}'")
+            raise InputError(f"the data have no number for '{series.output_name}'")
     return Observations(output_series, step_count, has_known_deviations)
 
 
 def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Array:
-    """Return the run's step for each data row, from its time, its step or its position."""
+    """Return the step of the run for each data row, from the row's time, step or position."""
     if TIME not in table and STEP not in table:
         if steps is not None and rows != steps:
             raise InputError(
@@ -207,7 +209,7 @@ def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> 
 def _range_findings(
     times: Array, row_steps: Array, steps: int | None, step_length: float
 ) -> Iterator[Finding]:
-    """Yield a finding about the first data row that lies outside of the run."""
+    """Yield an error about the first data row that lies outside of the run."""
     last_step = np.inf if steps is None else steps - 1
     if len(rows_outside := np.flatnonzero((row_steps < 0) | (row_steps > last_step))):
         row_index = int(rows_outside[0])
@@ -222,7 +224,7 @@ def _range_findings(
 
 
 def _residual_factors(table: Table, rows: int) -> tuple[Array, bool]:
-    """Return the factor of each residual, from a column of weights or standard deviations.
+    """Return the factor of each residual, from a column of weights or of standard deviations.
 
     Also return True if the factors scale residuals to unit variance.
     """
@@ -231,14 +233,14 @@ def _residual_factors(table: Table, rows: int) -> tuple[Array, bool]:
     column_name = WEIGHT if WEIGHT in table else DEVIATION
     if column_name not in table:
         return np.ones(rows), False
-    column = np.asarray(table[column_name], float)
-    is_valid = column >= 0 if column_name == WEIGHT else column > 0
-    if column.ndim != 1 or not bool(np.all(is_valid & np.isfinite(column))):
+    weight_column = np.asarray(table[column_name], float)
+    is_valid = weight_column >= 0 if column_name == WEIGHT else weight_column > 0
+    if weight_column.ndim != 1 or not bool(np.all(is_valid & np.isfinite(weight_column))):
         requirement_text = (
             "finite numbers from 0 on" if column_name == WEIGHT else "finite numbers above 0"
         )
         raise InputError(f"the column '{column_name}' must hold {requirement_text}")
-    return (np.sqrt(column), False) if column_name == WEIGHT else (1 / column, True)
+    return (np.sqrt(weight_column), False) if column_name == WEIGHT else (1 / weight_column, True)
 
 
 def output_columns(table: Table) -> Sequence[str]:

@@ -34,9 +34,9 @@ def check_parameters_have_effect(
     for parameter in free.parameters:
         element_count = parameter.lower_bounds.size
         for point in points:
-            for position in TRIED_POSITIONS:
+            for relative_position in TRIED_POSITIONS:
                 trial_point = point.copy()
-                trial_point[start_index : start_index + element_count] = position
+                trial_point[start_index : start_index + element_count] = relative_position
                 trial_points.append(trial_point)
                 parameter_names.append(parameter.name)
         start_index += element_count

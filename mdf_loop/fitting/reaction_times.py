@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.observed import count_nonfinite_rows
-from mdf_loop.fitting.response_surface import Term
+from mdf_loop.fitting.response_surface import CostTerm
 from mdf_loop.fitting.summands import ObjectiveTerm, SumObjective
 from mdf_loop.ir import Array
 
@@ -34,35 +34,35 @@ TRIALS_ADDED_TO_BIN = 0.5
 
 
 class Bins(Struct, frozen=True):
-    """Bins of the reaction times of one choice, with the number of observed times in each.
+    """Bins of one choice's reaction times, with the number of observed times in each bin.
 
     `choice` is None for data without choices.
     """
 
     choice: float | None
-    edges: Array
+    bin_edges: Array
     data_counts: Array
 
     @classmethod
     def of(cls, choice: float | None, times: Array) -> Bins:
         """Build bins that contain about equally many observed times."""
         bin_count = int(np.clip(len(times) // MIN_DATA_PER_BIN, 1, MAX_BINS))
-        edges = np.unique(np.quantile(times, np.linspace(0, 1, bin_count + 1)[1:-1]))
-        return cls(choice, edges, _count_in_bins(edges, times[None])[0])
+        bin_edges = np.unique(np.quantile(times, np.linspace(0, 1, bin_count + 1)[1:-1]))
+        return cls(choice, bin_edges, _count_in_bins(bin_edges, times[None])[0])
 
     def count_trials(self, times: Array, choices: Array | None) -> Array:
         """Count the simulated trials in each bin, for each parameter set."""
-        is_counted = np.isfinite(times)
+        is_counted_trial = np.isfinite(times)
         if self.choice is not None and choices is not None:
-            is_counted &= choices == self.choice
-        return _count_in_bins(self.edges, np.where(is_counted, times, np.nan))
+            is_counted_trial &= choices == self.choice
+        return _count_in_bins(self.bin_edges, np.where(is_counted_trial, times, np.nan))
 
 
-def _count_in_bins(edges: Array, times: Array) -> Array:
-    """Count the finite times in each bin, for each row of times."""
-    bin_numbers = np.searchsorted(edges, times, side="right")
-    bin_numbers = np.where(np.isfinite(times), bin_numbers, len(edges) + 1)
-    bin_count = len(edges) + 2
+def _count_in_bins(bin_edges: Array, times: Array) -> Array:
+    """Count the finite times in each bin, separately for each row of times."""
+    bin_numbers = np.searchsorted(bin_edges, times, side="right")
+    bin_numbers = np.where(np.isfinite(times), bin_numbers, len(bin_edges) + 1)
+    bin_count = len(bin_edges) + 2
     flat_bin_numbers = bin_numbers + bin_count * np.arange(len(times))[:, None]
     bin_counts: Array = np.bincount(
         flat_bin_numbers.ravel(), minlength=bin_count * len(times)
@@ -75,17 +75,17 @@ class ReactionTimeData(Struct, frozen=True):
 
     Attributes:
         bins: Bins of the times, by choice.
-        times: All times.
+        observed_times: All finite observed times.
         dropped_count: The number of rows whose time or choice is nan or infinite.
     """
 
     bins: tuple[Bins, ...]
-    times: Array
+    observed_times: Array
     dropped_count: int = 0
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimeData:
-        """Sort observed times into bins by choice, without nan and infinite ones.
+        """Sort observed times into bins by choice, and drop nan and infinite times.
 
         Raises:
             InputError: The data have no time.
@@ -127,40 +127,40 @@ class ReactionTimeData(Struct, frozen=True):
         trial_counts = np.concatenate(
             [bins_of_choice.count_trials(times, choices) for bins_of_choice in self.bins], axis=1
         )
-        log_shares: Array = np.log(
+        log_bin_shares: Array = np.log(
             (trial_counts + TRIALS_ADDED_TO_BIN)
             / (times.shape[1] + TRIALS_ADDED_TO_BIN * trial_counts.shape[1])
         )
-        return log_shares
+        return log_bin_shares
 
 
 class DecisionTerm(ObjectiveTerm, frozen=True):
-    """Term of a likelihood for one subject: the model and the observed decisions."""
+    """One subject's term of a likelihood, with the model and the observed reaction times."""
 
     reaction_times: ReactionTimeData
     output_names: Sequence[str]
 
     def costs(self, points: Array) -> Array:
-        """Return the negative log likelihood at some points, with one seed for all points."""
+        """Return the negative log likelihood at search points, with one seed for all points."""
         return self._costs(self.log_shares(points))
 
     def pooled_costs(self, points: Array, seeds: Array) -> Array:
-        """Return the negative log likelihood at some points, from trials of several seeds."""
+        """Return the negative log likelihood at search points, from trials of several seeds."""
         return self._costs(np.log(self.pooled_shares(points, seeds)))
 
     def pooled_shares(self, points: Array, seeds: Array) -> Array:
         """Return the share of simulated trials in each bin, averaged over seeds."""
         repeated_points = np.repeat(points, len(seeds), axis=0)
         log_shares = self.log_shares(repeated_points, seed=np.tile(seeds, len(points)))
-        shares: Array = np.exp(log_shares).reshape(len(points), len(seeds), -1).mean(axis=1)
-        return shares
+        mean_shares: Array = np.exp(log_shares).reshape(len(points), len(seeds), -1).mean(axis=1)
+        return mean_shares
 
     def log_shares(self, points: Array, **run_arguments: Array) -> Array:
         """Return the logarithm of the share of simulated trials in each bin, at each point."""
         return self.reaction_times.log_shares(*self.trials(points, **run_arguments))
 
     def trials(self, points: Array, **run_arguments: Array) -> tuple[Array, Array | None]:
-        """Simulate trials at each point, and return their reaction times and choices.
+        """Simulate trials at each search point, and return their reaction times and choices.
 
         The choices are None if the model has none.
         """
@@ -190,8 +190,8 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
             self._sum_over_terms(lambda term, own: term.pooled_costs(own, seeds), point[None])[0]
         )
 
-    def terms(self, seeds: Array) -> list[Term]:
-        """Return a negative log likelihood for each subject, from trials of several seeds."""
+    def terms(self, seeds: Array) -> list[CostTerm]:
+        """Return a function for each subject that computes its negative log likelihood."""
         return [(term.indices, self._counted_costs(term, seeds)) for term in self.objective_terms]
 
     def _sum_over_terms(

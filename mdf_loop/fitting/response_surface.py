@@ -48,14 +48,14 @@ MIN_RELATIVE_CURVATURE = 1e-3
 """Least curvature, relative to the steepest direction, of a direction that counts as known."""
 
 
-Term = tuple[Array, Callable[[Array], Array]]
-"""Term of a cost: the indices of its elements, and its costs at points of these elements."""
+CostTerm = tuple[Array, Callable[[Array], Array]]
+"""Term of a cost, with the indices of its elements in a point, and a function of its costs."""
 
 
 def refine_noisy_minimum(
-    best_point: Array, terms: Sequence[Term], seed: int
+    best_point: Array, terms: Sequence[CostTerm], seed: int
 ) -> tuple[Array, Uncertainty]:
-    """Refine the minimum of a noisy cost near a point, and return it with its uncertainty.
+    """Refine the minimum of a noisy cost near a point, and return the minimum with its uncertainty.
 
     Args:
         best_point: The best known point.
@@ -64,12 +64,12 @@ def refine_noisy_minimum(
     """
     rng = np.random.default_rng(seed)
     element_count = len(best_point)
-    radius, directions = np.full(element_count, INITIAL_RADIUS), np.eye(element_count)
+    radii, directions = np.full(element_count, INITIAL_RADIUS), np.eye(element_count)
     for round_number in range(1, MAX_ROUNDS + 1):
         gradient, hessian = np.zeros(element_count), np.zeros((element_count, element_count))
         for indices, compute_costs in terms:
             points = _sample_points(
-                best_point[indices], _project_spread(indices, directions * radius), rng
+                best_point[indices], _project_spread(indices, directions * radii), rng
             )
             term_gradient, term_hessian = _fit_paraboloid(
                 points - best_point[indices], compute_costs(points)
@@ -81,16 +81,16 @@ def refine_noisy_minimum(
         inverse_hessian = (directions[:, is_determined] / eigenvalues[is_determined]) @ directions[
             :, is_determined
         ].T
-        max_step = min(2 * radius.max(), MAX_RADIUS)
+        max_step = min(2 * radii.max(), MAX_RADIUS)
         best_point = np.clip(
             best_point + np.clip(-inverse_hessian @ gradient, -max_step, max_step), 0.0, 1.0
         )
         determined_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(
             np.where(is_determined, eigenvalues, np.inf)
         )
-        radius = np.clip(
+        radii = np.clip(
             np.where(is_determined, determined_radius, max_step),
-            MIN_SHRINK_FACTOR * radius.min(),
+            MIN_SHRINK_FACTOR * radii.min(),
             max_step,
         )
         if round_number >= MIN_ROUNDS and is_determined.all():
@@ -101,11 +101,11 @@ def refine_noisy_minimum(
 
 
 def _project_spread(indices: Array, spread: Array) -> Array:
-    """Return the ellipsoid of sample points, projected onto some of the point's elements."""
+    """Return the ellipsoid of sample points, projected onto a subset of the coordinates."""
     if len(indices) == len(spread):
         return spread[indices]
-    axes, lengths, _ = np.linalg.svd(spread[indices], full_matrices=False)
-    projected_spread: Array = axes * lengths
+    axis_directions, axis_lengths, _ = np.linalg.svd(spread[indices], full_matrices=False)
+    projected_spread: Array = axis_directions * axis_lengths
     return projected_spread
 
 
@@ -116,11 +116,11 @@ def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Arra
     """
     element_count = len(best)
     point_count = 6 + 3 * _coefficient_count(element_count)
-    directions = rng.standard_normal((point_count, element_count))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    random_directions = rng.standard_normal((point_count, element_count))
+    random_directions /= np.linalg.norm(random_directions, axis=1, keepdims=True)
     radii = rng.random((point_count, 1)) ** (1 / element_count)
-    points: Array = np.clip(best + (radii * directions) @ spread.T, 0.0, 1.0)
-    return points
+    sample_points: Array = np.clip(best + (radii * random_directions) @ spread.T, 0.0, 1.0)
+    return sample_points
 
 
 def _coefficient_count(dimension: int) -> int:
@@ -151,7 +151,7 @@ def _fit_paraboloid(displacements: Array, costs: Array) -> tuple[Array, Array]:
 
 
 def refined_optimum(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
-    """Return the result of a refinement, converged if all standard errors are finite."""
+    """Return the optimum of a refinement, marked as converged if standard errors are finite."""
     has_finite_errors = bool(np.isfinite(uncertainty.standard_errors).all())
     convergence_reason = "settled" if has_finite_errors else "some directions are flat"
     return Optimum(point, cost, start, has_finite_errors, convergence_reason)

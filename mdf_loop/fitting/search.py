@@ -72,7 +72,7 @@ def _no_finite_cost_error(points: int) -> InputError:
 
 
 def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunction) -> Optimum:
-    """Search a local minimum of a sum of squares from a start point, within bounds."""
+    """Find a local minimum of a sum of squares within bounds, from a start point."""
     from scipy.optimize import least_squares as solve
 
     interior_start = np.clip(start, 1e-10, 1 - 1e-10)
@@ -106,7 +106,7 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
 def minimize_along_gradient(
     start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]
 ) -> Optimum:
-    """Search a local minimum of a function from a start point by L-BFGS-B."""
+    """Find a local minimum of a function by L-BFGS-B, from a start point."""
     from scipy.optimize import minimize
 
     solution = minimize(
@@ -129,7 +129,7 @@ def minimize_by_evolution(
     generations: int = 1000,
     population: Array | None = None,
 ) -> Optimum:
-    """Search the minimum of a cost by differential evolution.
+    """Find the minimum of a cost function by differential evolution.
 
     Each generation is evaluated by one call.
 
@@ -187,7 +187,7 @@ def _has_finite_cost(costs: Array) -> bool:
 
 
 class _CostError(Exception):
-    """Wrapper around an error of a cost function, which scipy would otherwise replace."""
+    """Wrapper around a cost function's error, which scipy would otherwise replace by its own."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -195,7 +195,7 @@ class _CostError(Exception):
 
 
 class SearchResult(Struct, frozen=True):
-    """Optima that a search found, the best first, and the reason why it ended."""
+    """Optima that a search found, in order of cost, and the reason for the end of the search."""
 
     optima: tuple[Optimum, ...]
     stopped_by: StopReason = StopReason.COMPLETED
@@ -224,23 +224,25 @@ class SearchResult(Struct, frozen=True):
 
 
 def run_search(search: Callable[[], Sequence[Optimum]], monitor: FitMonitor) -> SearchResult:
-    """Run a search, and return its optima, or the best point so far if it is stopped.
+    """Run a search, and return its optima, or the best point so far after an interruption.
 
     Raises:
         KeyboardInterrupt: A signal stopped the search before it had evaluated any point.
     """
-    monitor.begin()
+    monitor.reset_best()
     try:
         return SearchResult(tuple(sorted(search(), key=lambda optimum: optimum.cost)))
     except SearchStopped as stop:
         stopped_by, signal_error = stop.reason, None
     except KeyboardInterrupt as signal:
         stopped_by, signal_error = getattr(signal, "reason", StopReason.INTERRUPTED), signal
-        monitor.ended = stopped_by
+        monitor.end_reason = stopped_by
         count_interrupt()
-    cost, point = monitor.best
-    if point is None:
+    best_cost, best_point = monitor.best
+    if best_point is None:
         raise signal_error or InputError(
             f"{stopped_by.value} before there was any result", hint="give it more time"
         )
-    return SearchResult((Optimum(point, cost, point, False, stopped_by.value),), stopped_by)
+    return SearchResult(
+        (Optimum(best_point, best_cost, best_point, False, stopped_by.value),), stopped_by
+    )

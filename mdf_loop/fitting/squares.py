@@ -18,7 +18,7 @@ FAILED_RESIDUAL = 1e150
 
 
 class CurveTerm(ObjectiveTerm, frozen=True):
-    """Term of a sum of squares for one subject: the model and the observed data.
+    """One subject's term of a sum of squares, with the model and the observed data.
 
     Attributes:
         nonfinite_parameters: The names of parameters by which a derivative was nan or infinite where the
@@ -32,7 +32,7 @@ class CurveTerm(ObjectiveTerm, frozen=True):
         """Return the weighted residuals (model minus data) at each point."""
         outputs = self.model.outputs(self.parameter_space.values(points))
         residual_blocks = [
-            _weighted_residuals(series, outputs[series.output])
+            _weighted_residuals(series, outputs[series.output_name])
             for series in self.observations.output_series
         ]
         return np.concatenate(residual_blocks, axis=1)
@@ -58,7 +58,7 @@ class CurveTerm(ObjectiveTerm, frozen=True):
 
     @property
     def factors(self) -> Array:
-        """Factors by which residuals are multiplied, the square roots of their weights."""
+        """Square roots of the weights, by which the residuals are multiplied."""
         return np.concatenate(
             [_value_factors(series) for series in self.observations.output_series]
         )
@@ -95,7 +95,7 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
         return np.concatenate(jacobian_blocks)
 
     def residual_rows(self, points: Array) -> Array:
-        """Return the residuals of all subjects at each point, one row per point."""
+        """Return the residuals of all subjects at each search point, with one row per point."""
         return np.concatenate(
             [term.residuals(points[:, term.indices]) for term in self.objective_terms], axis=1
         )
@@ -108,7 +108,7 @@ def _weighted_residuals(series: ObservedSeries, output: Array) -> Array:
         InputError: The output and the data differ in the shape of a row.
     """
     _check_rows(series, output.shape[1:])
-    differences = np.take(output, series.steps, axis=1) - series.values
+    differences = np.take(output, series.row_steps, axis=1) - series.observed_values
     weighted_differences = differences[:, series.is_observed] * _value_factors(series)
     residuals: Array = np.where(
         np.isfinite(weighted_differences),
@@ -124,32 +124,32 @@ def _jacobian_rows(
     """Return the Jacobian of one output's residuals, with a column per parameter element."""
     column_blocks = []
     for parameter in free.parameters:
-        derivative_rows = np.take(derivatives[series.output, parameter.name], series.steps, axis=0)[
-            series.is_observed
-        ]
+        derivative_rows = np.take(
+            derivatives[series.output_name, parameter.name], series.row_steps, axis=0
+        )[series.is_observed]
         column_blocks.append(derivative_rows.reshape(len(derivative_rows), -1))
     jacobian: Array = np.concatenate(column_blocks, axis=1) * _value_factors(series)[:, None]
     return jacobian
 
 
 def _value_factors(series: ObservedSeries) -> Array:
-    """Return the factor by which the residual of each observed value is multiplied."""
+    """Return the square root of the weight of each observed value."""
     is_observed = series.is_observed
-    factors = series.factors.reshape(-1, *(1,) * (is_observed.ndim - 1))
+    factors = series.residual_factors.reshape(-1, *(1,) * (is_observed.ndim - 1))
     value_factors: Array = np.broadcast_to(factors, is_observed.shape)[is_observed]
     return value_factors
 
 
 def _check_rows(series: ObservedSeries, shape: tuple[int, ...]) -> None:
-    """Raise InputError if an output's shape does not fit the observed data rows."""
-    row_count, row_shape = series.values.shape[0], series.values.shape[1:]
+    """Raise InputError if an output's shape differs from the shape of the observed data rows."""
+    row_count, row_shape = series.observed_values.shape[0], series.observed_values.shape[1:]
     if not shape:
         raise InputError(
-            f"'{series.output}' is one number in an evaluation, but the data have {row_count} rows",
+            f"'{series.output_name}' is one number in an evaluation, but the data have {row_count} rows",
             hint="for a run over time give steps, dt, or a column 'time' or 'step'",
         )
-    if shape[1:] != row_shape or shape[0] <= int(series.steps.max()):
+    if shape[1:] != row_shape or shape[0] <= int(series.row_steps.max()):
         raise InputError(
-            f"'{series.output}' has rows {list(shape)}, but the data {[row_count, *row_shape]}",
+            f"'{series.output_name}' has rows {list(shape)}, but the data {[row_count, *row_shape]}",
             hint="a row of the data has the elements of an output at one time",
         )

@@ -16,7 +16,7 @@ from mdf_loop.ir import Array
 
 
 class ObjectiveTerm(Struct, frozen=True):
-    """Term of a fit objective: a model, its free parameters, and their indices in a point."""
+    """Term of a fit objective, with a model, its free parameters, and their indices in a point."""
 
     model: Model
     parameter_space: ParameterSpace
@@ -24,7 +24,7 @@ class ObjectiveTerm(Struct, frozen=True):
 
     @property
     def standalone(self) -> Self:
-        """Copy of the term for points that contain only the parameters of this term."""
+        """Copy of the term for search points that contain only this term's parameters."""
         return replace(self, indices=np.arange(len(self.indices)))
 
 

@@ -25,7 +25,7 @@ CONFIDENCE_LEVEL = 0.95
 
 
 class Uncertainty(Struct, frozen=True):
-    """Covariance of the estimates at an optimum, and groups that the data cannot distinguish.
+    """Covariance of the estimates, with the groups of parameters that the data do not identify.
 
     Attributes:
         covariance: The covariance matrix, infinite for undetermined elements.
@@ -57,7 +57,7 @@ class Uncertainty(Struct, frozen=True):
 
 
 def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | None) -> Uncertainty:
-    """Estimate the uncertainty of estimates from the Jacobian of the residuals.
+    """Return the covariance of estimates, computed from the Jacobian of the residuals.
 
     Args:
         jacobian: The Jacobian, with a row for each residual and a column for each element.

@@ -4,7 +4,7 @@
         monitor.record(points, costs)      raises SearchStopped after a minute, and at each later call
 
 Ctrl-C, a time limit and a callback that returns False end a fit with the best point so far. A fit with
-several searches has one monitor, and calls `begin` where a search begins.
+several searches has one monitor, and calls `reset_best` where a search begins.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
     Attributes:
         evaluations: The number of runs so far.
         best: The lowest cost, and its point.
-        ended: The reason why the fit was ended, or None.
+        end_reason: The reason why the fit was ended, or None.
     """
 
     def __init__(
@@ -60,27 +60,27 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
     ) -> None:
         self.evaluations = 0
         self.best: tuple[float, Array | None] = (np.inf, None)
-        self.ended: StopReason | None = None
+        self.end_reason: StopReason | None = None
         self._callback = progress if callable(progress) else None
         is_bar_shown = False if callable(progress) else progress
-        self._reporting = open_reporter(is_bar_shown, None, 0, "evaluations", name)
-        self._limit = time_limit
-        self._began = perf_counter()
+        self._reporter_context = open_reporter(is_bar_shown, None, 0, "evaluations", name)
+        self._time_limit = time_limit
+        self._start_time = perf_counter()
 
     def __enter__(self) -> FitMonitor:
-        self._reporter = self._reporting.__enter__()
+        self._reporter = self._reporter_context.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._reporting.__exit__(*error)  # type: ignore[arg-type]
+        self._reporter_context.__exit__(*error)  # type: ignore[arg-type]
 
     @property
     def elapsed(self) -> float:
         """Seconds since the beginning of the fit."""
-        return perf_counter() - self._began
+        return perf_counter() - self._start_time
 
-    def begin(self) -> None:
-        """Forget the best point, because a search in another space of points begins."""
+    def reset_best(self) -> None:
+        """Reset the best point, because the points of the next search have another meaning."""
         self.best = (np.inf, None)
 
     def record(self, points: Array, costs: Array) -> None:
@@ -95,7 +95,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.count_runs(len(costs))
 
     def count_runs(self, runs: int) -> None:
-        """Add model runs to the count, report the progress, and end the search if necessary.
+        """Add runs of the model to the count, report the progress, and end the search if necessary.
 
         Call this method directly for runs that compute only a part of the cost of a point.
 
@@ -106,12 +106,16 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self._reporter.update(self.evaluations, f"best {self.best[0]:.6g}")
         progress_report = FitProgress(self.evaluations, self.best[0], self.elapsed)
         if (
-            self.ended is None
+            self.end_reason is None
             and self._callback is not None
             and self._callback(progress_report) is False
         ):
-            self.ended = StopReason.INTERRUPTED
-        if self.ended is None and self._limit is not None and self.elapsed > self._limit:
-            self.ended = StopReason.TIME_LIMIT
-        if self.ended is not None:
-            raise SearchStopped(self.ended)
+            self.end_reason = StopReason.INTERRUPTED
+        if (
+            self.end_reason is None
+            and self._time_limit is not None
+            and self.elapsed > self._time_limit
+        ):
+            self.end_reason = StopReason.TIME_LIMIT
+        if self.end_reason is not None:
+            raise SearchStopped(self.end_reason)

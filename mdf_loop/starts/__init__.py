@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class StarterModel(Struct, frozen=True):
-    """Template model: its kind, a description, and the command-line arguments of a first run."""
+    """Template model with a name, a description, and command-line arguments for a first run."""
 
     model_kind: str
     description: str

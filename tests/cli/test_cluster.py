@@ -132,8 +132,8 @@ def test_invalid_clusters_are_refused(
 
 def test_reports_have_a_speed(address: str) -> None:
     reports = check_workers(address)
-    assert [report.threads for report in reports] == [1, 1]
-    assert all(report.speed > 0 for report in reports)
+    assert [report.thread_count for report in reports] == [1, 1]
+    assert all(report.steps_per_second > 0 for report in reports)
 
 
 def test_there_is_no_final_state(cli: Cli) -> None:

@@ -21,7 +21,7 @@ def test_a_stop_that_the_thread_of_the_connection_notices_first_is_no_error(
         raise clients._StoppedError
 
     monkeypatch.setattr(clients, "_open_connection", cancelled)
-    connecting = clients.Connecting(1, is_over.is_set)
+    connecting = clients.ConnectionThread(1, is_over.is_set)
     assert connecting.connection(lambda: None if is_over.is_set() else is_over.set()) is None
     connecting.close(10)
 
@@ -35,6 +35,6 @@ def test_a_stop_during_the_wait_for_the_outcome_is_no_error(
         raise clients._StoppedError
 
     monkeypatch.setattr(clients, "_open_connection", cancelled)
-    connecting = clients.Connecting(1, lambda: False)
+    connecting = clients.ConnectionThread(1, lambda: False)
     assert connecting.connection() is None
     connecting.close(10)

@@ -37,7 +37,7 @@ def test_who_has_no_key_is_refused(client: Any, monkeypatch: pytest.MonkeyPatch)
 def test_two_clusters_have_different_keys() -> None:
     first, second = (clients._temporary_security(distributed) for _ in range(2))
     assert first.tls_worker_key != second.tls_worker_key
-    assert clients._for_workers(first)["require_encryption"]
+    assert clients._worker_security_arguments(first)["require_encryption"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")

@@ -20,7 +20,7 @@ def observe(table: object, steps: int | None = None, dt: float | None = 0.2) -> 
 
 def test_rows_are_matched_to_the_nearest_step() -> None:
     observed = observe(TABLE)
-    assert observed.output_series[0].steps.tolist() == [0, 1, 2]
+    assert observed.output_series[0].row_steps.tolist() == [0, 1, 2]
     assert observed.steps == 3
 
 
@@ -30,7 +30,7 @@ def test_nan_is_not_counted() -> None:
 
 def test_times_without_dt_are_steps() -> None:
     observed = observe({"time": [0, 5, 5], "V": [1.0, 2.0, 2.5]}, dt=None)
-    assert observed.output_series[0].steps.tolist() == [0, 5, 5]
+    assert observed.output_series[0].row_steps.tolist() == [0, 5, 5]
     assert observed.steps == 6
 
 
@@ -46,7 +46,7 @@ def test_rows_without_a_time_column() -> None:
 def test_weights_and_standard_deviations(column: str, factors: list[float], exact: bool) -> None:
     column_values = {"weight": [1.0, 0.0, 4.0], "sd": [1.0, 0.5, 2.0]}[column]
     observed = observe({**TABLE, "V": [1.0, 2.0, 3.0], column: column_values})
-    assert observed.output_series[0].factors.tolist() == factors
+    assert observed.output_series[0].residual_factors.tolist() == factors
     assert observed.has_known_deviations is exact
     assert observed.count == (2 if column == "weight" else 3)
 
@@ -56,12 +56,12 @@ def test_files_and_frames_give_equal_data(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("time,V\n0.0,1.0\n0.21,\n0.39,3.0\n")
     np.savez(tmp_path / "data.npz", **TABLE)
     for data in (tmp_path / "data.csv", str(tmp_path / "data.npz"), pandas.DataFrame(TABLE)):
-        np.testing.assert_array_equal(observe(data).output_series[0].values, TABLE["V"])
+        np.testing.assert_array_equal(observe(data).output_series[0].observed_values, TABLE["V"])
 
 
 def test_columns_of_elements_form_a_vector(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("time,V[0],V[1]\n0.0,1.0,2\n0.2,3,4\n")
-    assert observe(tmp_path / "data.csv").output_series[0].values.tolist() == [
+    assert observe(tmp_path / "data.csv").output_series[0].observed_values.tolist() == [
         [1.0, 2.0],
         [3.0, 4.0],
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mdf_loop.fitting.response_surface import Term, refine_noisy_minimum
+from mdf_loop.fitting.response_surface import CostTerm, refine_noisy_minimum
 
 HESSIAN = np.array([[2000.0, 600.0], [600.0, 900.0]])
 MINIMUM = np.array([0.43, 0.61])
@@ -21,7 +21,7 @@ def noisy_paraboloid(points: np.ndarray, noise: float = 0.0) -> np.ndarray:
     )
 
 
-def single_term(costs: Callable[[np.ndarray], np.ndarray]) -> list[Term]:
+def single_term(costs: Callable[[np.ndarray], np.ndarray]) -> list[CostTerm]:
     return [(np.arange(2), costs)]
 
 
@@ -87,7 +87,7 @@ def test_terms_share_elements() -> None:
     for indices, hessian in zip(index_sets, hessians, strict=True):
         total_hessian[np.ix_(indices, indices)] += hessian
 
-    def term(indices: np.ndarray, hessian: np.ndarray) -> Term:
+    def term(indices: np.ndarray, hessian: np.ndarray) -> CostTerm:
         return (
             indices,
             lambda p: (

@@ -34,7 +34,7 @@ class InlineTasks:
         for block in items:
             if stopped() is not None:
                 return
-            self.blocks.append(block.number)
+            self.blocks.append(block.block_number)
             outcome = self._job.compute_block(block.first_member, block.end_member)
             if self._job.store is not None:
                 write_block(self._job.store, block, outcome)
@@ -43,7 +43,7 @@ class InlineTasks:
 
 
 class InlineConnecting:
-    """`Connecting` that connects immediately."""
+    """`ConnectionThread` that connects immediately."""
 
     def __init__(self, cluster: Any, is_stopped: Callable[[], bool], head_start: float) -> None:
         pass
@@ -62,7 +62,7 @@ class InlineConnecting:
 def compute_inline(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let runs on a cluster compute in this process; return the list of block numbers, which grows."""
     monkeypatch.setattr(clustered, "Tasks", InlineTasks)
-    monkeypatch.setattr(clustered, "Connecting", InlineConnecting)
+    monkeypatch.setattr(clustered, "ConnectionThread", InlineConnecting)
     monkeypatch.setattr(clustered, "dashboard_text", lambda client: "")
     monkeypatch.setattr(InlineTasks, "blocks", [])
     return InlineTasks.blocks
