@@ -1,4 +1,4 @@
-"""Verifier of programs, which reports all violations at once with the names of the MDF document.
+"""Verifier of programs that reports all violations at once, with names from the MDF document.
 
 1. Every value is defined once, and used only after its definition, inside its scope.
 2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.

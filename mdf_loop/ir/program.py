@@ -49,7 +49,10 @@ Newer operators have the form of the first operator set that defines them (`mdf_
 
 
 def type_text(dtype: str, shape: Shape) -> str:
-    """Return a type as text, e.g. `float64[time, n]` or `float64[*]`; only tensors have a shape."""
+    """Return a dtype and shape as text, such as `float64[time, n]`, or `float64[*]` for an unknown rank.
+
+    Only tensors have a shape.
+    """
     if "(" in dtype:
         return dtype
     return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
@@ -280,7 +283,7 @@ class InputRole(Enum):
 
 
 class Input(Struct, frozen=True, eq=False):
-    """Program input: its value, the ports (`node.port`) that read the value, and its default.
+    """Input of a program, with the ports (`node.port`) that read the input and a default value.
 
     `owner_name` is the name of the parameter or state that the input belongs to.
     """
@@ -335,7 +338,7 @@ class Program(Struct, frozen=True, eq=False):
     sites: tuple[str, ...] = ()
 
     def input_names(self, role: InputRole) -> dict[str, str]:
-        """Return the names of the inputs with this role, by parameter or state."""
+        """Return the names of the program inputs with a given role, by parameter or state."""
         return {
             program_input.owner_name: program_input.value.name
             for program_input in self.inputs
@@ -343,7 +346,7 @@ class Program(Struct, frozen=True, eq=False):
         }
 
     def output_names(self, role: OutputRole) -> dict[str, str]:
-        """Return the names of the outputs with this role, by result, state or loop."""
+        """Return the names of the program outputs with a given role, by result, state or loop."""
         return {output.owner_name: output.name for output in self.outputs if output.role is role}
 
     def __str__(self) -> str:

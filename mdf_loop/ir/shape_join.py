@@ -40,7 +40,7 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
 
 
 def any_shape(first: Shape, second: Shape) -> Shape:
-    """Return the common shape of two shapes without a check: unequal extents become unknown."""
+    """Return the common shape of two shapes, in which unequal extents become unknown."""
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(

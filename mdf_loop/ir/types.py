@@ -79,12 +79,12 @@ def dtype_name(array: Array) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _cached_dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a numpy dtype, from a cache because numpy builds the text at each call."""
+    """Return the cached name of a numpy dtype."""
     return "string" if dtype.kind in "USOT" else str(dtype)
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the numpy dtype of a dtype name; the dtype of text is `object`.
+    """Return the numpy dtype for a dtype name, which is `object` for text.
 
     Raises:
         OperandError: The name is not a tensor dtype.
@@ -97,7 +97,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def kind_of(dtype: str) -> str:
-    """Return the kind letter: numpy's `b`, `i`, `u`, `f`, `c`, `U`; `s` for sequence, `o` for optional."""
+    """Return the kind letter of a dtype: numpy's letter, `s` for a sequence, or `o` for an optional value."""
     if dtype == "string":
         return "U"
     if not is_tensor(dtype):
@@ -154,7 +154,10 @@ def inner_dtype(dtype: str) -> str:
 
 
 def is_dtype(text: str) -> bool:
-    """Return True if a text is the dtype of a value; ONNX has no sequences of bfloat16."""
+    """Return True if a text is the name of a dtype that a program value can have.
+
+    ONNX has no sequences of bfloat16.
+    """
     element_types = set(_ELEMENT_TYPES) - {"bfloat16"}
     match = _COMPOSITE_DTYPE_PATTERN.fullmatch(text)
     return text in _ELEMENT_TYPES or bool(
@@ -188,7 +191,7 @@ def type_proto(dtype: str, shape: Shape = None) -> onnx.TypeProto:
 
 
 def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """Return the dtype and shape of an ONNX TypeProto; an unknown extent of axis 2 becomes `?2`.
+    """Return the dtype and shape of an ONNX TypeProto, with `?k` for an unknown extent of axis k.
 
     Raises:
         OperandError: The proto has no dtype, or an unsupported kind of value.
@@ -214,7 +217,7 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def content_type(dtype: str, value: Data) -> str:
-    """Return the dtype of a value, without `optional` if an optional value is present."""
+    """Return the dtype of a value, or of the content if the value is a present optional value."""
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 
@@ -229,7 +232,7 @@ _KIND_HINTS = {
 def wrong_kind_error(
     value: Value, place: str = "", kinds: Collection[str] = ("tensor",)
 ) -> OperandError:
-    """Return the error for a value whose kind (tensor, sequence, optional) is not among `kinds`."""
+    """Return the error for a value whose kind (tensor, sequence or optional) is not in `kinds`."""
     value_kind = onnx_type_text(value.dtype).partition("(")[0]
     expected_kinds = " or ".join(
         description for kind_name, description in _KIND_NAMES.items() if kind_name in kinds

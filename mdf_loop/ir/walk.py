@@ -91,7 +91,10 @@ def bodies(operation: Operation) -> tuple[Body, ...]:
 
 
 def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
-    """Return an operation with the operations in its bodies replaced, or itself if no body changes."""
+    """Return an operation with the operations in its bodies replaced.
+
+    The operation itself is returned if no body changes.
+    """
     if all(new_ops == body.ops for new_ops, body in zip(ops, bodies(operation), strict=True)):
         return operation
     if isinstance(operation, Loop):
@@ -105,7 +108,7 @@ def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> 
 
 
 def captures(operation: Operation) -> tuple[Value, ...]:
-    """Return the outer values that the bodies of an operation read, in order of first use."""
+    """Return the values from outside that the bodies of an operation read, in order of first use."""
     outer_values: dict[Value, None] = {}
     for body in bodies(operation):
         local_values: set[Value] = set(body.inputs)
@@ -119,7 +122,7 @@ def captures(operation: Operation) -> tuple[Value, ...]:
 
 
 def reads(operation: Operation) -> tuple[Value, ...]:
-    """Return all values that an operation reads: its operands, and outer values that its bodies read."""
+    """Return all values that an operation reads: operands, and outer values that its bodies capture."""
     return (*operands(operation), *captures(operation))
 
 

@@ -1,4 +1,4 @@
-"""Nodes with loops in modeci_mdf's engine, whose loops this library computes."""
+"""Support for nodes with loops in modeci_mdf's engine, where this library computes the loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.reading.node import LOOP_RESULTS
 
 
 def accept_any_names(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """Wrap the engine's function that finds names in expressions, to accept any text.
+    """Wrap the engine's function that finds names in expressions so that any text is accepted.
 
     A text that is not Python (`x.3`, `/A/Add`) is one name. `(a, b[0])` contains the names a and b.
 
@@ -78,7 +78,7 @@ def accept_loops(engine: Any) -> Callable[..., None]:
 def _insert_evaluable_loop(
     table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
 ) -> None:
-    """Replace the placeholder constant of a loop by the loop and references to its results."""
+    """Replace the placeholder constant of a loop by the loop and by references to its results."""
     evaluables = list(table.items())
     table.clear()
     for name, evaluable in evaluables:
@@ -160,7 +160,7 @@ class EvaluableReference:
         self.curr_value: Any = None
 
     def evaluate(self, *_: Any, **__: Any) -> Any:
-        """Return the result of the loop's last run to which the reference refers."""
+        """Return the referenced result of the loop's last run."""
         loop_result = self.loop.curr_value
         if isinstance(self.key, str):
             self.curr_value = self.loop.call.loop_reports[self.key]
@@ -171,7 +171,7 @@ class EvaluableReference:
         return self.curr_value
 
     def get_current_value(self, *_: Any, **__: Any) -> Any:
-        """Return the result to which the reference referred in the last evaluation."""
+        """Return the result that the last call of `evaluate` returned."""
         return self.curr_value
 
 

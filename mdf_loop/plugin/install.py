@@ -85,7 +85,7 @@ class _Finder:
     def _spec_of_later_finders(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the import spec of a module from the first later finder that has one."""
+        """Return the import spec of a module from the import finders after this one."""
         finders = sys.meta_path
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             if hasattr(finder, "find_spec"):
@@ -118,7 +118,7 @@ def _patch_model(module: Any) -> None:
 
 
 def _patch_engine(engine: Any) -> None:
-    """Add `onnx::Loop` to modeci_mdf's engine, and replace functions that cannot handle loops."""
+    """Add `onnx::Loop` to modeci_mdf's engine, and wrap the functions that cannot handle loops."""
     from modeci_mdf.functions import onnx as onnx_functions
     from modeci_mdf.functions import standard
 

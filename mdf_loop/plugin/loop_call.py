@@ -1,4 +1,4 @@
-"""Calls of a single loop with values, from modeci_mdf's engine or as `loop(...)` in Python.
+"""Execution of a single loop, for modeci_mdf's engine and for `loop(...)` in Python.
 
 A loop is compiled for the types of its values. The next call with these types reuses the compiled loop.
 """
@@ -49,7 +49,7 @@ MAX_CACHED_BODIES = 128
 
 
 class _CompiledLoop(Struct, frozen=True):
-    """Compiled loop for given types of its input values.
+    """Loop that is compiled for certain types of its input values.
 
     Attributes:
         session: Session that runs the program of the loop.
@@ -141,7 +141,7 @@ class LoopCall:
                 raise error from None
 
     def _integer_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of Python integers in initial values that may stand for floats.
+        """Return the names of integer initial values that modeci_mdf's engine may have converted from floats.
 
         modeci_mdf's engine converts a computed 2.0 to 2. An integer in the document of the node stays an integer.
         """
@@ -188,7 +188,7 @@ class LoopCall:
 
 
 class _Inputs:
-    """Inputs of a loop's program, which are created when the loop first reads a name.
+    """Builder of program inputs for a loop, one for each name that the loop reads.
 
     Attributes:
         names_read: Names that the loop has read, in order.

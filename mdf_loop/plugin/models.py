@@ -64,7 +64,7 @@ def register_model(model: Any) -> None:
 
 
 def _find_reachable_graphs(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
-    """Return the graphs with given ids, and all graphs that are bodies of their loops."""
+    """Return the graphs with given ids, and all graphs that loops in these graphs use as bodies."""
     reachable_graphs: dict[str, Any] = {}
     unvisited_ids = list(ids)
     while unvisited_ids:
@@ -89,7 +89,9 @@ def find_graph_id(node: Any) -> str:
 
 
 def find_sibling_graphs(node: Any) -> dict[str, Any]:
-    """Return the graphs that a node's loops may use as bodies, by id, or {} if they use none.
+    """Return the graphs that the loops of a node may use as bodies, by id.
+
+    The result is empty if the loops name no graphs.
 
     Raises:
         ModelError: The loops name graphs, but no known model has this node.
@@ -128,12 +130,12 @@ def _graphs_of_models_with(node: Any, models: Iterable[Any]) -> list[dict[str, A
 
 
 def _contains_node(graph: Any, node: Any) -> bool:
-    """Return True if a graph contains this node object itself."""
+    """Return True if a graph contains this node object, not only an equal node."""
     return any(graph_node is node for graph_node in graph.nodes)
 
 
 def _unregistered_models() -> list[Any]:
-    """Return existing modeci_mdf models that were created before `register()`."""
+    """Return all modeci_mdf models in memory, including models that were created before `register()`."""
     from modeci_mdf.mdf import Model
 
     return [

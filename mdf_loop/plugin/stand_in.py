@@ -30,14 +30,14 @@ from mdf_loop.reading.parameters import condition_fields
 
 
 class Reference(Struct, frozen=True):
-    """Reference to a result of a loop in an expression, such as `loop.iterations` or `loop[0]`."""
+    """Reference in an expression to a result of a loop, such as `loop.iterations` or `loop[0]`."""
 
     loop_id: str
     key: str | int
 
 
 class StandIn(Struct):
-    """Substitute for a node with loops, in which names replace references to loop results."""
+    """Substitute for a node with loops, in which plain names replace references to loop results."""
 
     node: Any
     references: dict[str, Reference] = field(default_factory=dict)
@@ -135,7 +135,10 @@ class _ReferenceNamer(ast.NodeTransformer):
         return ast.unparse(tree) if refers_to_results else text
 
     def _name(self, loop: str, key: str | int) -> str:
-        """Return the name that replaces a reference to a loop result, new for a new reference."""
+        """Return the name that replaces a reference to a loop result.
+
+        A reference that is not known yet gets a new name.
+        """
         for name, reference in self.references.items():
             if reference == Reference(loop, key):
                 return name
@@ -221,7 +224,7 @@ def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 
 
 def sort_functions(node: Any, document: Document) -> list[Any]:
-    """Return the functions of a node, sorted so that each follows the functions that it reads.
+    """Return the functions of a node in an order in which each function follows the functions it reads.
 
     A loop reads the values that its body captures.
 

@@ -56,14 +56,14 @@ def remove_unit(value: Any, name: str) -> Any:
 
 
 def select_part(value: Any, positions: tuple[int, ...]) -> Any:
-    """Return the nested element `value[p][q]...` at the positions p, q, ..."""
+    """Return the element of nested tuples at the positions p, q, ..., which is `value[p][q]...`."""
     for position in positions:
         value = value[position]
     return value
 
 
 def type_of(value: Any) -> Any:
-    """Return a hashable type of a value.
+    """Return the type of a value as a hashable key: dtype and shape, or the types of a tuple's elements.
 
     Values of equal types can share a program.
     """
@@ -83,7 +83,7 @@ def type_of(value: Any) -> Any:
 
 
 def hashable_key(body: Any) -> Any:
-    """Return a hashable key of a loop body.
+    """Return a hashable key that identifies the content of a loop body.
 
     Equal documents have equal keys.
     """

@@ -1,4 +1,4 @@
-"""Binding of user-supplied values to the inputs of a model, for one run or for all members of a sweep."""
+"""Assignment of user-supplied values to the inputs of a model, for one run or for a parameter sweep."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class BoundValues(Struct, frozen=True):
 
 
 class InputBinder:
-    """Binder of run values to a document's inputs, with a cache by input names, dtypes and shapes.
+    """Converter of the input values of a run to arrays for all inputs of a model, with a cache.
 
     The document must not change, with one exception: a changed default_value of a port takes effect in
     the next run.
@@ -232,7 +232,7 @@ class InputBinder:
 
 
 def _build_cache_key(inputs: Mapping[str, Any]) -> Hashable | None:
-    """Return the names, dtypes and shapes of inputs as a cache key.
+    """Return a cache key that consists of the names, dtypes and shapes of input arrays.
 
     Return None if an input is no plain NumPy array.
     """
@@ -270,7 +270,7 @@ class _CachedBinding(Struct, frozen=True):
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: BoundValues
     ) -> _CachedBinding | None:
-        """Build the cache entry for the binding of a run's values, or return None if it is not reusable.
+        """Build the cache entry for a binding, or return None if the binding cannot be reused.
 
         The binding is not reusable if other values of these types may be bound differently.
         """

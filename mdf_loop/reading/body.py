@@ -41,7 +41,7 @@ class BodyScopes(Struct, frozen=True):
 
 
 class UnrolledIteration(Struct, frozen=True):
-    """Inputs of one iteration of an unrolled loop (`reading.unrolled`).
+    """Input values of one iteration of an unrolled loop.
 
     Attributes:
         iteration_number: Number of the iteration, counted from 0.
@@ -240,7 +240,7 @@ class _BodyReader:
         return unrolled_iteration.iteration, unrolled_iteration.condition
 
     def _define_carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
-        """Define the carried values as inputs of the body, and return them.
+        """Define the carried values of the loop as inputs of its body, and return these inputs.
 
         The carried values of delay histories are last.
         """
@@ -312,7 +312,7 @@ class _BodyReader:
         carried_by_history: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """Return the delayed values of this iteration, and the carried values of the next one."""
+        """Return the delayed values of an iteration, and the updated values of the delay histories."""
         delayed_values: list[Value] = []
         next_carried: list[Value] = []
         for history, carried_values in carried_by_history:

@@ -1,4 +1,4 @@
-"""Graphs that are branches of a choice: their names in errors, and their outputs."""
+"""Branches of an `onnx::If` or `case_of`: lookup of a branch graph, its outputs, its name in errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.reading.signature import find_end_ports
 
 
 def describe_branch(name: str, argument: str) -> Role:
-    """Return the words that name a branch of a choice in errors.
+    """Return the words that name a branch of an `onnx::If` or `case_of` in error messages.
 
     `argument` is `then_branch` or `branches[1]`, for example.
     """

@@ -1,4 +1,4 @@
-"""Conversion of `onnx::If` and `case_of` to `If` operations.
+"""Conversion of the MDF functions `onnx::If` and `case_of` to `If` operations.
 
 A run computes only the selected branch.
 
@@ -95,7 +95,7 @@ class _Branch(Protocol):
 
     @property
     def description(self) -> str:
-        """Name of the branch in errors."""
+        """Name of the branch in error messages."""
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the branch's outputs in the document."""
@@ -105,7 +105,7 @@ class _Branch(Protocol):
 
 
 class _GraphBranch(Struct, frozen=True):
-    """Branch of a choice that is a graph.
+    """Branch of an `onnx::If` or a `case_of` that is a graph of the document.
 
     The graph is looked up at the first use.
     """
@@ -137,7 +137,7 @@ class _GraphBranch(Struct, frozen=True):
 
 
 class _PassedDefault(Struct, frozen=True):
-    """Default branch of a `case_of` that returns values of the node unchanged, without a graph."""
+    """Default branch of a `case_of` that only names values of the node, which are returned unchanged."""
 
     choice: _Choice
     expressions: tuple[Any, ...]
@@ -156,7 +156,7 @@ class _PassedDefault(Struct, frozen=True):
 
 
 class _Choice:
-    """Converter of an `onnx::If` or a `case_of`, which selects one of several graphs, to operations."""
+    """Converter of an `onnx::If` or a `case_of`, which executes one of several graphs, to operations."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Choice:
         self._define_arguments(scope)
 
     def _define_arguments(self, scope: Scope) -> None:
-        """Define the arguments of the choice except selector and graphs as names for branches."""
+        """Make the further arguments of an `onnx::If` or `case_of` readable by name in its branches."""
         own_arguments = (self.selector, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
         error_words = (f"'{self.name}'", "its branches do")
         for argument, expression in self.args.items():
@@ -284,11 +284,11 @@ class _Choice:
     # --- branches -------------------------------------------------------------------------------
 
     def create_graph_branch(self, argument: str) -> _GraphBranch:
-        """Return the branch for an argument of the choice that contains or names a graph."""
+        """Return the branch for an argument, such as `then_branch`, that contains or names a graph."""
         return _GraphBranch(self, describe_branch(self.name, argument))
 
     def create_default(self) -> _Branch | None:
-        """Return the default branch of a case_of: a graph, node values returned unchanged, or None."""
+        """Return the default branch of a case_of (a graph or unchanged values), or None without a default."""
         if "default" in self.written:
             if self.written["default"].graph_or_id is None:
                 return None
@@ -298,7 +298,7 @@ class _Choice:
         )
 
     def check_outputs(self, branches: Sequence[_Branch]) -> None:
-        """Look up all branches, and refuse branches with different numbers of outputs."""
+        """Raise an error if the branches do not all have the same number of outputs."""
         output_names: list[tuple[str, ...]] = []
         for branch in branches:
             with self.b.findings.catch(), self.b.at(self.where):
@@ -327,13 +327,13 @@ class _Choice:
             self.join_rule = any_shape
 
     def build_reading(self, values: Sequence[Value]) -> Reading:
-        """Return the outputs of the selected branch as the results of the choice."""
+        """Return the outputs of the selected branch as the results of the `onnx::If` or `case_of`."""
         if not values:
             raise ArityError(f"the branches of '{self.name}' give nothing")
         return Reading(values[0] if len(values) == 1 else tuple(values))
 
     def _name_result(self, k: int) -> str:
-        """Return the name of the k-th result of the choice, such as `choice[1]`."""
+        """Return the name of result `k` of the `onnx::If` or `case_of`, such as `node.function[1]`."""
         return self.name if self.output_count == 1 else f"{self.name}[{k}]"
 
     # --- selection of a branch ------------------------------------------------------------------
@@ -341,7 +341,7 @@ class _Choice:
     def select_by_condition(
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
-        """Append an `If` that selects one of two branches, and return its outputs.
+        """Append an `If` operation with two branches, and return the outputs of the operation.
 
         Only the branch that a run selects must fit the shapes.
         """
@@ -377,13 +377,13 @@ class _Choice:
         return default
 
     def _describe_branches(self, count: int) -> str:
-        """Return a clause about the number of branches, for the error of an invalid index."""
+        """Return the part of an error message that states how many branches an index can select."""
         return f"it has {count} branches, counted from 0, and no default"
 
     def select_by_index(
         self, index: Value, branches: Sequence[_Branch], default: _Branch | None
     ) -> tuple[Value, ...]:
-        """Append operations that select a branch by its index at run time, and return the results."""
+        """Append `If` operations that select a branch by an index at run time, and return their outputs."""
         b, branch_count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
             zero, index_limit = (b.constant(np.array(k)) for k in (0, branch_count))

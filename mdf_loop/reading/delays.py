@@ -88,7 +88,7 @@ def _parse_delay(entry: NamedEntry) -> DelayForm:
 
 
 class History(Struct, frozen=True, eq=False):
-    """Last `depth` values of one name of the loop body, which all delays of the name share.
+    """History of the last `depth` values of one name in a loop body, for all delays of that name.
 
     Attributes:
         source_name: Name of the value in the body.
@@ -126,7 +126,7 @@ class History(Struct, frozen=True, eq=False):
         )
 
     def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
-        """Return the initial values of the loop's carried values that hold the delayed values.
+        """Return the initial values of the carried values that store the history.
 
         A chain has the newest value first.
         """
@@ -138,7 +138,7 @@ class History(Struct, frozen=True, eq=False):
         return tuple(b.op("Gather", self.values_before, position, axis=0) for position in positions)
 
     def delayed(self, b: ModelBuilder, body_inputs: Sequence[Value]) -> dict[str, Value]:
-        """Return the delayed values by name, read from the carried values `body_inputs` of the history."""
+        """Read the delayed values from the carried values `body_inputs` that store the history, by name."""
         if self.is_chain:
             return {
                 name: body_inputs[iterations_back - 1]
@@ -156,7 +156,7 @@ class History(Struct, frozen=True, eq=False):
     def body_outputs(
         self, b: ModelBuilder, body_inputs: Sequence[Value], value: Value
     ) -> tuple[Value, ...]:
-        """Return the history's carried values for the next iteration, with `value` added."""
+        """Return the carried values that store the history after `value` is added."""
         if self.is_chain:
             return (value, *body_inputs[:-1])
         newer_rows = b.op("Slice", body_inputs[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
@@ -182,7 +182,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return max(delay.iterations_back for delay in self.delays)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
-        """Build the delay history that holds the values of all these delays.
+        """Build the history of past values from which all of these delays are read.
 
         `row` is the type of the delayed value, or None if unknown.
 
@@ -203,7 +203,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return History(self.source_name, self.depth, named_delays, values_before, where)
 
     def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
-        """Return the values of a delayed name before the first iteration, shape [depth, *row]."""
+        """Return the values of a delayed name before the first iteration, with the shape [depth, *row]."""
         initial_extents = extents(initial)
         if not initial_extents:  # one number stands for all values
             return b.op("Expand", initial, ints(b, self.depth))

@@ -1,4 +1,4 @@
-"""Document of a run: input and parameter values of the run replace the defaults of the document.
+"""Document for one run, in which the run's input and parameter values replace the defaults.
 
 cell.I: {default_value: 0}, run({"I": 800.0})   ->   cell.I: {default_value: 800.0}
 """
@@ -18,7 +18,7 @@ from mdf_loop.specification import Values
 
 
 def apply_run_values(document: Document, values: Values, steps: int | None) -> Document:
-    """Return the document with the inputs and parameters of a run, or of the first member of a sweep.
+    """Return a document with the input and parameter values of a run, or of the first member of a sweep.
 
     An input over time gets the type of its rows and no default_value, since it has many values.
     """

@@ -1,4 +1,4 @@
-"""Replacement of `Draw` operations by counter-based random numbers with a key for each site.
+"""Replacement of `Draw` operations by counter-based random numbers, with one key for each random call.
 
 Each site has a key, and each turn has a number.
 
@@ -51,7 +51,7 @@ _TurnCounts = dict[str, Value]
 
 
 def replace_draws(program: Program) -> Program:
-    """Replace the `Draw` operations in a program of one evaluation by counter-based random numbers."""
+    """Replace the `Draw` operations in the program of one evaluation by counter-based random numbers."""
     sites = _find_sites(program)
     if not sites:
         return program
@@ -64,7 +64,7 @@ def replace_draws(program: Program) -> Program:
 def replace_draws_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """Replace the `Draw` operations in both programs of a run over time by random streams.
+    """Replace the `Draw` operations in both programs of a run over time by counter-based random numbers.
 
     The numbers of turns so far become states.
     """
@@ -119,7 +119,7 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
 
 
 def _count_state(graph: str) -> State:
-    """Return the key of the state that stores the iteration counter of a graph that draws."""
+    """Return the state key of the execution counter of a graph that draws random numbers."""
     return ("count", "", f"{_STATE_PREFIX}{graph}")
 
 
@@ -128,12 +128,12 @@ _STATE_PREFIX = f"of {_CARRIED_PREFIX}"
 
 
 def count_model_carried(loop: Loop) -> int:
-    """Count the carried values of a loop, except the counters of random streams."""
+    """Count the carried values of a loop, except the counters that generate random numbers."""
     return sum(not carried_value.name.startswith(_CARRIED_PREFIX) for carried_value in loop.carried)
 
 
 def is_turn_count(state: State) -> bool:
-    """Return True for a state that is the iteration counter of a random stream."""
+    """Return True for a state that counts the executions of a graph with random draws."""
     return state[0] == "count" and state[2].startswith(_STATE_PREFIX)
 
 
@@ -146,7 +146,7 @@ def _iterate_draws(ops: Iterable[Operation]) -> Iterator[Op]:
 
 
 def _find_sites(program: Program) -> tuple[str, ...]:
-    """Return the random sites (calls that draw) of the `Draw` operations of a program.
+    """Return the random sites (calls that draw random numbers) in a program.
 
     The result has no duplicates.
     """
@@ -159,7 +159,7 @@ def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
 
 
 def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
-    """Return the number of iterations of each drawing graph in one execution of operations.
+    """Count the executions of each graph with random draws during one execution of the operations.
 
     Loops inside the operations are not counted.
     """
@@ -182,7 +182,7 @@ def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
 
 
 class _DrawRewriter:
-    """Rewriter that replaces the `Draw` operations of a program by operations on random streams."""
+    """Rewriter that replaces the `Draw` operations of a program by counter-based random numbers."""
 
     def __init__(self, program: Program, sites: tuple[str, ...]) -> None:
         self.b = Builder.for_rewrite_of(program)
@@ -195,12 +195,12 @@ class _DrawRewriter:
         }
 
     def _read_key(self, site: str, k: int) -> Value:
-        """Append an operation that reads the key of random site `k` from the key input."""
+        """Append an operation that reads the key of the k-th random site (random call) from the key input."""
         with self.b.at(self._program.name, f"key of {site}"):
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
     def rewrite(self, counts: _TurnCounts) -> _TurnCounts:
-        """Rewrite all `Draw` operations of the program, and return the counters of random streams after it.
+        """Replace all `Draw` operations of the program, and return the final execution counters.
 
         `counts` are the turn counts before the program.
         """
@@ -209,7 +209,7 @@ class _DrawRewriter:
     def build_program(
         self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()
     ) -> Program:
-        """Build the rewritten program, with further inputs and outputs."""
+        """Build the program without `Draw` operations, with `inputs` and `outputs` added."""
         default_keys = streams.keys(0, streams.sites(self._sites))
         keys_input = Input(self._keys_input, default=default_keys, role=InputRole.KEYS)
         return replace(
@@ -223,7 +223,7 @@ class _DrawRewriter:
     def _rewrite_scope(
         self, b: Builder, ops: Iterable[Operation], turn_counts: _TurnCounts
     ) -> _TurnCounts:
-        """Append the rewritten operations of a program or body, and return the counters after them."""
+        """Append operations with each `Draw` replaced, and return the execution counters after them."""
         ops = tuple(ops)
         turn_counts = dict(turn_counts)
         self._rewrite_operations(b, ops, turn_counts)
@@ -234,7 +234,7 @@ class _DrawRewriter:
     def _rewrite_operations(
         self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
     ) -> None:
-        """Append operations with each `Draw` replaced, and update the counters of random streams.
+        """Append operations with each `Draw` replaced, and update the execution counters in place.
 
         The counts change after each loop or choice with draws.
         """
@@ -251,7 +251,7 @@ class _DrawRewriter:
                 b.append(operation)
 
     def _rewrite_operation(self, b: Builder, op: Op, counts: _TurnCounts) -> Op:
-        """Return an operation, with a `Draw` replaced by an operation that reads a counter and a key."""
+        """Return the random generator that replaces a `Draw`, or any other operation unchanged."""
         if op.op_type != "Draw":
             return op
         attributes, output_name = op.attributes, op.outputs[0].name
@@ -274,7 +274,7 @@ class _DrawRewriter:
         )
 
     def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
-        """Append a copy of a loop with its `Draw` operations replaced, which carries their counters."""
+        """Append a loop with its `Draw` operations replaced and the execution counters as carried values."""
         body_builder = b.body()
         drawing_graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
@@ -302,7 +302,7 @@ class _DrawRewriter:
         counts.update(final_counts)
 
     def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
-        """Append a copy of a choice with its `Draw` operations replaced, which returns their counters."""
+        """Append an `If` with its `Draw` operations replaced and the execution counters as outputs."""
         branches = []
         for branch in (choice.then, choice.otherwise):
             branch_builder, branch_counts = b.body(), dict(counts)

@@ -1,4 +1,4 @@
-"""Parsing of arguments in the document: lists of expressions, and mappings of names to descriptions.
+"""Parsing of document arguments: lists of expressions, and mappings of names to fields.
 
 v_initial: (a, b + 1)             ->   "a", "b + 1"
 slices: {x_t: {of: x, axis: 1}}   ->   NamedEntry("x_t", {"of": "x", "axis": 1})
@@ -21,7 +21,7 @@ MAX_INTEGER = 2**62
 
 
 class NamedEntry(Struct, frozen=True):
-    """Entry of a mapping in the document, such as one delay: its name, fields and path."""
+    """Named entry of a mapping in the document, such as one delay, with its fields and path."""
 
     name: str
     fields: Mapping[str, Any]

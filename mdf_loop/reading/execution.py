@@ -1,4 +1,4 @@
-"""Conversion of one execution of a node: inputs are read from a `Memory`, results stored in it."""
+"""Conversion of one execution of a node to operations that read and store values in a `Memory`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Executor:
         self.dt = dt
 
     def execute(self, node_id: str, memory: Memory) -> None:
-        """Append the operations of one execution of a node, and store its results in a `Memory`."""
+        """Append the operations of one execution of a node, and store the node's results in a `Memory`."""
         node = self.nodes[node_id]
         where = f"{self.where}.nodes['{node_id}']"
         ports: dict[str, Term | Callable[[], Term]] = {}
@@ -91,7 +91,7 @@ class Executor:
 
 
 def _raise_poisoned() -> Term:
-    """Raise `Poisoned`, since the error of the input port is already among the findings."""
+    """Raise `Poisoned` for an input port whose error is already recorded."""
     raise Poisoned
 
 

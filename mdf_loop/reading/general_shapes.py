@@ -1,4 +1,4 @@
-"""Shapes that hold for all inputs of a program, derived from shapes of one run.
+"""Derivation of shapes that hold for all inputs of a program, not only for the inputs of one run.
 
 x = float64[2, 3]        its port says shape: [-1, 3]   ->   [?, 3]
 y = Transpose(x)         float64[3, 2]                  ->   [3, ?]
@@ -81,7 +81,7 @@ class GeneralShapes:
 
 
 def is_independent_of_inputs(b: ModelBuilder, value: Value) -> bool:
-    """Return True for a value that does not depend on input shapes: a constant, or no tensor."""
+    """Return True if a value is a constant or no tensor, so that its shape cannot depend on the inputs."""
     is_constant = b.constant_of(value) is not None and not b.is_shape_constant(value)
     return is_constant or not is_tensor(value.dtype)
 
@@ -103,5 +103,5 @@ def is_specialized(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
 
 
 def _open_shape(value: Value) -> Shape:
-    """Return the shape of a value with all extents replaced by unknown extents."""
+    """Return the shape of a value with the same rank, but with unknown extents."""
     return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

@@ -84,7 +84,7 @@ class GraphReader:
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
-        """Append the nodes' operations in the planned order, or as a loop if the run decides the order."""
+        """Append the nodes' operations in the planned order, or as a loop if the order depends on values."""
         start_counts = self._read_start_counts(schedule)
         known_counts: dict[CountKey, Number | Truth | None] = {
             key: None if isinstance(count, Value) else count for key, count in start_counts.items()
@@ -116,7 +116,7 @@ class GraphReader:
             self.memory.put(create_count_state(key), to_value(self.b, final_count))
 
     def _execute(self, sets: NodeSets) -> None:
-        """Append the operations of all nodes, which are grouped in sets, in order."""
+        """Append the operations of the nodes in the given sets, one set after the other."""
         for node_set in sets:
             for node in node_set:
                 with self.b.findings.catch():
@@ -135,7 +135,7 @@ class GraphReader:
                 )
 
     def _read_start_counts(self, schedule: Schedule) -> dict[CountKey, Number | Truth]:
-        """Return the schedule's counters at the start: those of the previous evaluation, or zeros."""
+        """Return the schedule's initial counters: those of the previous evaluation, or zeros."""
         start_counts: dict[CountKey, Number | Truth] = {}
         persistent_keys = frozenset(schedule.persistent_keys)
         for key in schedule.count_keys:
@@ -181,7 +181,7 @@ class GraphReader:
     # --- edges ----------------------------------------------------------------------------------
 
     def _find_usable_edges(self) -> list[Any]:
-        """Return the edges whose ends exist, and add a finding for each other edge."""
+        """Return the edges between existing ports, and record an error for each other edge."""
         usable_edges = []
         for edge in self.graph.edges:
             with self.b.findings.catch():
@@ -214,7 +214,7 @@ class GraphReader:
 
 
 def find_required_senders(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
-    """Return, for each node, the senders that must run before it."""
+    """Return the sender nodes that must run before each node, by node."""
     has_default_by_port = {
         (node.id, port.id): port.default_value is not None
         for node in graph.nodes

@@ -1,4 +1,4 @@
-"""Conversion of one evaluation of a loop body or a branch (a graph that a function owns).
+"""Conversion of one evaluation of a loop body or a branch to operations.
 
 A free input port of the graph reads the first of these that exists: an input of the graph, a value of the
 enclosing scope (a capture), its own default_value. A port with none of them is an error.
@@ -123,7 +123,7 @@ class InnerGraph:
         )
 
     def _refuse_states(self) -> None:
-        """Raise errors for parameters with a state, because owned graphs keep no state."""
+        """Raise an error for each stateful parameter, because loop bodies and branches keep no state."""
         role_text, role_noun = self.role.description, self.role.noun
         for node in self.graph.nodes:
             for parameter in filter(is_stateful, node.parameters):

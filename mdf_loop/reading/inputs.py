@@ -1,4 +1,4 @@
-"""Values of the inputs of a model in a run, which are constant or have one row per step.
+"""Input values of a model in one run: constants, or arrays with one row per step.
 
 An open port is a port that no edge feeds. Its value has the port's own shape or, in a run over time, one
 more axis in front with a row for each step. A single number may stand for all elements of a port.
@@ -63,12 +63,15 @@ class OpenPort(Struct, frozen=True):
         return tuple(f"?{k}" if extent < 0 else extent for k, extent in stated_extents) or None
 
     def name_among(self, names: Container[str]) -> str | None:
-        """Return the name among `names` that refers to this port, or None."""
+        """Return the first name of this port that `names` contains, or None."""
         return next((name for name in self.names if name in names), None)
 
 
 def open_ports(document: Document) -> tuple[OpenPort, ...]:
-    """Return the graph's inputs, named by port id, or by `node.port` where the port id is ambiguous."""
+    """Return the input ports of a model's graph that no edge feeds.
+
+    A port is named by its id, or by `node.port` if the id is ambiguous.
+    """
     graph = document.graph
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ports = [
@@ -103,7 +106,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
 
 
 def _is_required(document: Document, port: Any) -> bool:
-    """Return True if a run must set the input: an input of an ONNX file without a default.
+    """Return True if a run must set an input port, which an ONNX file declares without a default.
 
     In an MDF document, also in an imported one, a port without default_value has zeros in every engine. An
     optional value may be absent.
@@ -116,7 +119,7 @@ def _is_required(document: Document, port: Any) -> bool:
 
 
 def _read_other_names(port: Any) -> tuple[str, ...]:
-    """Return the further names of a port in the file from which it was imported, without duplicates."""
+    """Return the names that an imported port has in its original file, without duplicates."""
     stated_names = (port.metadata or {}).get("names")
     return (
         tuple(dict.fromkeys(map(str, stated_names)))
@@ -126,7 +129,7 @@ def _read_other_names(port: Any) -> tuple[str, ...]:
 
 
 def is_imported(graph: Any) -> bool:
-    """Return True if a graph was imported from a file of another system."""
+    """Return True if a graph was imported from an ONNX or OpenVINO file."""
     return not {"onnx", "openvino"}.isdisjoint(graph.metadata or {})
 
 
@@ -219,7 +222,7 @@ def bind(
 
 
 def _missing_input_finding(port: OpenPort) -> Finding:
-    """Return the finding about a missing input of an ONNX file, with the type that it needs."""
+    """Return the finding about a missing input of an ONNX file, with the input's type."""
     extent_list = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
     return Finding(
         "InputError",
@@ -293,7 +296,7 @@ def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: i
 
 
 def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
-    """Bind the inputs of a model that is read but not run, with names for unknown extents.
+    """Bind the inputs of a model that is converted but not run, with names for unknown extents.
 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
@@ -370,7 +373,7 @@ def _find_value_shape(port: Any) -> tuple[int, ...]:
 
 
 def _suggest_input(name: str, document: Document, known_names: Iterable[str]) -> str:
-    """Return a hint about an unknown input name, such as a similar name."""
+    """Return a hint for an error about an unknown input name, such as a similar name."""
     for edge in document.graph.edges:
         if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
             return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"

@@ -1,4 +1,4 @@
-"""Conversion of a loop node to operations: trip count, condition, initial values, slices, delays.
+"""Conversion of a loop in the document to operations, with all arguments of the loop.
 
 Source: ONNX Loop-13 and the MDF forms of `loop_forms`.
 """
@@ -41,7 +41,7 @@ from mdf_loop.reading.unrolled import unroll_loop
 def read_loop(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Append the loop that a Function or Parameter of `node` describes, and return its results."""
+    """Append the operations of a Function or Parameter that is a loop, and return its results."""
     loop_form = parse_loop(item, node, where, document)
     initial_arguments = (argument for argument in item.args or {} if argument.startswith("arg_"))
     error_words = (f"the loop '{item.id}'", "its body does")
@@ -80,7 +80,7 @@ def read_loop_form(
 
 
 def _lower_captured_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
-    """Convert the loop's arguments that rename captured values to program values by name."""
+    """Convert the further arguments of a loop, which its body reads by name, to program values."""
     captured_values: dict[str, Term] = {}
     for captured_name, expression in form.bindings.items():
         with b.at(f"{form.where}.args.{captured_name}"):
@@ -136,7 +136,7 @@ def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArgum
 def _read_argument(
     b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], ArgumentT], stand_in: Any
 ) -> ArgumentT:
-    """Compute a loop argument, or return a placeholder constant and record the error if it is wrong.
+    """Compute a loop argument, or record its error and return a placeholder constant.
 
     Raise Poisoned if the argument is wrong and `stand_in` is None.
     """

@@ -126,7 +126,7 @@ def _is_absent(value: Any) -> bool:
 
 
 def _is_name_in_node(value: Any, node: Any) -> bool:
-    """Return True if an argument is the exact name of a part of the node, even `-1` or `true`."""
+    """Return True if a text is the name of a port, parameter or function of the node, even `-1` or `true`."""
     node_parts = (*node.parameters, *node.input_ports, *node.functions)
     return isinstance(value, str) and value.strip() in {node_part.id for node_part in node_parts}
 
@@ -238,7 +238,7 @@ def _parse_named_values(text: str) -> dict[str, str] | None:
 
 
 def order_initial_values(form: LoopForm) -> tuple[Any, ...]:
-    """Return the expressions of the initial values in the order of the body's inputs."""
+    """Return the expressions of the loop's initial values in the order of the body's inputs."""
     if not isinstance(form.initial_expressions, dict):
         return form.initial_expressions
     if form.owned_graph.inputs is None:

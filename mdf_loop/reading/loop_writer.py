@@ -59,7 +59,7 @@ class LoopArguments(Struct, frozen=True):
 
 
 class LoopWriter:
-    """Writer of a `Loop` operation, which converts the body repeatedly until carried types are stable."""
+    """Writer of a `Loop` operation that converts the body repeatedly until the carried types are stable."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class LoopWriter:
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
-        """Convert the body for the dtypes of the initial values and the shapes of the carried values."""
+        """Convert the loop body for carried values with the dtypes of `initial` and the given shapes."""
         row_types = tuple(
             RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
         )
@@ -369,7 +369,7 @@ class LoopWriter:
         iterations: Value,
         body_with_exit: BodyWithExit,
     ) -> Value:
-        """Return the result of the k-th recording: its rows in the requested arrangement, or the last row."""
+        """Return the result of the k-th recording: its arranged rows, or only the last row."""
         b = self.b
         recording_form = self.loop_form.recordings.get(body_with_exit.body.row_names[k])
         row_count = (
@@ -399,14 +399,14 @@ class LoopWriter:
         return arrange_rows(b, recording_form, stacked_rows, self.scopes.node)
 
     def _count_started(self, loop: Loop) -> Value:
-        """Return the number of executions of the body."""
+        """Return the number of executions of the loop body, including an incomplete last iteration."""
         assert loop.iteration_count is not None
         if loop.condition is None and loop.trip_count is not None:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
         return loop.iteration_count
 
     def _count_complete(self, loop: Loop, body_with_exit: BodyWithExit) -> Value:
-        """Return the number of complete iterations."""
+        """Return the number of complete iterations of the loop."""
         assert loop.iteration_count is not None
         assert loop.last_condition is not None
         if not self.loop_form.has_mid_exit:
@@ -414,7 +414,7 @@ class LoopWriter:
         return count_complete_iterations(self.b, loop.iteration_count, loop.last_condition)
 
     def _build_named_results(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
-        """Return functions that compute the loop's iterations, condition and stopped_by, by name."""
+        """Return functions that compute `iterations`, `condition` and `stopped_by` of the loop, by name."""
         assert loop.last_condition is not None
         last_condition = loop.last_condition
         return {

@@ -37,7 +37,7 @@ NODE_FIELDS = {"parameter": "parameters", "function": "functions", "output": "ou
 
 
 def state_name(state: State) -> str:
-    """Return the name of a state in inputs, outputs and checkpoints of a program."""
+    """Return the text that names a state in the inputs, outputs and checkpoints of a program."""
     state_kind, node_id, item_id = state
     return (
         f"{state_kind} {node_id}.{item_id}"
@@ -47,12 +47,12 @@ def state_name(state: State) -> str:
 
 
 def create_state_input(state: State, value: Value) -> Input:
-    """Return the program input with the value of a state before the steps."""
+    """Return the program input for the value of a state before the first step."""
     return Input(value, role=InputRole.STATE, owner_name=state_name(state))
 
 
 def create_state_output(state: State, value: Value) -> Output:
-    """Return the program output with the value of a state after the steps."""
+    """Return the program output for the value of a state after the last step."""
     state_text = state_name(state)
     return Output(f"{state_text} after", value, OutputRole.STATE, state_text)
 
@@ -67,7 +67,7 @@ _MAX_WIDENINGS = 10
 
 
 class CarriedTypes(Struct):
-    """Dtype and shape of every state that a loop carries, equal before and after each iteration.
+    """Dtype and shape of every state that a loop carries from iteration to iteration.
 
     Attributes:
         types_by_state: Dtype and shape by state.
@@ -87,7 +87,7 @@ class CarriedTypes(Struct):
         return self.types_by_state[state]
 
     def widen(self, state: State, value: Value) -> None:
-        """Widen the type of a state so that it also holds for a new value.
+        """Generalize the dtype and shape of a state so that they also hold for a new value.
 
         Raises:
             CarryTypeError, CarryShapeError: If no type holds for both.
@@ -105,7 +105,7 @@ class CarriedTypes(Struct):
 
 
 class Memory:
-    """Values of states at one point of execution, with a lookup of missing states in an outer memory."""
+    """Values of states at one point of execution. Missing states are looked up in an outer memory."""
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
@@ -121,7 +121,7 @@ class Memory:
         self.stored_values[state] = held_value
 
     def get(self, state: State) -> Term:
-        """Return the value of a state, also from an outer memory.
+        """Return the value of a state from this memory or an outer memory.
 
         Raises:
             Poisoned: If the state has no value, since its node could not be read.
@@ -132,7 +132,7 @@ class Memory:
         return stored_value if isinstance(stored_value, Value | tuple) else stored_value()
 
     def _find_missing(self, state: State) -> Term:
-        """Return the value of a state from the outer memory, since this memory does not have it."""
+        """Return the value of a state from the outer memory."""
         if self.outer_memory is None:
             raise Poisoned
         return self.outer_memory.get(state)
@@ -182,7 +182,7 @@ class LoopMemory(Memory):
         return self.carry(state)
 
     def find(self, state: State) -> Term | None:
-        """Return the value of a state, which becomes a carried value of the loop if necessary."""
+        """Return the value of a state, and make the state a carried value of the loop if necessary."""
         return self.get(state)
 
     def carry(self, state: State) -> Value:
@@ -194,7 +194,7 @@ class LoopMemory(Memory):
         return self.carried_inputs[state]
 
     def ran(self, node: str) -> Truth:
-        """Return the truth value that tells whether a node has run, as a carried value if it is unknown."""
+        """Return the truth value that tells whether a node has run, as a carried value unless it is known."""
         if node not in self._has_run:
             self._has_run[node] = self.carry(("ran", node, ""))
         return self._has_run[node]
@@ -255,7 +255,7 @@ class LoopMemory(Memory):
 
 
 def _join_types(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[str, Shape]:
-    """Return the dtype and shape that fit the old type of a state and a new value."""
+    """Return the common dtype and shape of the old type of a state and a new value."""
     item_id = state[2]
     dtype, shape = old_type
     if dtype != value.dtype and not {kind_of(dtype), kind_of(value.dtype)} <= set("biufc"):
@@ -275,7 +275,7 @@ def _join_types(state: State, old_type: tuple[str, Shape], value: Value) -> tupl
 
 
 def _join_open_shapes(state: State, *shapes: _Extents) -> Shape:
-    """Return a shape that fits several shapes of a state, with names for extents that differ.
+    """Return the common shape of several shapes of a state, with names for differing extents.
 
     The values are not broadcast: each keeps its own extents. A number is an array of one element.
     """

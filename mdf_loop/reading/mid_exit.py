@@ -1,4 +1,4 @@
-"""Loops whose condition is tested in the middle of the body.
+"""Conversion of loops whose condition is tested in the middle of the body.
 
     p = s + x                          p = s + x
     if not p < limit: break     ->     go = p < limit
@@ -49,7 +49,7 @@ class BodyWithExit(Struct, frozen=True, eq=False):
 
 
 def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
-    """Return a loop body in which an `If` contains all operations after the test of the condition."""
+    """Return a loop body in which the operations after the condition test are inside an `If`."""
     early_operations, late_operations = _partition_operations(
         body.ops, (body.condition_out, *body.values_before_test)
     )
@@ -117,12 +117,12 @@ def _partition_operations(
 
 
 def _list_results(ops: Iterable[Operation]) -> list[Value]:
-    """Return the result values of operations."""
+    """Return the values that operations compute."""
     return [value for operation in ops for value in results(operation)]
 
 
 def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
-    """Return the operands of operations that none of the operations computes."""
+    """Return the operands of operations that are computed outside of these operations."""
     inner_operations = list(walk(ops))
     inner_values = set(_list_results(inner_operations))
     return [
@@ -136,7 +136,7 @@ def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
 def _create_placeholder_row(
     b: ModelBuilder, form: LoopForm, row: Value, known_extents: Extents
 ) -> Value:
-    """Return zeros in place of a recorded row of the last, incomplete iteration.
+    """Return a row of zeros for a value that the last, incomplete iteration does not record.
 
     The row is discarded after the loop.
     """
@@ -175,7 +175,7 @@ def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Valu
 
 
 def count_complete_iterations(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
-    """Return the number of complete iterations of a mid-exit loop from the number of started ones."""
+    """Return the number of complete iterations of a loop with an exit in the middle of its body."""
     has_started = b.op("Less", b.constant(np.array(0)), count)
     is_incomplete = b.op("And", has_started, b.op("Not", last_condition))
     return b.op("Sub", count, cast(b, is_incomplete, "int64"))

@@ -45,7 +45,7 @@ class ModelUnits:
         return _convert_by_name(values, self._parameter_unit, "the value of '{}'")
 
     def convert_sweep(self, values: Any) -> Any:
-        """Return the values of a sweep, or a computed sweep, in the units of its inputs and parameters."""
+        """Return the values of a parameter sweep in the units of the swept inputs and parameters."""
         if values is None:
             return None
         if isinstance(values, ComputedSweep):
@@ -53,7 +53,7 @@ class ModelUnits:
         return _convert_by_name(values, self._varied_unit, "the sweep of '{}'")
 
     def convert_bounds(self, free: Any) -> Any:
-        """Return bounds of free parameters and inputs in the units of these parameters and inputs."""
+        """Return the bounds of free parameters and inputs in the units that the model states for them."""
         return _convert_by_name(free, self._varied_unit, "a bound of '{}'")
 
     def convert_start(self, values: Any) -> Any:
@@ -61,7 +61,7 @@ class ModelUnits:
         return _convert_by_name(values, self._varied_unit, "the start of '{}'")
 
     def convert_state(self, values: Any) -> Any:
-        """Return the state of an earlier run in the units of its parameters and of time."""
+        """Return the saved state of an earlier run in the units of the model's parameters and of time."""
         return _convert_by_name(values, self._state_unit, "'{}' of the state")
 
     def convert_losses(self, of: Any) -> Any:
@@ -145,7 +145,7 @@ class ModelUnits:
         return self._part_unit(item.node, item.node_field, item.id)
 
     def _input_unit(self, name: str, names: Container[str]) -> Unit | None:
-        """Return the unit of the ports that a name refers to, or None if no port has the name.
+        """Return the unit of the input ports with a name, or None if no input port has the name.
 
         `names` are all given names. A port that has several of them is meant by the first in `OpenPort.names`.
 
@@ -171,7 +171,7 @@ class ModelUnits:
         return unit_of(self._document, *parameter_of(self._document, name))
 
     def _varied_unit(self, name: str, names: Container[str]) -> Unit:
-        """Return the unit of an input or a parameter that is varied."""
+        """Return the unit of an input or a parameter that a sweep or a fit varies."""
         unit = self._input_unit(name, names)
         if unit is None:
             unit = NO_UNIT if name == SEED else self._parameter_unit(name)

@@ -1,4 +1,4 @@
-"""Names of the parts of a model that a run can return: `node.port`, `node.parameter`, `node.function`."""
+"""Names of the values that a run can return: `node.port`, `node.parameter` and `node.function`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _find_index(document: Document) -> _Index:
 
 
 def output_names(document: Document) -> dict[str, str]:
-    """Return the model's outputs, with the name of each output port by its name in results.
+    """Return the names of the model's outputs in the document, by their names in results.
 
     The outputs are those in `metadata.outputs`, else all output ports that feed no edge. A mapping in
     `metadata.outputs` renames the outputs. A graph without output ports returns its parameters.
@@ -136,7 +136,9 @@ def output_names(document: Document) -> dict[str, str]:
 
 
 def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
-    """Refuse a model without outputs: no node has an output port, or all output ports feed other nodes.
+    """Raise an error for a model without outputs.
+
+    Such a model has no output ports, or all its output ports feed other nodes.
 
     Raises:
         ModelError: If `outputs` is empty.

@@ -1,4 +1,4 @@
-"""Names that functions, parameters and owned graphs of a model read."""
+"""Search for the names that functions and parameters of a model read, also in loop bodies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _find_names(expressions: Any) -> set[str]:
 
 
 def find_names_read(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names of a node that one of its functions or parameters reads, also in owned graphs."""
+    """Return the names that a function or parameter of a node reads, also in loop bodies and branches."""
     if graph_function(item.function):
         return _find_names_in_graph_function(item, node, document)
     return _find_names_in_expressions(item)
@@ -61,7 +61,7 @@ def _find_names_in_expressions(item: Any) -> set[str]:
 
 
 def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a function with graphs reads in arguments and in its graphs."""
+    """Return the names that a loop or another function with graphs reads."""
     graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     expression_by_argument = {
         argument: expression
@@ -84,7 +84,7 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
 
 
 def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a function's graphs read from outside of the graphs."""
+    """Return the names that the graphs of a function capture from the enclosing node."""
     names: set[str] = set()
     for argument, written_body in written_bodies(item, node).items():
         body, where = written_body.graph_or_id, f"{item_path(item, node)}.args.{argument}"
@@ -101,7 +101,7 @@ def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
 def _find_outer_names_of_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
-    """Return the names that a graph reads from outside of the graph.
+    """Return the names that a graph captures from outside.
 
     `beside` is the metadata next to the graph's name.
     """
@@ -127,7 +127,7 @@ def refuse_unread(
     document: Document,
     location: tuple[str, str],
 ) -> None:
-    """Refuse arguments of a function with graphs that are neither its own nor read by a graph.
+    """Raise an error for arguments that neither the function itself nor any of its graphs reads.
 
     `own` are the names of its own arguments.
 

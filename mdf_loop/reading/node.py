@@ -57,7 +57,7 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 
 
 class Context(Struct, frozen=True):
-    """Document, enclosing scope and path of the graph that is converted to operations.
+    """Context of a graph conversion: document, enclosing scope and graph path.
 
     Attributes:
         document: Document of the graph.
@@ -71,7 +71,7 @@ class Context(Struct, frozen=True):
 
 
 class ExecutionPoint(Struct, frozen=True):
-    """Conditions under which a node is executed: whether it ran before, its old values, elapsed time.
+    """Point of execution of a node: whether the node ran before, its old values and the time step.
 
     Attributes:
         has_run: Truth value that tells whether the node has been executed before.
@@ -157,12 +157,12 @@ class NodeReader:
         return old_scope
 
     def _read_text(self, parameter: Any) -> Any:
-        """Return the text of a parameter that has a text as value, and note that no number is needed."""
+        """Return the text of a text parameter, and record that the text is read."""
         self.text_parameters.add(parameter.id)
         return parameter.value
 
     def _read_loop_result(self, name: str, key: str) -> Term:
-        """Return a named result of a loop, such as `loop.iterations`."""
+        """Return a result of a loop by its key, such as `loop.iterations`."""
         if name in self.functions:
             self._compute_once("function", name, self._compute_function)
         if name not in self.loop_results:
@@ -211,7 +211,7 @@ class NodeReader:
 
     @contextmanager
     def _enter_part(self, kind: str, name: str) -> Iterator[str]:
-        """Set the document path and the random site while a part of the node is read.
+        """Set the builder's document path and random site while a part of the node is converted.
 
         The context value is the path.
         """
@@ -226,7 +226,7 @@ class NodeReader:
             yield where
 
     def _record_value(self, where: str, term: Term) -> Term:
-        """Record which program value a document path has, and return the value."""
+        """Record the program value of a document path, and return the value."""
         self.b.values_by_path[where] = term
         return term
 
@@ -456,7 +456,7 @@ class NodeReader:
                 self.b.note(message, finding.where)
 
     def _group_ports_by_tuple(self) -> dict[str, list[str]]:
-        """Return groups of output ports that share the results of one loop or choice, by port.
+        """Return, by port, the group of output ports that share the results of one loop or conditional.
 
         Each of these ports gets the result at its position.
         """
@@ -475,7 +475,7 @@ class NodeReader:
     def _select_by_position(
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
-        """Return the loop's or choice's result for one of the output ports that share its results."""
+        """Return the result at the position of one of several output ports that share a tuple of results."""
         ports = ports_by_group[port]
         source_text = (
             "loop"

@@ -1,4 +1,4 @@
-"""Branches that do not fit the shapes of the run, and are converted again with unknown extents.
+"""Conversion of a branch with unknown extents if its conversion with the shapes of the run fails.
 
 Only the run determines the selected branch, but the shapes are those of one run. So a branch that does not
 fit these shapes is not an error of the model. Only a run that selects the branch fails.
@@ -41,7 +41,7 @@ _STRICT_RULES = frozenset({"CarryShapeError", "JoinError"})
 
 
 class OpenBranch:
-    """Branch of a choice, converted with the shapes of the run, or with unknown shapes if these fail.
+    """Converter of a branch with the shapes of the run, or with unknown shapes if that fails.
 
     Attributes:
         is_then: Value of the condition for which the branch is selected.
@@ -77,7 +77,7 @@ class OpenBranch:
         raise Poisoned
 
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
-        """Return True if the branch may be correct for other shapes than the shapes of the run."""
+        """Return True if the branch may be correct for shapes other than those of the run."""
         lasting_findings = b.findings.lasting
         return bool(findings) and not any(
             finding in lasting_findings or finding.kind in _STRICT_RULES for finding in findings
@@ -111,7 +111,7 @@ class OpenBranch:
         return _Attempt(branch_outputs, b.findings.pop_since(finding_count))
 
     def _compute_zero(self, b: ModelBuilder) -> Value:
-        """Return a tensor that is [0] if the branch is selected, but that no pass can fold to a constant."""
+        """Return a tensor that is [0] whenever the branch runs, but that no pass can fold to a constant."""
         is_not_selected = b.op("Not", self.condition) if self.is_then else self.condition
         return b.op("Reshape", cast(b, is_not_selected, "int64"), ints(b, 1))
 

@@ -1,4 +1,4 @@
-"""Carried values that may be absent before the first iteration, and are present after each iteration.
+"""Support for carried values that may be absent, but only before the first iteration.
 
     enter: optional(sequence(float32))        enter: optional(sequence(float32))
     leave: sequence(float32)            ->    leave: Optional(leave)

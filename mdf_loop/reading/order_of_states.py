@@ -33,7 +33,7 @@ def find_new_value_reads(document: Document) -> Iterator[Finding]:
 
 
 def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
-    """Yield each pair of states of which the first one reads the new value of the second one.
+    """Yield pairs of states in which the first state reads the new value of the second state.
 
     The third text is the stateless parameter between both states, or an empty text.
     """
@@ -70,7 +70,7 @@ def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:
 def _find_states_read(
     names: set[str], new_states: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the states whose new values are read through `names`, maybe through another parameter.
+    """Return the states whose new values are read through `names`, directly or through a parameter.
 
     The parameter has no state.
 

@@ -1,4 +1,4 @@
-"""Conversion of a model over time: a first evaluation, then a loop of one evaluation per iteration.
+"""Conversion of a model over time to a first evaluation and a loop with one evaluation per iteration.
 
     first:  y, states = evaluate(inputs)                       # no time has passed
     later:  for i in range(steps):
@@ -38,7 +38,7 @@ from mdf_loop.specification import RunSpecification
 
 
 def _create_executed_output(sets: Value) -> Output:
-    """Return the program output that states which nodes ran, for a schedule that the run decides.
+    """Return the program output that states which nodes ran, for a schedule that depends on values.
 
     See `EXECUTED_SETS`.
     """
@@ -158,7 +158,7 @@ class _FirstReader(ProgramReader):
         return tensor(self.b, read_current_value(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
-        """Build the program of the first evaluation, with the values of `states` as further outputs."""
+        """Build the program of the first evaluation, which also returns the values of `states`."""
         final_states = [create_state_output(state, self.read_state(state)) for state in states]
         return self.build_program([*self.recorded_outputs.values(), *final_states])
 

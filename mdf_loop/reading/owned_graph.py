@@ -1,4 +1,4 @@
-"""Graphs that functions own, contained or named in an argument, with paths and metadata."""
+"""Lookup of graphs that functions own (loop bodies and branches), with paths and metadata."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.errors import ModelError, SignatureError
 
 
 class Role(Struct, frozen=True):
-    """Words that name a graph in errors: its role, its owner and the kind of its owner."""
+    """Words that name a loop body or branch in error messages."""
 
     argument: str = "body"
     part_name: str = "body"
@@ -24,13 +24,13 @@ class Role(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """Name of the graph in errors: `the body of the loop`, `the then branch of 'm.choice'`."""
+        """Name of the graph in error messages, such as `the body of the loop`."""
         part_text = self.part_name if self.part_name[-1].isdigit() else f"the {self.part_name}"
         return f"{part_text} of {self.owner}"
 
     @property
     def noun(self) -> str:
-        """Noun for the graph: body or branch."""
+        """Noun for the graph in error messages: body or branch."""
         return "body" if self.part_name == "body" else "branch"
 
 
@@ -99,7 +99,7 @@ def find_owned_graph(
 
 
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
-    """Return the document path of a graph that a function owns, or of the graph's name."""
+    """Return the document path of a loop body or branch, or of the argument that names it."""
     path = f"{where}.args.{argument}"
     if written.parameters:
         node_where = where.removesuffix(f".functions['{item.id}']")
@@ -137,7 +137,7 @@ def _find_graph_and_path(
 def _read_stated_names(
     metadata: Mapping[str, Any], key: str, role: Role, where: str
 ) -> tuple[str, ...] | None:
-    """Return the names of a graph's inputs or outputs that its metadata state, or None."""
+    """Return the names of inputs or outputs in a graph's metadata, or None if they are not stated."""
     stated_names, names_text = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if stated_names is None:
         return None

@@ -1,4 +1,4 @@
-"""Tests for the kind of a parameter: fixed, state, text, empty, or graph."""
+"""Tests of parameters: fixed, stateful, empty, text, or graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.lower import draws_numbers, names_in
 
 
 def find_fixed_parameters(node: Any) -> set[str]:
-    """Return the ids of parameters whose value reads no input, state, function or random number."""
+    """Return the ids of parameters whose values depend on no input, state, function or random number."""
     fixed_ids = {
         parameter.id
         for parameter in node.parameters
@@ -53,7 +53,7 @@ def integrates(document: Document) -> bool:
 
 
 def iterate_further_expressions(item: Any) -> Iterator[Any]:
-    """Yield all expressions of a node's part except its value: initial value, derivative, conditions."""
+    """Yield the initial value, derivative and conditions of a parameter, but not its value."""
     yield getattr(item, "default_initial_value", None)
     yield getattr(item, "time_derivative", None)
     for condition in getattr(item, "conditions", None) or ():

@@ -1,4 +1,4 @@
-"""Conversion of the scheduler passes of an evaluation to a loop, if the run decides the schedule.
+"""Conversion of scheduler passes to a loop, for a schedule that depends on run-time values.
 
     while not terminated:                    # one pass
         for layer in layers:
@@ -58,7 +58,7 @@ def create_count_state(key: CountKey) -> State:
 
 
 class _PassResults(Struct, frozen=True):
-    """Results of converting one scheduler pass: number, condition for another pass, nodes that ran."""
+    """Program values that the conversion of one scheduler pass returns."""
 
     iteration: Value
     has_next_pass: Value
@@ -187,7 +187,7 @@ class PassesLoop:
     # --- one pass -------------------------------------------------------------------------------
 
     def _read_pass(self, memory: LoopMemory) -> _PassResults:
-        """Convert one scheduler pass: visit layers in order and execute nodes whose conditions hold."""
+        """Convert one scheduler pass, which executes the nodes whose conditions hold, layer by layer."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
         counts: dict[CountKey, Number | Truth | None] = {
@@ -224,7 +224,7 @@ class PassesLoop:
     def _limit_passes(
         self, b: ModelBuilder, has_next_pass: Truth, any_ran: Truth, iteration: Value
     ) -> Value:
-        """Return the condition for another pass, which fails the run if the passes would never end."""
+        """Return the condition for another pass, with a run-time check against endless passes."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
             is_below_limit = b.op("Less", iteration, b.constant(np.array(MAX_PASSES - 1)))
@@ -238,14 +238,14 @@ class PassesLoop:
     def _guard_condition(
         self, b: ModelBuilder, has_next_pass: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
-        """Return the condition for another pass, which fails the run if it is true but not allowed."""
+        """Return the condition for another pass, with a run-time check that the pass is allowed."""
         is_valid = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
         return guard_value(b, to_value(b, has_next_pass), is_valid, error.findings[0].what)
 
     def _build_executed_row(
         self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
-        """Return flags of one pass: for each layer, whether it was visited and which of its nodes ran."""
+        """Return the flags of one pass that tell which layers were visited and which nodes ran."""
         flags = [
             flag for is_visited, run_flags in visits for flag in (is_visited, *run_flags.values())
         ]
@@ -253,7 +253,7 @@ class PassesLoop:
         return b.op("Concat", *flag_rows, axis=0)
 
     def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
-        """Execute a node if the truth value `runs` is true, and else keep the values of the node."""
+        """Execute a node if the truth value `runs` is true, else keep the values of the node."""
         if runs is False:
             return
         if not isinstance(runs, Value):
@@ -296,7 +296,7 @@ class PassesLoop:
         memory.record_run(node, logical_or(memory.b, has_run, runs))
 
     def _find_carried_states(self, node: str, memory: LoopMemory) -> list[State]:
-        """Return the states of a node that may be read later: outputs, recorded values, old parameters.
+        """Return the states of a node that may be read later, such as outputs and old parameter values.
 
         Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
@@ -319,7 +319,7 @@ class PassesLoop:
     # --- Threshold conditions -------------------------------------------------------------------
 
     def _find_threshold_states(self, condition: ThresholdCondition) -> list[State]:
-        """Return the state that a Threshold condition tests: a parameter, function or output.
+        """Return a list with the parameter, function or output that a Threshold condition tests.
 
         The first of these kinds that has the name is used.
         """
@@ -366,7 +366,7 @@ class PassesLoop:
     def _read_value_before_run(
         self, b: ModelBuilder, condition: ThresholdCondition, state: State
     ) -> Value:
-        """Return the value that a Threshold tests before its node has run: the initial value, or 0."""
+        """Return the value that a Threshold condition tests before its node has run."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
         node = self.executor.nodes[condition.node]
@@ -410,7 +410,7 @@ def _is_met(value: float, condition: ThresholdCondition) -> bool:
 
 
 def _select_compared_element(b: ModelBuilder, value: Value, condition: ThresholdCondition) -> Value:
-    """Return the element of a value that a Threshold condition compares, as a float64 number."""
+    """Return the element of `value` that a Threshold condition compares, as a float64 number."""
     for index in condition.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
     compared_element = one_element(b, value)

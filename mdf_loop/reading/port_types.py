@@ -33,7 +33,7 @@ def convert_port_value(b: ModelBuilder, port: Any, value: Value) -> Value:
 
 
 def cast_iteration(b: ModelBuilder, port: Any, iteration: Value) -> Value:
-    """Cast the iteration number to the dtype that a port of the body states.
+    """Cast the iteration number to the dtype that an input port of the loop body states.
 
     A stated `float` is ignored, since MDF's importers write it on every port.
     """
@@ -43,7 +43,7 @@ def cast_iteration(b: ModelBuilder, port: Any, iteration: Value) -> Value:
 
 
 def cast_initial_value(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """Cast a plain initial number of a carried value to the dtype that the body's port states.
+    """Cast an initial value that is a plain number to the dtype of the body's input port.
 
     The value is returned unchanged if the dtype cannot represent it.
     """

@@ -1,4 +1,4 @@
-"""Conversion of user-supplied values, or of defaults in the document, to port values.
+"""Conversion of user-supplied values and of default values in the document to values of input ports.
 
 The value of a port is an array, a list of arrays (a sequence), or None (an absent optional value). No number
 is rounded silently: a number that the port's type cannot represent is refused.
@@ -105,14 +105,14 @@ def lower_default(b: ModelBuilder, port: Any, where: str) -> Value:
 
 
 def _follows_precision(data: Data, dtype: str | None) -> bool:
-    """Return True if a float64 value without a stated dtype takes the precision of the compilation."""
+    """Return True if a float64 value of a port without a stated dtype adopts the compiled precision."""
     return dtype is None and bool(data.dtype == np.float64)
 
 
 def _convert_to_type(
     value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
 ) -> Data:
-    """Convert a value to the type that its port states."""
+    """Convert a value to the stated dtype of an input port."""
     if dtype is None or is_tensor(dtype):
         return _convert_to_array(value, dtype, description, where, error)
     if is_optional(dtype):
@@ -137,7 +137,7 @@ def _convert_to_type(
 def _convert_to_array(
     value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
 ) -> Array:
-    """Convert a value to an array of the stated dtype."""
+    """Convert a value to an array of the stated dtype of an input port."""
     try:
         array = as_supported_array(value, description, where, error)
     except Ragged:
@@ -189,6 +189,6 @@ def _has_only_integers(array: Array) -> bool:
 
 
 def _abbreviate(value: Any) -> str:
-    """Return a value as a short text for errors."""
+    """Return a value as a short text for error messages."""
     value_text = repr(value) if value is not None else "nothing"
     return value_text if len(value_text) <= 60 else value_text[:57] + "..."

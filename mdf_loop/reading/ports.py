@@ -1,4 +1,4 @@
-"""Values of input ports when their node runs: from edges, defaults, or the caller.
+"""Computation of the values of input ports from edges, default values, or the caller.
 
 Source: modeci_mdf.execution_engine.EvaluableInput and EvaluableGraph.evaluate_edge (0.4.15).
 """

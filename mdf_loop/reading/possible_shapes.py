@@ -1,4 +1,4 @@
-"""Check of values whose shape differs between steps: a scalar at first, an array later.
+"""Check for values that are scalars in the first step and arrays in later steps.
 
 A carried value has one shape. If its shape in the model changes (a state starts as one number, a port has
 zeros until an edge feeds it), the value is broadcast to its later shape. Elementwise operations give the same
@@ -40,7 +40,7 @@ _Shapes = frozenset[Shape]
 def widened_findings(
     program: Program, b: ModelBuilder, first_shapes: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about results that change if a value is broadcast to the shape of later steps.
+    """Return findings about results that change if a value is broadcast to its later shape.
 
     `first_shapes` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
@@ -59,7 +59,7 @@ def widened_findings(
 
 
 class _PossibleShapes:
-    """Shapes that each value of a program may have in different steps, without broadcasting."""
+    """Shapes that the values of a program would have in different steps without broadcasting."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class _PossibleShapes:
                 self._propagate(operation)
 
     def of(self, value: Value) -> _Shapes:
-        """Return the possible shapes of a value."""
+        """Return all shapes that a value may have."""
         return self.shapes_by_value.get(value, frozenset({value.shape}))
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
@@ -132,7 +132,7 @@ class _PossibleShapes:
         self._add(output, broadcast_shapes - {None})
 
     def find_dependent_operations(self) -> Iterable[Finding]:
-        """Yield findings about operations whose results depend on a shape that differs by step."""
+        """Yield findings about operations whose results depend on a shape that differs between steps."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.broadcast_sources or _is_elementwise(operation):

@@ -1,4 +1,4 @@
-"""Conversion of a document to its `Program`: inputs, one evaluation of the graph, outputs.
+"""Conversion of one evaluation of a document to a `Program`.
 
 A program is specialized for the dtypes and shapes of its inputs.
 """
@@ -40,7 +40,7 @@ from mdf_loop.specification import Selection
 
 
 class Reading(Struct, frozen=True):
-    """Program of a model, the program values of the document's paths, and notes for the modeller."""
+    """Converted model: its program, the program value of each document path, and notes to the user."""
 
     program: Program
     terms_by_path: Mapping[str, Any]
@@ -204,14 +204,14 @@ class ProgramReader:
         )
 
     def raise_findings(self) -> None:
-        """Raise an error with all findings (errors in the model), if there are any."""
+        """Raise an error that contains all findings (errors in the model), if there are any."""
         findings = self.b.findings.items
         raise_findings(
             map(self._add_type_hint, (*findings, *self.b.findings.unread) if findings else ())
         )
 
     def _add_type_hint(self, finding: Finding) -> Finding:
-        """Return the finding with a hint about ports that hold whole numbers by default."""
+        """Return a finding with a hint about ports that are integers because they state no type."""
         if finding.kind != "OperandError" or finding.hint or "int64" not in finding.what:
             return finding
         node_prefix = f"{self.document.where}.nodes['"
@@ -258,7 +258,7 @@ class ProgramReader:
         return outputs
 
     def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:
-        """Add all floats that the graph computes to the program outputs, to find nan.
+        """Add all floats that the graph computes to the program outputs, so that a run can find nan.
 
         Returns:
             Name of each float in the model -> name of its output, in the order of computation.
@@ -290,7 +290,7 @@ class ProgramReader:
 
 
 def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
-    """Return an output by name, with a flag output that tells whether its node has run.
+    """Return an output with a further output that tells whether its node has run, by name.
 
     The flag is omitted if the node has certainly run.
     """

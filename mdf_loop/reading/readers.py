@@ -1,4 +1,4 @@
-"""Registry of the readers of functions that own graphs (`mdf_loop.document.graph_functions`).
+"""Registry of the functions that convert loops, branches and other functions with graphs.
 
 A reader is marked `@reads(name)` in its own module, which `reading/__init__.py` imports.
 """
@@ -17,7 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 
 
 class Reading(Struct, frozen=True):
-    """Results of a function that owns graphs, such as a loop or a choice.
+    """Results of a function with graphs, such as a loop or `onnx::If`.
 
     Attributes:
         term: Result, or tuple of results.
@@ -36,7 +36,7 @@ READER_BY_FUNCTION: dict[str, Reader] = {}
 
 
 def reads(function: str) -> Callable[[Reader], Reader]:
-    """Return a decorator that registers the reader of a function that owns graphs."""
+    """Return a decorator that registers the converter of an MDF function with graphs."""
 
     def register(reader: Reader) -> Reader:
         READER_BY_FUNCTION[function] = reader
@@ -48,7 +48,7 @@ def reads(function: str) -> Callable[[Reader], Reader]:
 def read_graph_function(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Append the operations of a function or parameter that owns graphs, and return its results."""
+    """Append the operations of a function with graphs, such as a loop, and return its results."""
     function_name = graph_function(item.function)
     assert function_name is not None
     return READER_BY_FUNCTION[function_name](b, item, node, where, scope, document)

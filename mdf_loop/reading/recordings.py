@@ -1,4 +1,4 @@
-"""Arrangement of the rows that a loop records: reversed, padded, moved or concatenated.
+"""Arrangement of recorded loop outputs: rows in reverse order, padded, concatenated or on another axis.
 
     y: {axis: 1}                     # rows are stacked on a new axis 1, not on axis 0
     z: {axis: 1, concat: true}       # rows are joined along their axis 1
@@ -119,7 +119,7 @@ def refuse_unrecorded(
 
 
 def select_last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iterations: Value) -> Value:
-    """Return the row of the last iteration.
+    """Return the row that the last iteration of a loop recorded.
 
     A run fails if the loop has no iterations.
     """
@@ -131,7 +131,7 @@ def select_last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iteratio
 
 
 def no_row_error(form: RecordingForm) -> RecordShapeError:
-    """Return the error for the last row of a loop without iterations."""
+    """Return the error for the last recorded row of a loop that had no iterations."""
     return RecordShapeError(
         f"the last row of '{form.name}' is asked for, but the loop had no iteration",
         form.where,
@@ -140,7 +140,7 @@ def no_row_error(form: RecordingForm) -> RecordShapeError:
 
 
 def arrange_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Reverse, pad, move or concatenate stacked rows as the arguments of the recording state."""
+    """Reverse, pad, move or concatenate stacked rows as specified for the recording."""
     with b.at(form.where):
         if form.reverse:
             stack = _reverse_rows(b, stack)
@@ -194,7 +194,7 @@ def _concatenate_rows(b: ModelBuilder, form: RecordingForm, stack: Value) -> Val
 def _find_concatenated_shape(
     b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
-    """Return the shape of the concatenated rows.
+    """Return the shape of an array of concatenated rows.
 
     Extents are constants where possible.
     """
@@ -220,7 +220,7 @@ def _find_concatenated_shape(
 
 
 def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Pad stacked rows to `length`.
+    """Pad stacked rows to the length that the recording states.
 
     A run fails if there are more rows than `length`.
     """

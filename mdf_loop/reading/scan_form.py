@@ -1,4 +1,4 @@
-"""Conversion of ONNX's Scan to a loop with slices and recordings.
+"""Conversion of ONNX's Scan operator to a loop with slices and recordings.
 
     Scan(s0, x, num_scan_inputs=1, body)    ->    Loop(v_initial=s0, slices={x_t: x}, body)
 
@@ -41,7 +41,7 @@ SCAN_BODY = Role(owner="the scan", owner_kind="scan")
 def read_scan(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Append the Scan that a Function or Parameter of `node` describes, and return its results."""
+    """Append the operations of a Function or Parameter that is an ONNX Scan, and return its results."""
     loop_form, signature = convert_scan(item, node, where, document)
     error_words = (f"the scan '{item.id}'", "its body does")
     refuse_unread(item, node, where, SCAN_ARGUMENTS, document, error_words)
@@ -141,7 +141,7 @@ def _build_slices(
 
 
 def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
-    """Build recording arguments for scan outputs that have another axis than 0 or are reversed."""
+    """Build recording arguments for scan outputs that are reversed or stacked along an axis other than 0."""
     axes = _parse_integers(args, "scan_output_axes", len(names))
     directions = _parse_directions(args, "scan_output_directions", len(names))
     return {
@@ -152,7 +152,7 @@ def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Rec
 
 
 def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
-    """Return one bool for each scan input or output, which is True for backward direction."""
+    """Return a bool for each scan input or output that is True for the backward direction."""
     direction_codes = _parse_integers(args, key, count)
     if any(code not in (0, 1) for code in direction_codes):
         raise ModelError(

@@ -39,7 +39,7 @@ MAP_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 def read_sequence_map(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Append the SequenceMap that a Function or Parameter of `node` describes; return its results."""
+    """Append the operations of a Function or Parameter that is a SequenceMap, and return its results."""
     map_name = f"{node.id}.{item.id}"
     owned_graph = find_owned_graph(
         written_body(item, node), item, where, describe_body(map_name), document
@@ -69,7 +69,7 @@ def read_sequence_map(
 
 
 def describe_body(name: str) -> Role:
-    """Return the words that name the body of a SequenceMap in errors."""
+    """Return the words that name the body of a SequenceMap in error messages."""
     return Role(owner=f"'{name}'", owner_kind="map")
 
 
@@ -86,7 +86,7 @@ def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
-    """Convert the inputs of a SequenceMap to program values: a sequence, then sequences and tensors."""
+    """Convert the inputs of a SequenceMap to program values, which are sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         hint = suggest("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=hint)
@@ -166,7 +166,7 @@ class _ReadSequenceMap(Struct, frozen=True):
 
 
 def _select_member(body_builder: ModelBuilder, value: Value, iteration: Value) -> Value:
-    """Return an input's value in one iteration: a member of a sequence, or the tensor itself."""
+    """Return the value of an input in one iteration: a member of a sequence, or an entire tensor."""
     if is_tensor(value.dtype):
         return value
     return body_builder.op("SequenceAt", value, iteration)

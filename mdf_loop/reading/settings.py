@@ -65,7 +65,7 @@ def bind_settings(document: Document, values: Mapping[str, Any], precision: str)
 
 
 def written_value(document: Document, name: str) -> Any:
-    """Return the value (or initial value) of a parameter in the document: a number, a list, or an expression.
+    """Return the value (for a state, the initial value) of a parameter as written in the document.
 
     Raises:
         InputError: If the parameter does not exist, or has no value.
@@ -95,7 +95,7 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
 
 
 def is_state(document: Document, name: str) -> bool:
-    """Return True for a parameter with a state, of which a run sets the initial value."""
+    """Return True if a parameter is a state, of which a run sets the initial value."""
     return is_stateful(_find_parameter(document, name)[0])
 
 
@@ -112,7 +112,10 @@ def with_values(document: Document, settings: Settings) -> Document:
 
 
 def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
-    """Return a document with new default values of input ports, by any of the ports' names."""
+    """Return a document with new default values of input ports.
+
+    `values` may use any of the names of a port.
+    """
     default_values = {
         (port.node, port.port.id): values[name].tolist()
         for port in open_ports(document)
@@ -168,7 +171,7 @@ def _find_parameter(document: Document, name: str) -> tuple[Any, str]:
 
 
 def _suggest_parameter(document: Document, name: str, parameter_names: Collection[str]) -> str:
-    """Return the hint about an unknown name of a parameter."""
+    """Return a hint for an error about an unknown parameter name."""
     named_ports = [port for port in open_ports(document) if name in port.names]
     if named_ports:
         port_name = named_ports[0].name

@@ -1,4 +1,4 @@
-"""Signature of a loop body: the order of its inputs and outputs, stated or inferred.
+"""Signature of a loop body: the names of inputs and outputs in order, stated or inferred.
 
 The order is stated in `metadata`, or inferred if only one order is possible. Inference is for documents of
 modeci_mdf's importer, which does not store the order.
@@ -126,7 +126,7 @@ _CONDITION_PATTERN = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNOREC
 def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the iteration number, condition and carried inputs of a body that states no order."""
+    """Infer which inputs of a loop body are the iteration number, the condition and carried values."""
     bound_names = {
         node_part.id for node_part in (*node.input_ports, *node.parameters, *node.functions)
     }
@@ -165,7 +165,7 @@ def _infer_inputs(
 def _match_named_inputs(
     form: LoopForm, names: tuple[str, ...], free_names: list[str]
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the iteration number, condition and carried inputs of a body from names in `v_initial`."""
+    """Infer the roles of a loop body's inputs if `v_initial` names the carried inputs."""
     unknown_names = [name for name in names if name not in find_free_ports(form.body)]
     if unknown_names:
         raise SignatureError(
@@ -214,7 +214,7 @@ def _count_results_read(form: LoopForm, node: Any) -> int:
 
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
-    """Return the outputs of a loop body that states no order: its condition, then its only other output."""
+    """Infer the order of a loop body's outputs, of which the first is the condition."""
     ports_at_end = find_end_ports(form.body)
     result_count = max(_count_results_read(form, node), n_carried)
     port_names = [port.id for _, port in ports_at_end]
@@ -233,7 +233,7 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
 
 
 def gives_truth(node: Any, value: Any) -> bool:
-    """Return True if an expression of a node is evidently a bool, such as a comparison."""
+    """Return True if an expression of a node certainly yields a bool, such as a comparison."""
     if isinstance(value, bool):
         return True
     if not isinstance(value, str):

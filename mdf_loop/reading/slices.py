@@ -1,4 +1,4 @@
-"""Slices: parts of an array, of which a loop body reads one in each iteration.
+"""Slices of loops: arrays of which each iteration of the loop reads one part.
 
     x_t: x                                                        # x[i]
     z_t: {of: z, axis: 1, start: -1, end: 0, stride: -1, part_size: 2}
@@ -125,7 +125,7 @@ class SlicedRows(Struct, frozen=True, eq=False):
 
 
 class Slice(Struct, frozen=True, eq=False):
-    """Slice of a loop, with its array, first position and number of parts as program values.
+    """Slice of a loop as program values: the array, the first position and the number of parts.
 
     A loop scans the parts of one element as rows. The body of the loop indexes longer parts by the iteration
     number. So do the iterations of an unrolled loop.
@@ -204,7 +204,7 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 
 def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
-    """Convert a slice's array to a program value, and compute its number of parts.
+    """Convert the array of a slice to a program value, and compute the number of parts.
 
     A run fails if a position is out of range.
     """

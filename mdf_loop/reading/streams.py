@@ -1,4 +1,4 @@
-"""Keys of the random streams of a run: one key per random site, trial and seed."""
+"""Random keys of a run: one key for each random call of the model, each trial and each seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMORY_HINT = "ask for fewer trials, keep only numbers over trials (over_trials
 
 
 class Streams(Struct, frozen=True):
-    """Seeds and trials of a run, which determine its random streams.
+    """Seeds and trials of a run, which determine the random numbers.
 
     All members of a sweep use the same random numbers in a trial, unless the sweep varies the seed. The trials
     of one member of a sweep are adjacent rows.
@@ -58,7 +58,7 @@ class Streams(Struct, frozen=True):
         return np.repeat(rows, trial_count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
-        """Return the random keys of random sites, as an array [sites] or [members, sites].
+        """Return the random keys as an array of the shape [sites] or [members, sites].
 
         The members are all trials of all members of a sweep.
 
@@ -85,13 +85,13 @@ class Streams(Struct, frozen=True):
         return np.tile(key_rows, (members, 1)) if isinstance(self.seed, int) else key_rows
 
     def keys_of_one_run(self, sites: tuple[str, ...]) -> Array:
-        """Return the random keys of random sites for the first seed and no trials."""
+        """Return the random keys of one run, for the first seed and without trials."""
         return _compute_keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
 
 
 @functools.lru_cache(maxsize=64)
 def _compute_keys(seed: int, sites: tuple[str, ...]) -> Array:
-    """Return the random keys of random sites for one seed."""
+    """Return the random keys of all random sites (random calls of the model) for one seed."""
     return streams.keys(seed, streams.sites(sites))
 
 

@@ -1,4 +1,4 @@
-"""Trip count of a loop: the argument `M`, or the length of the slices.
+"""Trip count of a loop: the argument `M`, or the number of parts of the slices.
 
 With slices and no M (or an M of -1), the number of iterations is the number of parts of the shortest slice. A
 larger M is an error, a smaller M gives fewer iterations.
@@ -29,7 +29,7 @@ from mdf_loop.reading.slices import Slice
 def lower_trip_count(
     b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
 ) -> Value | None:
-    """Append operations that compute a loop's maximum number of iterations, or return None without one."""
+    """Append operations that compute the trip count of a loop, or return None if the loop has no limit."""
     shortest_length = _find_shortest_length(b, form, slices)
     if form.trip_count is None:
         return shortest_length

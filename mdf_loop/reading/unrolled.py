@@ -34,7 +34,7 @@ from mdf_loop.reading.recordings import arrange_rows
 
 
 def unroll_loop(writer: LoopWriter) -> Reading | None:
-    """Unroll a loop and return its results, or return None if the loop cannot be unrolled.
+    """Append the operations of an unrolled loop and return its results, or None if that is impossible.
 
     Raises:
         TripCountError: If the loop has more iterations than the option `unroll` allows.
@@ -224,7 +224,7 @@ class _Unroller:
         )
 
     def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
-        """Return functions that compute the loop's iterations, condition and stopped_by, by name."""
+        """Return functions that compute `iterations`, `condition` and `stopped_by` of the loop, by name."""
         b, last_condition = self.b, bodies[-1].condition_out
         known_condition = b.constant_of(last_condition)
         is_stopped_by_condition = (
@@ -239,7 +239,7 @@ class _Unroller:
 
 
 def _fix_dtype(b: ModelBuilder, value: Value) -> Value:
-    """Return an initial value whose dtype no longer adapts to other operands, as in a loop."""
+    """Return an initial value with a fixed dtype that does not adapt to other operands."""
     known_array = b.constant_of(value)
     if known_array is not None:
         return b.unrolled_constant(known_array)

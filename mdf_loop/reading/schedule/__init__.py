@@ -1,4 +1,4 @@
-"""Schedule of a graph: which nodes run when, and when an evaluation ends.
+"""Schedule of a graph: the conditions under which nodes run and an evaluation ends.
 
     arguments   type and arguments of a condition, under all names of an argument
     conditions  conditions as data

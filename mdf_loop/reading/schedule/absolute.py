@@ -56,7 +56,7 @@ class TimePoints(Struct, frozen=True):
 
     @property
     def inclusive_times(self) -> list[Fraction]:
-        """Start and end of the interval in milliseconds, without an end that the interval excludes."""
+        """Endpoints of the interval that belong to the interval, in milliseconds."""
         limits_with_inclusion = ((self.start, self.includes_start), (self.end, self.includes_end))
         return [
             time
@@ -103,7 +103,7 @@ class AbsoluteTime(Struct, frozen=True):
         return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
 
     def _convert_repetition(self, points: TimePoints, written: WrittenCondition) -> Condition:
-        """Return the condition that a whole number of periods of a TimeInterval has passed."""
+        """Return the condition that an integer number of TimeInterval periods has elapsed."""
         assert points.period is not None
         offset = self._find_offset(points, written)
         period_visits = points.period / self.interval
@@ -129,7 +129,7 @@ class AbsoluteTime(Struct, frozen=True):
 def create_clock(
     conditions: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
-    """Create the clock of a graph that its scheduler conditions on absolute time need.
+    """Create the clock for the scheduler conditions of a graph that depend on absolute time.
 
     `conditions` are all conditions with their paths.
     """
@@ -158,7 +158,7 @@ def _greatest_common_divisor(numbers: Sequence[Fraction]) -> Fraction:
 
 
 def _find_time_points(condition: Any, where: str) -> Iterable[TimePoints]:
-    """Yield the times of a scheduler condition on absolute time, and of conditions inside a condition."""
+    """Yield the time points of a scheduler condition on absolute time and of its inner conditions."""
     condition_type, arguments = type_and_arguments(condition)
     if condition_type in _ABSOLUTE_TYPES:
         yield _read_time_points(condition_type, arguments, where)

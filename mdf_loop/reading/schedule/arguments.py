@@ -1,4 +1,4 @@
-"""Type and arguments of scheduler conditions, with all names that an argument may have.
+"""Access to the type and arguments of scheduler conditions in a document.
 
 Both the compilation and the text of conditions read arguments with this module.
 """
@@ -46,7 +46,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
         return _to_list(self.get(*NODE_ARGUMENTS))
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """Yield the inner conditions of a composite condition, each with its place in the arguments."""
+        """Yield the inner conditions of a composite condition, each with its path in the arguments."""
         for argument_name, argument in self.arguments.items():
             self.read_names[argument_name] = None
             for k, element in enumerate(_to_list(argument)):
@@ -80,10 +80,10 @@ def type_and_arguments(condition: Any) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def node_id(value: Any) -> Any:
-    """Return the id of a node in an argument, which is a modeci_mdf Node or the id itself."""
+    """Return the id of a node that is given as a modeci_mdf Node or as an id."""
     return getattr(value, "id", value)
 
 
 def scale_name(scale: Any) -> str:
-    """Return the name of a time scale in any spelling: `TimeScale.LIFE`, `life`, the enum itself."""
+    """Return the name of a time scale that is given as `TimeScale.LIFE`, `life` or an enum member."""
     return str(getattr(scale, "name", scale)).rpartition(".")[2].upper()

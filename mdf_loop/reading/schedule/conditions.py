@@ -1,4 +1,4 @@
-"""Scheduler conditions as data, in a few classes that express all types of graph-scheduler.
+"""Data classes for scheduler conditions, which express all condition types of graph-scheduler.
 
 There are three kinds of counts: runs of a node, runs of a node that its reader has not used yet, and units of
 time that have passed.
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class TimeScale(IntEnum):
-    """Units of time of graph-scheduler, from short to long.
+    """Units of time in graph-scheduler, from the shortest to the longest.
 
     An evaluation of the graph is an environment state update.
     """
@@ -45,7 +45,7 @@ class RunCount(Struct, frozen=True):
 
     @property
     def persists(self) -> bool:
-        """True if the counter continues in the next evaluation of the graph, instead of restarting at 0."""
+        """True if the counter continues in the next evaluation of the graph instead of restarting at 0."""
         return self.scale > EVALUATION
 
 
@@ -71,7 +71,7 @@ class TimeCount(Struct, frozen=True):
 
     @property
     def persists(self) -> bool:
-        """True if the counter continues in the next evaluation of the graph, instead of restarting at 0."""
+        """True if the counter continues in the next evaluation of the graph instead of restarting at 0."""
         return self.longer_unit > EVALUATION
 
 
@@ -133,7 +133,7 @@ class EveryNth(Struct, frozen=True):
 
 
 class JustRan(Struct, frozen=True):
-    """Condition that a node was in the last set of nodes that the scheduler executed together."""
+    """Condition that a node was in the set of nodes that the scheduler executed last."""
 
     node: str
 

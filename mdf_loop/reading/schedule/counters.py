@@ -1,4 +1,4 @@
-"""Counters and flags that scheduler conditions read, as in graph-scheduler's Scheduler.
+"""Counters and flags that scheduler conditions read, with the update rules of graph-scheduler.
 
 The counters work with known numbers, to plan an evaluation while the model is read, and with values of the
 program, inside a loop. Only the counts that a condition reads are updated.
@@ -49,11 +49,11 @@ CountKey: TypeAlias = Count | FirstTimes | JustRan
 
 
 class UnknownCount(Exception):  # noqa: N818 - not an error: the run decides the schedule
-    """Exception for a scheduler condition on counters that are unknown while the model is read."""
+    """Exception for a scheduler condition on a counter that has no known value at compile time."""
 
 
 def _raise_unknown(condition: ThresholdCondition) -> Truth:
-    """Raise UnknownCount, because values of nodes are unknown while the model is read."""
+    """Raise UnknownCount, because values of nodes are unknown at compile time."""
     raise UnknownCount
 
 
@@ -71,7 +71,7 @@ class Counters(Struct):
     test_threshold: Callable[[ThresholdCondition], Truth] = field(default=_raise_unknown)
 
     def _get_count(self, key: CountKey) -> Number:
-        """Return the value of a counter, or raise UnknownCount if it is unknown."""
+        """Return the value of a counter, or raise UnknownCount if the value is unknown."""
         count = self.counts[key]
         if count is None:
             raise UnknownCount
@@ -85,7 +85,10 @@ class Counters(Struct):
     # --- updates --------------------------------------------------------------------------------
 
     def begin_unit(self, scale: TimeScale) -> None:
-        """Reset the counters of runs within a unit of time that begins, and within shorter units."""
+        """Reset the counters of node runs at the beginning of a unit of time.
+
+        Counters of runs within shorter units are also reset.
+        """
         for key in self.counts:
             is_restarted = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
                 key, RunsSinceReader
@@ -104,7 +107,7 @@ class Counters(Struct):
                 self._change_count(key, lambda n: add(b, n, truth_to_number(b, runs)))
 
     def count_unit(self, unit: TimeScale, passes: Truth) -> None:
-        """Increment the counters of a unit of time if `passes` is true, and reset inner counters."""
+        """Increment the counters of a unit of time if `has_ended` is true, and reset the counters within it."""
         for key in self.counts:
             if isinstance(key, TimeCount) and key.unit is unit:
                 self._change_count(key, lambda n: add(self.b, n, truth_to_number(self.b, passes)))
@@ -112,7 +115,7 @@ class Counters(Struct):
                 self.counts[key] = 0
 
     def record_set(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
-        """Record which nodes ran together in the last executed set, if `is_counted` is true."""
+        """Record which nodes ran in the last set of nodes, if `is_counted` is true."""
         for key, count in list(self.counts.items()):
             if isinstance(key, JustRan):
                 has_run = runs.get(key.node, False)
@@ -124,7 +127,7 @@ class Counters(Struct):
                     )
 
     def _change_count(self, key: CountKey, compute: Callable[[Number], Number]) -> None:
-        """Apply a function to the value of a counter, if the value is known."""
+        """Replace the value of a counter by `compute(value)` if the value is known."""
         count = self.counts[key]
         self.counts[key] = None if count is None else compute(count)
 
@@ -183,7 +186,7 @@ class Counters(Struct):
         return disjunction
 
     def _evaluate_first_times(self, condition: FirstTimes, is_evaluated: Truth) -> Truth:
-        """Return the truth value of a `FirstTimes` condition, and count how often it was true."""
+        """Return the truth value of a `FirstTimes` condition, and increment its counter of true values."""
         times_met = self._get_count(condition)
         is_below_limit = compare(self.b, times_met, "<", condition.max_times)
         if is_below_limit is False:

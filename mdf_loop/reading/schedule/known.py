@@ -1,4 +1,4 @@
-"""Arithmetic of schedule counters and flags, which are Python constants or program values.
+"""Arithmetic on schedule counters and flags that are Python constants or program values.
 
 Constants are computed at once, without an operation in the program.
 """
@@ -37,7 +37,7 @@ COMPARATORS = tuple(PYTHON_COMPARISONS)
 
 
 def to_value(b: ModelBuilder, number: int | float | bool | Value) -> Value:
-    """Convert a number or truth value of the schedule, which may be a Python constant, to a program value."""
+    """Convert a Python number or bool to a constant of the program, or return a program value unchanged."""
     return number if isinstance(number, Value) else b.constant(np.array(number))
 
 
@@ -100,7 +100,7 @@ def truth_to_number(b: ModelBuilder, truth: Truth) -> Number:
 
 
 def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
-    """Return 0 if a truth value is true, else the number."""
+    """Return 0 if a truth value is true, else return `number`."""
     if not isinstance(truth, Value):
         return 0 if truth else number
     if not isinstance(number, Value) and number == 0:

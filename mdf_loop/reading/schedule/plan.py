@@ -1,4 +1,4 @@
-"""Schedule of a graph, with its execution order if that is known while the model is read.
+"""Schedule of a graph, with the execution order of the nodes if known at compile time.
 
 An evaluation consists of passes. A pass visits the layers in order. A visit of a layer runs the nodes whose
 conditions hold, together. The termination conditions are tested before every pass and every visit.
@@ -97,12 +97,12 @@ class Schedule(Struct, frozen=True):
 
     @property
     def can_resume(self) -> bool:
-        """True if nodes may run in a pass although no node ran in the pass before."""
+        """True if nodes may run in a pass after a pass in which no node ran."""
         return self.has_absolute_time or any(map(_can_change_without_runs, self.count_keys))
 
     @property
     def runs_all_nodes(self) -> bool:
-        """True if every node is certain to have run at the end of an evaluation."""
+        """True if every node must have run before an evaluation ends."""
         return self.termination == _require_all_runs(self.conditions)
 
     # --- one pass -------------------------------------------------------------------------------
@@ -129,14 +129,14 @@ class Schedule(Struct, frozen=True):
 
     @property
     def _ending_keys(self) -> tuple[CountKey, ...]:
-        """Counters and flags that the condition that ends an evaluation reads."""
+        """Counters and flags that the termination condition of an evaluation reads."""
         ending_conditions = (self.termination,)
         return (*find_counts(self.termination), *find_parts(ending_conditions, FirstTimes))
 
     def decide_runs(
         self, layer: Sequence[str], counters: Counters, visited: Truth
     ) -> dict[str, Truth]:
-        """Return the truth values that tell which nodes of a layer run, by node, and count the runs.
+        """Return a truth value for each node of a layer that tells whether the node runs, and count the runs.
 
         `visited` tells whether the layer is visited.
         """
@@ -161,7 +161,7 @@ class Schedule(Struct, frozen=True):
         return run_flags
 
     def _count_tests(self, layer: Sequence[str]) -> int:
-        """Return the maximum number of times that a visit of a layer tests the nodes' conditions.
+        """Return the maximum number of condition tests for each node during one visit of a layer.
 
         A node that runs may enable another node.
         """
@@ -174,7 +174,7 @@ class Schedule(Struct, frozen=True):
         return len(layer) + 1 if may_enable_others else 1
 
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
-        """Update the counters after a visit of a layer, and return whether any of its nodes ran."""
+        """Update the counters after a visit of a layer, and return whether any node of the layer ran."""
         b = counters.b
         has_any_run: Truth = False
         for node in runs:
@@ -251,17 +251,17 @@ class Schedule(Struct, frozen=True):
         return tuple(node_sets) if node_sets or self.has_absolute_time else ((),)
 
     def endless_error(self) -> EndlessLoopError:
-        """Return the error about an evaluation that never ends because no counter can change."""
+        """Return the error for an evaluation that never ends because no counter can change."""
         return self._build_endless_error(
             "no node can run any more, and the termination condition does not hold"
         )
 
     def pass_limit_error(self) -> EndlessLoopError:
-        """Return the error about an evaluation with more than `MAX_PASSES` passes."""
+        """Return the error for an evaluation with more than `MAX_PASSES` passes."""
         return self._build_endless_error(f"it is not over after {MAX_PASSES} passes")
 
     def _build_endless_error(self, reason: str) -> EndlessLoopError:
-        """Return the error about an evaluation that never ends."""
+        """Return the error for an evaluation that never ends, with a reason."""
         return EndlessLoopError(
             f"an evaluation of the graph never ends: {reason}",
             f"{self.where}.conditions",
@@ -276,7 +276,7 @@ def _can_change_without_runs(key: CountKey) -> bool:
 
 
 def _can_change_between_passes(key: CountKey) -> bool:
-    """Return True if a counter may change between the end of a pass and the start of the next one."""
+    """Return True if a counter may change between the end of a pass and the start of the next pass."""
     return isinstance(key, FirstTimes) or (isinstance(key, RunCount) and key.scale <= PASS)
 
 
@@ -368,7 +368,7 @@ def _require_all_runs(nodes: Iterable[str]) -> Condition:
 
 
 def _parse_ended_scale(scale: Any, where: str) -> str:
-    """Return the name of the unit of time that a termination condition ends."""
+    """Return the unit of time that a termination condition ends, by its name in graph-scheduler."""
     ended_scale = scale_name(scale)
     if ended_scale not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
         raise ConditionError(

@@ -1,4 +1,4 @@
-"""Table of all types of scheduler conditions: conversion (or refusal) and text of each type.
+"""Table of all types of scheduler conditions, with the conversion and the text form of each type.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.parse_condition (0.4.15), graph_scheduler 1.2.2.
 """
@@ -45,12 +45,12 @@ _SET_NOUN = "execution set"
 def _compare_sequence_number(
     compare: Callable[[int | float], bool],
 ) -> Callable[[WrittenCondition], Condition]:
-    """Return a converter of conditions on the number of the environment sequence, always 0 in MDF."""
+    """Return a converter for conditions on the environment sequence number, which is always 0 in MDF."""
     return lambda w: ConstantCondition(compare(w.read_number()))
 
 
 class ConditionType(Struct, frozen=True):
-    """Properties of a type of scheduler conditions: its conversion to data, and its text."""
+    """Properties of a scheduler condition type: the conversion function and the text form."""
 
     reader: Callable[[WrittenCondition], Condition]
     text_format: ConditionText = say.as_call
@@ -183,7 +183,7 @@ CONDITION_TYPES = {**COMPILED_TYPES, **REFUSED_TYPES}
 def read_condition(
     written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: TimeConditionReader
 ) -> Condition:
-    """Convert a scheduler condition of the document (a mapping or a Condition) to data.
+    """Convert a scheduler condition in the document to a `Condition` object.
 
     Raises:
         ConditionError: If an argument is missing or unknown.

@@ -65,7 +65,7 @@ ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
 
 
 def as_call(phrase: ConditionPhrase) -> str:
-    """Describe a condition without special words by its type and arguments: `when Mine(a=1)`."""
+    """Describe a condition by its type and arguments, such as `when Mine(a=1)`."""
     argument_list = ", ".join(
         f"{argument_name}={phrase.format_argument(value)}"
         for argument_name, value in phrase.arguments.items()
@@ -74,7 +74,7 @@ def as_call(phrase: ConditionPhrase) -> str:
 
 
 def fixed(words: str) -> ConditionText:
-    """Return a function that describes every condition by the same words."""
+    """Return a function that describes every condition by the same fixed text."""
     return lambda phrase: words
 
 
@@ -110,7 +110,7 @@ _SCALE_TEXTS = {
 
 
 def _format_scale(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
-    """Return the unit of time in which a condition counts as text, or an empty text for the usual unit."""
+    """Return the time scale of a condition as text, or an empty text for the default time scale."""
     scale = phrase.get("time_scale")
     scale_text = _SCALE_TEXTS.get(scale_name(usual if scale is None else scale), f" in {scale}")
     return "" if scale_text == _SCALE_TEXTS[usual] else scale_text

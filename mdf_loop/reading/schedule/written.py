@@ -1,4 +1,4 @@
-"""Conversion of one scheduler condition of a document to data, with checks of its arguments.
+"""Conversion of scheduler conditions in a document to `Condition` objects, with argument checks.
 
 A condition is written as `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}`.
 
@@ -54,7 +54,7 @@ ConditionReader = Callable[[Any, str | None, str, Sequence[str], TimeConditionRe
 
 
 class WrittenCondition(Arguments, frozen=True, eq=False):
-    """Scheduler condition in a document: its type, its arguments, and the node that it governs.
+    """Scheduler condition as written in a document, with its type, arguments and owner node.
 
     Attributes:
         owner: Node that the condition governs, or None for a termination condition.
@@ -132,7 +132,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return tuple(self._check_node(node) for node in self.node_arguments())
 
     def _check_node(self, node: Any) -> str:
-        """Return the id of a node, or raise UnknownNameError if the graph has no node with the id."""
+        """Return the id of a node, or raise UnknownNameError if the graph has no node with this id."""
         checked_id = node_id(node)
         if not isinstance(checked_id, str) or checked_id not in self.nodes:
             raise UnknownNameError(
@@ -159,7 +159,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- inner conditions -----------------------------------------------------------------------
 
     def read_inner(self, written: Any, path: str) -> Condition:
-        """Convert an inner condition to data.
+        """Convert an inner condition to a `Condition` object.
 
         `path` is its path in this condition.
         """
@@ -168,13 +168,13 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         )
 
     def read_all_inner(self) -> tuple[Condition, ...]:
-        """Convert all inner conditions of a composite condition to data."""
+        """Convert all inner conditions of a composite condition to `Condition` objects."""
         return tuple(
             self.read_inner(inner_condition, path) for path, inner_condition in self.parts()
         )
 
     def read_inner_argument(self) -> Condition:
-        """Convert the inner condition of `Not` or `NWhen` to data."""
+        """Convert the inner condition of `Not` or `NWhen` to a `Condition` object."""
         return self.read_inner(self.get_required(INNER_CONDITION), INNER_CONDITION)
 
     def refuse_unread(self) -> None:
@@ -193,7 +193,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- conversion to data ---------------------------------------------------------------------
 
     def convert_absolute_time(self) -> Condition:
-        """Convert a condition on absolute time, whose arguments graph-scheduler itself checks."""
+        """Convert a condition on absolute time to a condition on the number of layer visits.
+
+        graph-scheduler itself checks the arguments.
+        """
         self.read_names.update(dict.fromkeys(self.arguments))
         return self.convert_time(self)
 
@@ -235,7 +238,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return Compare(tuple(RunCount(node, scale) for node in self.read_nodes()), ">=", min_count)
 
     def compare_runs_since_owner(self) -> Condition:
-        """Return the condition that a node has run at least `n` times since the last run of its owner.
+        """Return the condition that a node has run at least `n` times since the condition's owner last ran.
 
         The owner is the node that the condition governs.
         """
@@ -303,7 +306,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
 
 def _unread_hint(name: str, names: Iterable[str]) -> str:
-    """Return the hint about an argument that the type of the condition does not have."""
+    """Return a hint for an error about an argument that the condition type does not have."""
     if name == "time_scale":
         return (
             "remove it: this condition always counts within one evaluation; EveryNPasses and "
