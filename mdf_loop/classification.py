@@ -38,7 +38,7 @@ from mdf_loop.ir import (
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import read_annotated
 from mdf_loop.reading.binding import BoundValues
-from mdf_loop.reading.draws import is_turn_count
+from mdf_loop.reading.draws import is_execution_count
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.memory import State, state_name
 from mdf_loop.reading.over_time import read_over_time
@@ -268,7 +268,7 @@ _CONTROL_DESCRIPTIONS = {"dt": "the time step", "steps": "the number of steps"}
 def _describe_state(state: State) -> str:
     """Return a text about a state of a model over time."""
     _, node, item = state
-    return _DRAWS_DESCRIPTION if is_turn_count(state) else f"state '{node}.{item}'"
+    return _DRAWS_DESCRIPTION if is_execution_count(state) else f"state '{node}.{item}'"
 
 
 def _describe_input(entry: Input, states: Mapping[str, str]) -> str:

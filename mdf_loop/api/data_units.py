@@ -64,7 +64,7 @@ def convert_deviation(
     """
     if not has_unit(value):
         return value
-    common_unit = prepared.model_units.of_outputs(outputs, what)
+    common_unit = prepared.model_units.find_common_unit(outputs, what)
     return convert(value, common_unit, what, is_difference=True)
 
 
@@ -124,7 +124,7 @@ class _Columns:
         if not has_unit(values):
             return values.to_numpy() if hasattr(values, "to_numpy") else values
         if name in self._outputs_by_column:
-            target_unit = self._prepared.model_units.of_outputs(
+            target_unit = self._prepared.model_units.find_common_unit(
                 self._outputs_by_column[name], description
             )
             return convert(values, target_unit, description)

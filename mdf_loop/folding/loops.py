@@ -90,8 +90,8 @@ class UnfoldableLoop(Struct, frozen=True):
     def stack_expression(self, name: str, rows: Sequence[str]) -> str:
         """Return the NumPy expression that stacks a recorded output's values over all iterations."""
         recording_form = self.recordings.get(name) or RecordingForm(name)
-        ordered_rows = ", ".join(reversed(rows) if recording_form.reverse else rows)
-        stack_function = "numpy.concatenate" if recording_form.concat else "numpy.stack"
+        ordered_rows = ", ".join(reversed(rows) if recording_form.is_reversed else rows)
+        stack_function = "numpy.concatenate" if recording_form.is_concatenated else "numpy.stack"
         return f"{stack_function}(({ordered_rows},), axis={recording_form.axis})"
 
     def declares_type(self, name: str) -> bool:

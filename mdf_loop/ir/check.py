@@ -171,7 +171,7 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
             "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
     condition_shape = () if loop.member_axis is None else (loop.member_axis,)
-    for control_name, control_value, dtype, shape in (
+    for control_name, control_value, required_dtype, required_shape in (
         ("trip count", loop.trip_count, "int64", ()),
         ("first iteration number", loop.first_iteration, "int64", ()),
         ("condition", loop.condition, "bool", condition_shape),
@@ -179,11 +179,11 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
         ("body's condition", loop.condition_out, "bool", condition_shape),
     ):
         if control_value is not None and (
-            control_value.dtype != dtype or control_value.shape != shape
+            control_value.dtype != required_dtype or control_value.shape != required_shape
         ):
             yield Finding(
-                "TripCountError" if dtype == "int64" else "ConditionError",
-                f"the {control_name} of '{loop.name}' must be {type_text(dtype, shape)}, not {control_value.type}",
+                "TripCountError" if required_dtype == "int64" else "ConditionError",
+                f"the {control_name} of '{loop.name}' must be {type_text(required_dtype, required_shape)}, not {control_value.type}",
                 loop.where,
             )
 
@@ -239,23 +239,23 @@ def _check_choice(choice: If) -> Iterator[Finding]:
             f"the condition of '{choice.name}' must be bool[], not {choice.condition.type}",
             choice.where,
         )
-    for outcome, branch in (("true", choice.then), ("false", choice.otherwise)):
+    for branch_condition, branch in (("true", choice.then), ("false", choice.otherwise)):
         if len(branch.outputs) != len(choice.outputs):
             yield Finding(
                 "ArityError",
                 f"'{choice.name}' has {len(choice.outputs)} values, but if its condition is "
-                f"{outcome} there are {len(branch.outputs)}",
+                f"{branch_condition} there are {len(branch.outputs)}",
                 choice.where,
             )
             continue
-        for output, branch_output in zip(choice.outputs, branch.outputs, strict=True):
-            if branch_output.dtype != output.dtype or _shapes_differ(
-                output.shape, branch_output.shape
+        for choice_output, branch_output in zip(choice.outputs, branch.outputs, strict=True):
+            if branch_output.dtype != choice_output.dtype or _shapes_differ(
+                choice_output.shape, branch_output.shape
             ):
                 yield Finding(
                     "OperandError",
-                    f"'{output.name}' is {output.type}, but if the condition of '{choice.name}' "
-                    f"is {outcome} it is '{branch_output.name}': {branch_output.type}",
+                    f"'{choice_output.name}' is {choice_output.type}, but if the condition of '{choice.name}' "
+                    f"is {branch_condition} it is '{branch_output.name}': {branch_output.type}",
                     choice.where,
                     "both branches must give one dtype, and shapes that the result allows",
                 )

@@ -38,12 +38,12 @@ def _substitute(node: Any, replacements: Mapping[Value, Value]) -> Any:
     if node_type is Value:
         return replacements.get(node, node)
     if node_type is tuple:
-        new_elements = tuple(_substitute(element, replacements) for element in node)
+        new_elements = tuple(_substitute(old_element, replacements) for old_element in node)
         return (
             new_elements
             if any(
-                new_element is not element
-                for new_element, element in zip(new_elements, node, strict=True)
+                new_element is not old_element
+                for new_element, old_element in zip(new_elements, node, strict=True)
             )
             else node
         )

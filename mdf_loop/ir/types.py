@@ -159,9 +159,9 @@ def is_dtype(text: str) -> bool:
     ONNX has no sequences of bfloat16.
     """
     element_types = set(_ELEMENT_TYPES) - {"bfloat16"}
-    match = _COMPOSITE_DTYPE_PATTERN.fullmatch(text)
+    dtype_match = _COMPOSITE_DTYPE_PATTERN.fullmatch(text)
     return text in _ELEMENT_TYPES or bool(
-        match and (match[1] or match[2] or match[3]) in element_types
+        dtype_match and (dtype_match[1] or dtype_match[2] or dtype_match[3]) in element_types
     )
 
 
@@ -237,10 +237,10 @@ def wrong_kind_error(
     expected_kinds = " or ".join(
         description for kind_name, description in _KIND_NAMES.items() if kind_name in kinds
     )
-    is_text = f"'{value.name}' is {_KIND_NAMES[value_kind]}, {value.type}"
+    kind_text = f"'{value.name}' is {_KIND_NAMES[value_kind]}, {value.type}"
     message = (
-        f"{place} must be {expected_kinds}, but {is_text}"
+        f"{place} must be {expected_kinds}, but {kind_text}"
         if place
-        else f"{is_text}: {expected_kinds} is needed"
+        else f"{kind_text}: {expected_kinds} is needed"
     )
     return OperandError(message, hint=_KIND_HINTS[value_kind])

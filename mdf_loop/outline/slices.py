@@ -61,11 +61,11 @@ def recording_remark(form: RecordingForm | None) -> str:
 
 def _recording_remarks(form: RecordingForm) -> Iterator[str]:
     """Yield remarks about the options of a recorded value, such as `on axis 1`."""
-    if form.concat:
+    if form.is_concatenated:
         yield f"joined along axis {form.axis}"
     elif form.axis != 0:
         yield f"on axis {form.axis}"
-    if form.reverse:
+    if form.is_reversed:
         yield "last iteration first"
     if form.keeps_last_row:
         yield "only the last one"

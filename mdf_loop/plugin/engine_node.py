@@ -35,10 +35,14 @@ def accept_any_names(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[s
         except SyntaxError:
             pass
         try:
-            tree = ast.parse(expr.strip(), mode="eval")
+            syntax_tree = ast.parse(expr.strip(), mode="eval")
         except SyntaxError:
             return [expr.strip()]
-        return [tree_node.id for tree_node in ast.walk(tree) if isinstance(tree_node, ast.Name)]
+        return [
+            syntax_node.id
+            for syntax_node in ast.walk(syntax_tree)
+            if isinstance(syntax_node, ast.Name)
+        ]
 
     return names
 
@@ -62,14 +66,16 @@ def accept_loops(engine: Any) -> Callable[..., None]:
         original_initialize(self, substitute.node, verbose)
         self.node = node
         for loop in loops:
-            call = LoopCall(loop, node, item_path(loop, node), document)
+            loop_call = LoopCall(loop, node, item_path(loop, node), document)
             if any(loop is function for function in node.functions):
                 _insert_evaluable_loop(
-                    self.evaluable_functions, loop.id, EvaluableLoop(call), substitute
+                    self.evaluable_functions, loop.id, EvaluableLoop(loop_call), substitute
                 )
             else:
-                parameter = EvaluableLoopParameter(call, engine, verbose)
-                _insert_evaluable_loop(self.evaluable_parameters, loop.id, parameter, substitute)
+                loop_parameter = EvaluableLoopParameter(loop_call, engine, verbose)
+                _insert_evaluable_loop(
+                    self.evaluable_parameters, loop.id, loop_parameter, substitute
+                )
         _select_by_position(self, {loop.id for loop in loops})
 
     return initialize_with_loops
@@ -180,9 +186,11 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
 
     Importers write output ports in this form.
     """
-    for loop in loops:
+    for loop_id in loops:
         port_ids = [
-            output_port.id for output_port in enode.node.output_ports if output_port.value == loop
+            output_port.id
+            for output_port in enode.node.output_ports
+            if output_port.value == loop_id
         ]
         for position, port_id in enumerate(port_ids if len(port_ids) > 1 else ()):
             evaluable_output = enode.evaluable_outputs[port_id]
@@ -194,12 +202,12 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
 class _PortByPosition:
     """Output port that returns the result of a loop at the port's position."""
 
-    def __init__(self, output: Any, position: int, n_ports: int) -> None:
+    def __init__(self, output: Any, position: int, port_count: int) -> None:
         self.output_port = output.output_port
         self.curr_value: Any = None
         self._output = output
         self._position = position
-        self._n_ports = n_ports
+        self._port_count = port_count
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of the loop at the position of the port.
@@ -209,9 +217,9 @@ class _PortByPosition:
         """
         port_value = self._output.evaluate(*args, **kwargs)
         if isinstance(port_value, tuple):
-            if len(port_value) != self._n_ports:
+            if len(port_value) != self._port_count:
                 raise ArityError(
-                    f"the loop gives {len(port_value)} results, but {self._n_ports} output ports "
+                    f"the loop gives {len(port_value)} results, but {self._port_count} output ports "
                     "take them",
                     hint="write loop[0], loop[1], ... in the ports to choose",
                 )

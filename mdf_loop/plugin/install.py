@@ -31,10 +31,10 @@ _patched_modules: set[str] = set()
 
 def register() -> None:
     """Register `onnx::Loop` in modeci_mdf's engine, unless it is registered already."""
-    for name in _PATCH_BY_MODULE:
-        if name in sys.modules:
+    for module_name in _PATCH_BY_MODULE:
+        if module_name in sys.modules:
             # import_module waits for an import in another thread.
-            _patch(importlib.import_module(name))
+            _patch(importlib.import_module(module_name))
     if _PATCH_BY_MODULE.keys() - _patched_modules and not any(
         isinstance(meta_finder, _Finder) for meta_finder in sys.meta_path
     ):
@@ -63,24 +63,24 @@ class _Finder:
         """Return the import spec of a module to patch, or None for any other module."""
         if fullname not in _PATCH_BY_MODULE or fullname in _patched_modules:
             return None
-        spec = self._spec_of_later_finders(fullname, path, target)
-        if spec is None or spec.loader is None:
+        module_spec = self._spec_of_later_finders(fullname, path, target)
+        if module_spec is None or module_spec.loader is None:
             return None
-        loader = spec.loader
-        execute_module = loader.exec_module
+        module_loader = module_spec.loader
+        execute_module = module_loader.exec_module
         # wrapper of another copy of this library
-        earlier_exec_module = vars(loader).get("exec_module")
+        earlier_exec_module = vars(module_loader).get("exec_module")
 
         def execute_and_patch(module: ModuleType) -> None:
-            del loader.exec_module
+            del module_loader.exec_module
             if earlier_exec_module is not None:
-                loader.exec_module = earlier_exec_module  # type: ignore[method-assign]
+                module_loader.exec_module = earlier_exec_module  # type: ignore[method-assign]
             execute_module(module)
             if self in sys.meta_path:  # false after `unregister()`
                 _patch(module)
 
-        loader.exec_module = execute_and_patch  # type: ignore[method-assign]
-        return spec
+        module_loader.exec_module = execute_and_patch  # type: ignore[method-assign]
+        return module_spec
 
     def _spec_of_later_finders(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
@@ -89,9 +89,9 @@ class _Finder:
         finders = sys.meta_path
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             if hasattr(finder, "find_spec"):
-                spec = finder.find_spec(fullname, path, target)
-                if spec is not None:
-                    return spec
+                module_spec = finder.find_spec(fullname, path, target)
+                if module_spec is not None:
+                    return module_spec
         return None
 
 
@@ -113,8 +113,10 @@ def _patch_model(module: Any) -> None:
     from mdf_loop.plugin.models import clear_registry, wrap_to_register
 
     _restorers.append(clear_registry)
-    for name in ("__init__", "__setstate__"):
-        _patch_attribute(module.Model, name, wrap_to_register(getattr(module.Model, name)))
+    for method_name in ("__init__", "__setstate__"):
+        _patch_attribute(
+            module.Model, method_name, wrap_to_register(getattr(module.Model, method_name))
+        )
 
 
 def _patch_engine(engine: Any) -> None:

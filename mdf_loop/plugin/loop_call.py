@@ -53,14 +53,14 @@ class _CompiledLoop(Struct, frozen=True):
 
     Attributes:
         session: Session that runs the program of the loop.
-        n_results: Number of results.
+        result_count: Number of results.
         sources: Source of each input: the name of a value, and the positions of a part of the value (`x`,
             `x[0]`, `x[0][1]`).
         float_names: Names of the integer values that are converted to floats.
     """
 
     session: Runnable
-    n_results: int
+    result_count: int
     sources: Mapping[str, tuple[str, tuple[int, ...]]]
     float_names: frozenset[str]
 
@@ -82,7 +82,7 @@ class LoopCall:
         self.options = options or Options()
         self.graph = find_graph_id(node)
         self.loop_reports: dict[str, Array] = {}
-        self._counts: dict[str, Array] = {}
+        self._execution_counts: dict[str, Array] = {}
         self._names_read: tuple[str, ...] = ()
         self._compiled_loops: LRUCache[_CompiledLoop] = LRUCache(MAX_CACHED_SESSIONS)
 
@@ -91,36 +91,44 @@ class LoopCall:
 
         `loop_reports` contains iterations, condition and stop reason afterwards.
         """
-        compiled_loop = self._compiled_loops.get(self._key(values))
+        compiled_loop = self._compiled_loops.get(self._create_cache_key(values))
         if compiled_loop is None:
             compiled_loop = self._compile(values)
-            self._compiled_loops.put(self._key(values), compiled_loop)
+            self._compiled_loops.put(self._create_cache_key(values), compiled_loop)
         feeds: dict[str, Array] = {}
         for program_input in compiled_loop.session.program.inputs:
-            feeds[program_input.value.name] = self._feed(program_input, compiled_loop, values)
-        arrays = compiled_loop.session.run(feeds)
+            feeds[program_input.value.name] = self._create_feed(
+                program_input, compiled_loop, values
+            )
+        output_arrays = compiled_loop.session.run(feeds)
         state_outputs = compiled_loop.session.program.output_names(OutputRole.STATE)
-        self._counts |= {name: arrays[output_name] for name, output_name in state_outputs.items()}
-        self.loop_reports = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
-        results = tuple(arrays[f"result{k}"] for k in range(compiled_loop.n_results))
-        return results[0] if len(results) == 1 else results
+        self._execution_counts |= {
+            name: output_arrays[output_name] for name, output_name in state_outputs.items()
+        }
+        self.loop_reports = {
+            name: output_arrays[name] for name in LOOP_RESULTS if name in output_arrays
+        }
+        loop_results = tuple(output_arrays[f"result{k}"] for k in range(compiled_loop.result_count))
+        return loop_results[0] if len(loop_results) == 1 else loop_results
 
-    def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
+    def _create_feed(
+        self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]
+    ) -> Array:
         """Return the array for an input of the loop's program."""
         match entry.role:
             case InputRole.KEYS:
                 return Streams(seeds.current_seed).keys_of_one_run(compiled.session.program.sites)
             case InputRole.STATE:
-                return self._counts.get(entry.owner_name, np.array(0))
-        source_name, positions = compiled.sources[entry.value.name]
+                return self._execution_counts.get(entry.owner_name, np.array(0))
+        source_name, part_positions = compiled.sources[entry.value.name]
         source_value = (
             float(values[source_name])
             if source_name in compiled.float_names
             else values[source_name]
         )
-        return to_array(select_part(source_value, positions), source_name)
+        return to_array(select_part(source_value, part_positions), source_name)
 
-    def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _create_cache_key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the cache key of a call, made of the types of all values that the loop reads."""
         return tuple((name, type_of(values.get(name))) for name in self._names_read)
 
@@ -132,7 +140,7 @@ class LoopCall:
         try:
             return self._compile_with_floats(values, frozenset())
         except CarryTypeError as error:
-            integer_names = self._integer_initial_values(values)
+            integer_names = self._find_integer_initial_values(values)
             if not integer_names:
                 raise
             try:
@@ -140,7 +148,7 @@ class LoopCall:
             except LoopError:
                 raise error from None
 
-    def _integer_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
+    def _find_integer_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
         """Return the names of integer initial values that modeci_mdf's engine may have converted from floats.
 
         modeci_mdf's engine converts a computed 2.0 to 2. An integer in the document of the node stays an integer.
@@ -164,27 +172,35 @@ class LoopCall:
     ) -> _CompiledLoop:
         """Compile the loop for its input types, with the values in `float_names` as floats."""
         b = ModelBuilder(self.options)
-        inputs = _Inputs(b, values, float_names)
-        scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
+        program_inputs = _Inputs(b, values, float_names)
+        scope = Scope({name: program_inputs.create_reader(name) for name in values}, is_node=True)
         path_of_loop = f"{self.node.id}.{self.item.id}"
         with b.findings.catch(), b.at_call_site(graph_path=self.graph, item_path=path_of_loop):
-            reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
+            function_results = read_graph_function(
+                b, self.item, self.node, self.where, scope, self.document
+            )
         raise_findings(b.findings.items)
-        results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
-        results_by_name = {f"result{k}": result for k, result in enumerate(results)}
-        results_by_name |= {name: term() for name, term in reading.named_results.items()}
-        outputs = tuple(
+        loop_results = (
+            function_results.term
+            if isinstance(function_results.term, tuple)
+            else (function_results.term,)
+        )
+        results_by_name = {f"result{k}": result for k, result in enumerate(loop_results)}
+        results_by_name |= {name: term() for name, term in function_results.named_results.items()}
+        program_outputs = tuple(
             Output(name, result_value)
             for name, result_value in results_by_name.items()
             if isinstance(result_value, Value)
         )
-        loop_program = Program(self.item.id, tuple(inputs.entries), tuple(b.ops), outputs)
+        loop_program = Program(
+            self.item.id, tuple(program_inputs.entries), tuple(b.ops), program_outputs
+        )
         program = replace_draws_with_counts(loop_program)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
         session = backend.load(prepare(program, backend.order))
-        self._names_read = tuple(dict.fromkeys((*self._names_read, *inputs.names_read)))
-        return _CompiledLoop(session, len(results), inputs.sources, float_names)
+        self._names_read = tuple(dict.fromkeys((*self._names_read, *program_inputs.names_read)))
+        return _CompiledLoop(session, len(loop_results), program_inputs.sources, float_names)
 
 
 class _Inputs:
@@ -207,33 +223,33 @@ class _Inputs:
         self.sources: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._terms: dict[str, Term] = {}
 
-    def reader(self, name: str) -> Callable[[], Term]:
+    def create_reader(self, name: str) -> Callable[[], Term]:
         """Return a function that creates the input (or tuple of inputs) for a name."""
 
         def read() -> Term:
             self.names_read[name] = None
             if name not in self._terms:
-                value = self.values[name]
-                if value is None:
+                source_value = self.values[name]
+                if source_value is None:
                     raise ExpressionError(
                         f"'{name}' has no value yet when the loop reads it",
                         hint=f"make '{name}' a function, or give it a value",
                     )
-                self._terms[name] = self._create(name, value, ())
+                self._terms[name] = self._create_inputs(name, source_value, ())
             return self._terms[name]
 
         return read
 
-    def _create(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
+    def _create_inputs(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
         """Create the program input for a value, or a tuple of inputs for a tuple."""
         if isinstance(value, tuple):
             return tuple(
-                self._create(name, tuple_part, (*positions, k))
+                self._create_inputs(name, tuple_part, (*positions, k))
                 for k, tuple_part in enumerate(value)
             )
-        array = to_array(float(value) if name in self.float_names else value, name)
+        source_array = to_array(float(value) if name in self.float_names else value, name)
         input_label = name + "".join(f"[{k}]" for k in positions)
-        input_value = self.b.new(str(array.dtype), array.shape, input_label)
+        input_value = self.b.new(str(source_array.dtype), source_array.shape, input_label)
         self.entries.append(Input(input_value))
         self.sources[input_value.name] = (name, positions)
         return self.b.mark_weak(input_value) if is_python_number(value) else input_value
@@ -278,19 +294,23 @@ def loop(
     initial_values = () if v_initial is None else v_initial
     initial_values = initial_values if isinstance(initial_values, tuple) else (initial_values,)
     is_unbounded = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
-    values = {_INITIAL_NAME_FORMAT.format(k): value for k, value in enumerate(initial_values)}
-    values |= {} if is_unbounded else {_TRIP_COUNT_NAME: M}
-    values |= {} if cond is None else {_CONDITION_NAME: cond}
+    argument_values = {
+        _INITIAL_NAME_FORMAT.format(k): value for k, value in enumerate(initial_values)
+    }
+    argument_values |= {} if is_unbounded else {_TRIP_COUNT_NAME: M}
+    argument_values |= {} if cond is None else {_CONDITION_NAME: cond}
     cache_key = (hashable_key(body), len(initial_values), is_unbounded, cond is None)
-    call = _calls.get(cache_key)
-    if call is None:
-        call = _build_call(body, len(initial_values), values.keys())
-        _calls.put(cache_key, call)
-    values |= outer
-    return call.run({name: remove_unit(value, name) for name, value in values.items()})
+    loop_call = _cached_calls.get(cache_key)
+    if loop_call is None:
+        loop_call = _build_call(body, len(initial_values), argument_values.keys())
+        _cached_calls.put(cache_key, loop_call)
+    argument_values |= outer
+    return loop_call.run(
+        {name: remove_unit(value, name) for name, value in argument_values.items()}
+    )
 
 
-_calls: LRUCache[LoopCall] = LRUCache(MAX_CACHED_BODIES)
+_cached_calls: LRUCache[LoopCall] = LRUCache(MAX_CACHED_BODIES)
 _TRIP_COUNT_NAME, _CONDITION_NAME, _INITIAL_NAME_FORMAT = (
     "the trip count",
     "the condition",
@@ -299,7 +319,7 @@ _TRIP_COUNT_NAME, _CONDITION_NAME, _INITIAL_NAME_FORMAT = (
 """Names of the arguments of a call. The spaces in them exclude clashes with names in a body."""
 
 
-def _build_call(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
+def _build_call(body: Any, carried_count: int, arguments: Collection[str]) -> LoopCall:
     """Build the callable loop for a body.
 
     `arguments` are the names of the arguments that have a value.
@@ -313,7 +333,7 @@ def _build_call(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCa
     loop_arguments = {
         "M": _TRIP_COUNT_NAME if _TRIP_COUNT_NAME in arguments else None,
         "cond": _CONDITION_NAME if _CONDITION_NAME in arguments else None,
-        "v_initial": [_INITIAL_NAME_FORMAT.format(k) for k in range(n_carried)],
+        "v_initial": [_INITIAL_NAME_FORMAT.format(k) for k in range(carried_count)],
         "body": body,
     }
     loop_function = SimpleNamespace(

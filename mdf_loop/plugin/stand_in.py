@@ -73,15 +73,15 @@ def _replace_loops_by_constants(
     items: Iterable[Any], loops: list[Any], references: Mapping[str, Reference]
 ) -> Iterator[Any]:
     """Yield functions or parameters in which constants replace loops and their results."""
-    for item in items:
-        if all(item is not loop for loop in loops):
-            yield item
+    for node_item in items:
+        if all(node_item is not loop for loop in loops):
+            yield node_item
             continue
         reference_names = (
-            name for name, reference in references.items() if reference.loop_id == item.id
+            name for name, reference in references.items() if reference.loop_id == node_item.id
         )
-        for name in (item.id, *reference_names):
-            yield type(item)(id=name, value="0")
+        for name in (node_item.id, *reference_names):
+            yield type(node_item)(id=name, value="0")
 
 
 # --- names for references to results of loops -------------------------------------------------
@@ -91,13 +91,13 @@ class _ReferenceNamer(ast.NodeTransformer):
     """Transformer that replaces `loop.iterations` and `loop[0]` in expressions by names.
 
     Attributes:
-        loops: Ids of the loops of the node.
+        loop_ids: Ids of the loops of the node.
         used_names: Names that the node itself uses.
         references: References of the expressions so far, by their new names.
     """
 
     def __init__(self, node: Any, loops: Iterable[Any]) -> None:
-        self.loops = {loop.id for loop in loops}
+        self.loop_ids = {loop.id for loop in loops}
         self.used_names = {
             node_item.id
             for node_item in (
@@ -109,32 +109,34 @@ class _ReferenceNamer(ast.NodeTransformer):
         }
         self.references: dict[str, Reference] = {}
 
-    def text(self, text: str) -> str:
+    def replace_references(self, text: str) -> str:
         """Return an expression in which names replace references to loop results."""
         if text in self.used_names:
             return text
         reference_match = _REFERENCE_PATTERN.fullmatch(text.strip())
-        if reference_match and reference_match["loop"] in self.loops:
+        if reference_match and reference_match["loop"] in self.loop_ids:
             result_key = reference_match["key"] or int(reference_match["position"])
             if (
                 result_key == 0
                 or reference_match["key"]
                 or not reference_match["loop"].isidentifier()
             ):
-                return self._name(reference_match["loop"], result_key)
+                return self._find_or_create_name(reference_match["loop"], result_key)
         try:
-            tree = self.visit(ast.parse(text.strip(), mode="eval"))
+            syntax_tree = self.visit(ast.parse(text.strip(), mode="eval"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return text
         expression_names = (
-            tree_node.id for tree_node in ast.walk(tree) if isinstance(tree_node, ast.Name)
+            syntax_node.id
+            for syntax_node in ast.walk(syntax_tree)
+            if isinstance(syntax_node, ast.Name)
         )
         refers_to_results = any(
             expression_name in self.references for expression_name in expression_names
         )
-        return ast.unparse(tree) if refers_to_results else text
+        return ast.unparse(syntax_tree) if refers_to_results else text
 
-    def _name(self, loop: str, key: str | int) -> str:
+    def _find_or_create_name(self, loop: str, key: str | int) -> str:
         """Return the name that replaces a reference to a loop result.
 
         A reference that is not known yet gets a new name.
@@ -153,10 +155,10 @@ class _ReferenceNamer(ast.NodeTransformer):
         loop_node = node.value
         if (
             isinstance(loop_node, ast.Name)
-            and loop_node.id in self.loops
+            and loop_node.id in self.loop_ids
             and node.attr in LOOP_RESULTS
         ):
-            return ast.Name(self._name(loop_node.id, node.attr), ast.Load())
+            return ast.Name(self._find_or_create_name(loop_node.id, node.attr), ast.Load())
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -170,8 +172,8 @@ class _ReferenceNamer(ast.NodeTransformer):
             and type(index_node.value) is int
             and index_node.value == 0
         )
-        if isinstance(loop_node, ast.Name) and loop_node.id in self.loops and is_index_zero:
-            return ast.Name(self._name(loop_node.id, 0), ast.Load())
+        if isinstance(loop_node, ast.Name) and loop_node.id in self.loop_ids and is_index_zero:
+            return ast.Name(self._find_or_create_name(loop_node.id, 0), ast.Load())
         return self.generic_visit(node)
 
 
@@ -186,14 +188,17 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
     if graph_function(getattr(item, "function", None)):
         return item
     replaced_fields: dict[str, Any] = {}
-    for name in ("value", "default_initial_value", "time_derivative"):
-        expression = getattr(item, name, None)
+    for field_name in ("value", "default_initial_value", "time_derivative"):
+        expression = getattr(item, field_name, None)
         if isinstance(expression, str):
-            replaced_fields[name] = namer.text(expression)
-    args = getattr(item, "args", None) or {}
-    renamed_args = {name: _rename_in_expression(argument, namer) for name, argument in args.items()}
-    if renamed_args != args:
-        replaced_fields["args"] = renamed_args
+            replaced_fields[field_name] = namer.replace_references(expression)
+    arguments = getattr(item, "args", None) or {}
+    renamed_arguments = {
+        argument_name: _rename_in_expression(argument, namer)
+        for argument_name, argument in arguments.items()
+    }
+    if renamed_arguments != arguments:
+        replaced_fields["args"] = renamed_arguments
     if getattr(item, "conditions", None):
         replaced_fields["conditions"] = [
             _rename_in_condition(condition, namer) for condition in item.conditions
@@ -217,7 +222,7 @@ def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 
     Numbers and arrays are returned unchanged.
     """
-    return namer.text(expression) if isinstance(expression, str) else expression
+    return namer.replace_references(expression) if isinstance(expression, str) else expression
 
 
 # --- order ------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def hashable_key(body: Any) -> Any:
     if isinstance(body, Mapping):
         return ("dict", *((str(key), hashable_key(element)) for key, element in body.items()))
     if isinstance(body, list | tuple):
-        return ("list", *(hashable_key(list_item) for list_item in body))
+        return ("list", *(hashable_key(list_element) for list_element in body))
     if isinstance(body, np.ndarray) and body.dtype == object:
         return hashable_key(body.tolist())
     if isinstance(body, np.ndarray):

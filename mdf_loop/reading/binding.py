@@ -134,10 +134,10 @@ class BoundValues(Struct, frozen=True):
         """Return a copy that also contains the keys of all random streams of a program."""
         if not program.sites:
             return self
-        key_names = program.input_names(InputRole.KEYS).values()
+        key_input_names = program.input_names(InputRole.KEYS).values()
         member_count = len(next(iter(self.member_values.values()), (None,)))
         random_keys = self.streams.keys(program.sites, member_count)
-        return replace(self, keys=dict.fromkeys(key_names, random_keys))
+        return replace(self, keys=dict.fromkeys(key_input_names, random_keys))
 
 
 class InputBinder:
@@ -200,8 +200,8 @@ class InputBinder:
                 f"'{min(repeated_names)}' is swept, so it cannot be given one value too"
             )
         document, options = self._document, self._options
-        swept_ports = _find_swept_ports(self._ports, values.inputs, member_values)
-        port_names = {name for _, name in swept_ports}
+        ports_with_names = _find_swept_ports(self._ports, values.inputs, member_values)
+        port_names = {name for _, name in ports_with_names}
         seeds = _find_swept_seeds(member_values, port_names)
         streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
         first_rows = {
@@ -210,11 +210,11 @@ class InputBinder:
             if seeds is None or name != SEED
         }
         parameter_rows = {name: row for name, row in first_rows.items() if name not in port_names}
-        inputs = {**values.inputs, **{name: first_rows[name] for name in port_names}}
-        bound_inputs = bind(document, inputs, options, steps, self._ports)
+        first_inputs = {**values.inputs, **{name: first_rows[name] for name in port_names}}
+        bound_inputs = bind(document, first_inputs, options, steps, self._ports)
         settings = bind_settings(document, {**values.set, **parameter_rows}, options.precision)
         swept_inputs = {}
-        for port, name in swept_ports:
+        for port, name in ports_with_names:
             swept_inputs[port.name] = bind_members(
                 bound_inputs, port, member_values[name], options, name
             )
@@ -314,8 +314,8 @@ class _CachedBinding(Struct, frozen=True):
 
         Return None if a default_value in the document has changed its type.
         """
-        for port, default in self.default_values:
-            if port.default_value is not default:
+        for port, default_value in self.default_values:
+            if port.default_value is not default_value:
                 return None
         named_arrays = (
             zip(self.program_names, inputs.values(), strict=True) if self.program_names else inputs

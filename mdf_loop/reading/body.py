@@ -25,7 +25,7 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 class BodyScopes(Struct, frozen=True):
     """Names that a loop body can read: names of the loop's node, and names that the loop defines."""
 
-    node: Scope
+    node_scope: Scope
     loop_names: Mapping[str, Term]
 
     def select_for_body(self, form: LoopForm) -> Scope:
@@ -36,7 +36,7 @@ class BodyScopes(Struct, frozen=True):
         return (
             Scope(self.loop_names)
             if form.owned_graph.is_strict
-            else self.node.inner(self.loop_names)
+            else self.node_scope.inner(self.loop_names)
         )
 
 
@@ -87,8 +87,8 @@ class ReadBody(Struct, frozen=True):
         carried_inputs: Carried values at the beginning of an iteration.
         carried_outputs: Carried values at the end of an iteration.
         carried_names: Names of the carried values.
-        rows: Values that the loop records in each iteration.
-        row_names: Names of the recorded values.
+        recorded_values: Values that the loop records in each iteration.
+        recorded_names: Names of the recorded values.
         scanned_inputs: Arrays that the loop scans row by row.
         ops: Operations of the body.
         delayed_values: For each delay history, the body's value that the history records.
@@ -101,8 +101,8 @@ class ReadBody(Struct, frozen=True):
     carried_inputs: tuple[Value, ...]
     carried_outputs: tuple[Value, ...]
     carried_names: tuple[str, ...]
-    rows: tuple[Value, ...]
-    row_names: tuple[str, ...]
+    recorded_values: tuple[Value, ...]
+    recorded_names: tuple[str, ...]
     scanned_inputs: tuple[Scanned, ...]
     ops: tuple[Operation, ...]
     delayed_values: tuple[Value, ...]
@@ -111,8 +111,8 @@ class ReadBody(Struct, frozen=True):
     @property
     def inputs(self) -> tuple[Value, ...]:
         """Inputs of the body: iteration number, condition, carried values and scanned rows."""
-        rows = (scanned_input.row for scanned_input in self.scanned_inputs)
-        return (self.iteration, self.condition_in, *self.carried_inputs, *rows)
+        scanned_rows = (scanned_input.row for scanned_input in self.scanned_inputs)
+        return (self.iteration, self.condition_in, *self.carried_inputs, *scanned_rows)
 
     @property
     def outer_extents(self) -> Extents:
@@ -137,18 +137,18 @@ def read_body(
     b: ModelBuilder,
     form: LoopForm,
     signature: Signature,
-    entering: BodyInputs,
+    body_inputs: BodyInputs,
     scopes: BodyScopes,
     document: Document,
 ) -> ReadBody:
     """Convert the body graph of a loop to operations, specialized for the types of its inputs."""
     return _BodyReader(
-        _create_body_builder(b, entering.unrolled_iteration),
+        _create_body_builder(b, body_inputs.unrolled_iteration),
         form,
         signature,
         scopes.select_for_body(form),
         document,
-    ).read(entering)
+    ).read(body_inputs)
 
 
 def _create_body_builder(
@@ -186,14 +186,18 @@ class _BodyReader:
         self.inputs: dict[str, Term] = {}
         self.scanned_inputs: list[Scanned] = []
 
-    def read(self, entering: BodyInputs) -> ReadBody:
+    def read(self, body_inputs: BodyInputs) -> ReadBody:
         """Convert the body graph to operations, specialized for the types of its inputs."""
-        b, signature, where = self.b, self.signature, self.loop_form.body_where
-        with b.at(where):
-            iteration, condition_in = self._define_control(entering.unrolled_iteration)
-            history_names = [name for history in entering.histories for name in history.names]
-            carried_inputs = self._define_carried(entering, history_names)
-            carried_by_history = self._define_slices_and_delays(iteration, carried_inputs, entering)
+        b, signature, body_path = self.b, self.signature, self.loop_form.body_where
+        with b.at(body_path):
+            iteration, condition_in = self._define_control(body_inputs.unrolled_iteration)
+            history_names = [
+                name for history in body_inputs.histories for name in history.carried_names
+            ]
+            carried_inputs = self._define_carried(body_inputs, history_names)
+            carried_by_history = self._define_slices_and_delays(
+                iteration, carried_inputs, body_inputs
+            )
         body_scope, is_strict = (
             self.outer_scope.inner(self.inputs),
             self.loop_form.owned_graph.is_strict,
@@ -216,8 +220,8 @@ class _BodyReader:
             carried_inputs=carried_inputs,
             carried_outputs=(*body_outputs[:carried_count], *next_carried),
             carried_names=(*signature.carried_outputs, *history_names),
-            rows=tuple(body_outputs[carried_count:]),
-            row_names=signature.recorded_outputs,
+            recorded_values=tuple(body_outputs[carried_count:]),
+            recorded_names=signature.recorded_outputs,
             delayed_values=delayed_values,
             scanned_inputs=tuple(self.scanned_inputs),
             values_before_test=tuple(self._find_available_values(inner_graph))
@@ -239,48 +243,54 @@ class _BodyReader:
         self.inputs.update((name, value) for name, value in values_by_name.items() if name)
         return unrolled_iteration.iteration, unrolled_iteration.condition
 
-    def _define_carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
+    def _define_carried(
+        self, body_inputs: BodyInputs, history_names: list[str]
+    ) -> tuple[Value, ...]:
         """Define the carried values of the loop as inputs of its body, and return these inputs.
 
         The carried values of delay histories are last.
         """
         carried_names = self.signature.carried_inputs
-        if entering.unrolled_iteration is not None:
+        if body_inputs.unrolled_iteration is not None:
             self.inputs.update(
-                zip(carried_names, entering.unrolled_iteration.carried_values, strict=True)
+                zip(carried_names, body_inputs.unrolled_iteration.carried_values, strict=True)
             )
-            return entering.unrolled_iteration.carried_values
+            return body_inputs.unrolled_iteration.carried_values
         return tuple(
             self._create_input(name, label, row_type.dtype, row_type.shape)
             for name, label, row_type in zip(
-                (*carried_names, *(None for _ in histories)),
-                (*carried_names, *histories),
-                entering.carried_types,
+                (*carried_names, *(None for _ in history_names)),
+                (*carried_names, *history_names),
+                body_inputs.carried_types,
                 strict=True,
             )
         )
 
     def _define_slices_and_delays(
-        self, iteration: Value, body_inputs: tuple[Value, ...], entering: BodyInputs
+        self, iteration: Value, carried_inputs: tuple[Value, ...], body_inputs: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
         """Define slices and delays as inputs of the body, and return the carried values of each delay.
 
         The result contains each delay history with its carried values.
         """
-        for input_slice in entering.slices:
+        for input_slice in body_inputs.slices:
             with self.b.at(input_slice.slice_form.where, input_slice.slice_form.name):
-                row = self._read_slice(
-                    input_slice, entering.rows_by_slice.get(input_slice), iteration
+                slice_part = self._read_slice(
+                    input_slice, body_inputs.rows_by_slice.get(input_slice), iteration
                 )
-                self._define_input(input_slice.slice_form.name, row, input_slice.slice_form.where)
+                self._define_input(
+                    input_slice.slice_form.name, slice_part, input_slice.slice_form.where
+                )
         carried_by_history = []
         first_position = len(self.signature.carried_inputs)
-        for history in entering.histories:
-            carried_values = body_inputs[first_position : first_position + len(history.names)]
-            first_position += len(history.names)
+        for history in body_inputs.histories:
+            carried_values = carried_inputs[
+                first_position : first_position + len(history.carried_names)
+            ]
+            first_position += len(history.carried_names)
             carried_by_history.append((history, carried_values))
             with self.b.at(history.where, history.source_name):
-                for name, value in history.delayed(self.b, carried_values).items():
+                for name, value in history.read_delayed_values(self.b, carried_values).items():
                     self._define_input(name, value, history.where)
         return carried_by_history
 
@@ -320,7 +330,7 @@ class _BodyReader:
                 delayed_value = inner.value(history.source_name)
                 is_storable = RowType(delayed_value.dtype, delayed_value.shape).fits(history)
                 next_carried += (
-                    history.body_outputs(self.b, carried_values, delayed_value)
+                    history.append_value(self.b, carried_values, delayed_value)
                     if is_storable
                     else carried_values
                 )
@@ -334,9 +344,9 @@ class _BodyReader:
         """
         graph, condition_name = self.loop_form.body, self.signature.condition_out
         preceding_nodes = {
-            node
-            for node, port in list_output_ports(graph)
-            if condition_name in (port, f"{node}.{port}")
+            node_id
+            for node_id, port in list_output_ports(graph)
+            if condition_name in (port, f"{node_id}.{port}")
         }
         unvisited_nodes = list(preceding_nodes)
         while unvisited_nodes:
@@ -369,12 +379,12 @@ class _BodyReader:
 
         Errors in several outputs are raised together.
         """
-        b, signature, where = self.b, self.signature, self.loop_form.body_where
+        b, signature, body_path = self.b, self.signature, self.loop_form.body_where
         body_outputs: list[Value] = []
-        with b.findings.catch(), b.at(where):
+        with b.findings.catch(), b.at(body_path):
             body_outputs.append(self._read_condition(inner))
         for name in (*signature.carried_outputs, *signature.recorded_outputs):
-            with b.findings.catch(), b.at(where):
+            with b.findings.catch(), b.at(body_path):
                 body_outputs.append(inner.value(name))
         if len(body_outputs) < 1 + len(signature.carried_outputs) + len(signature.recorded_outputs):
             raise Poisoned

@@ -42,13 +42,13 @@ from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.open_branch import OpenBranch
 from mdf_loop.reading.owned_graph import OwnedGraph, Role
-from mdf_loop.reading.readers import Reading, reads
+from mdf_loop.reading.readers import FunctionResults, register_reader
 
 
-@reads("onnx::If")
+@register_reader("onnx::If")
 def read_if(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of an `onnx::If`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.lower_condition()
@@ -57,19 +57,19 @@ def read_if(
     known_condition = b.constant_of(condition)
     if known_condition is not None:
         branch_outputs = (then_branch if known_condition else else_branch).read(b, choice.scope)
-        return choice.build_reading(
+        return choice.build_results(
             [b.mark_unrolled_if(condition, value) for value in branch_outputs]
         )
     choice.check_outputs([then_branch, else_branch])
-    return choice.build_reading(
+    return choice.build_results(
         choice.select_by_condition(b, condition, then_branch, else_branch, choice.scope)
     )
 
 
-@reads("case_of")
+@register_reader("case_of")
 def read_case(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of a `case_of`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.lower_index()
@@ -85,9 +85,9 @@ def read_case(
         branch_outputs = choice.find_branch(int(known_index), branches, default_branch).read(
             b, choice.scope
         )
-        return choice.build_reading([b.mark_unrolled_if(index, value) for value in branch_outputs])
+        return choice.build_results([b.mark_unrolled_if(index, value) for value in branch_outputs])
     choice.check_outputs([*branches, *([] if default_branch is None else [default_branch])])
-    return choice.build_reading(choice.select_by_index(index, branches, default_branch))
+    return choice.build_results(choice.select_by_index(index, branches, default_branch))
 
 
 class _Branch(Protocol):
@@ -184,15 +184,18 @@ class _Choice:
 
     def _define_arguments(self, scope: Scope) -> None:
         """Make the further arguments of an `onnx::If` or `case_of` readable by name in its branches."""
-        own_arguments = (self.selector, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
-        error_words = (f"'{self.name}'", "its branches do")
+        own_argument_names = (
+            self.selector,
+            *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""],
+        )
+        error_phrases = (f"'{self.name}'", "its branches do")
         for argument, expression in self.args.items():
-            if argument in own_arguments:
+            if argument in own_argument_names:
                 continue
             with self.b.at(f"{self.where}.args.{argument}"):
                 if isinstance(expression, dict):
                     close_matches = difflib.get_close_matches(
-                        argument, own_arguments, n=1, cutoff=0.4
+                        argument, own_argument_names, n=1, cutoff=0.4
                     )
                     raise ModelError(
                         f"'{self.name}' has no argument '{argument}' that is a graph",
@@ -204,7 +207,9 @@ class _Choice:
                         hint="give it a value, or leave it out",
                     )
                 self.scope.define(argument, lower_expression(self.b, expression, scope, argument))
-        refuse_unread(self.item, self.node, self.where, own_arguments, self.document, error_words)
+        refuse_unread(
+            self.item, self.node, self.where, own_argument_names, self.document, error_phrases
+        )
 
     # --- condition and index --------------------------------------------------------------------
 
@@ -243,17 +248,19 @@ class _Choice:
 
     def lower_condition(self) -> Value:
         """Return the condition of an If as a boolean value."""
-        path = f"{self.where}.args.{self.selector}"
-        with self.b.at(path, f"{self.name}.{self.selector}"):
-            scalar = self._reduce_to_scalar(self._lower_selector("condition"), "condition")
+        argument_path = f"{self.where}.args.{self.selector}"
+        with self.b.at(argument_path, f"{self.name}.{self.selector}"):
+            scalar_condition = self._reduce_to_scalar(
+                self._lower_selector("condition"), "condition"
+            )
             try:
-                condition = truths(self.b, scalar)
+                condition = truths(self.b, scalar_condition)
             except OperandError as error:
                 raise ConditionError(
                     f"the condition of '{self.name}' must be a truth value: "
                     f"{error.findings[0].what}"
                 ) from None
-            self.b.values_by_path[path] = condition
+            self.b.values_by_path[argument_path] = condition
             return condition
 
     def lower_index(self) -> Value:
@@ -261,24 +268,24 @@ class _Choice:
 
         A run fails if the index is not a whole number.
         """
-        b, path = self.b, f"{self.where}.args.{self.selector}"
-        with b.at(path, f"{self.name}.{self.selector}"):
-            scalar = self._reduce_to_scalar(self._lower_selector("index"), "index")
-            if scalar.dtype == "string":
+        b, argument_path = self.b, f"{self.where}.args.{self.selector}"
+        with b.at(argument_path, f"{self.name}.{self.selector}"):
+            scalar_index = self._reduce_to_scalar(self._lower_selector("index"), "index")
+            if scalar_index.dtype == "string":
                 raise ConditionError(f"the index of '{self.name}' must be a whole number, not text")
-            integer_index = cast(b, scalar, "int64")
+            integer_index = cast(b, scalar_index, "int64")
             message = f"the index of '{self.name}' must be a whole number"
-            known_index = b.constant_of(scalar)
+            known_index = b.constant_of(scalar_index)
             if known_index is not None and known_index != np.floor(known_index):
                 raise ConditionError(
                     f"{message}, not {known_index}", hint="round it, e.g. int(...)"
                 )
-            if known_index is None and np.dtype(scalar.dtype).kind == "f":
-                float_index = cast(b, integer_index, scalar.dtype)
+            if known_index is None and np.dtype(scalar_index.dtype).kind == "f":
+                float_index = cast(b, integer_index, scalar_index.dtype)
                 integer_index = guard_value(
-                    b, integer_index, equal(b, float_index, scalar), message
+                    b, integer_index, equal(b, float_index, scalar_index), message
                 )
-            b.values_by_path[path] = integer_index
+            b.values_by_path[argument_path] = integer_index
             return integer_index
 
     # --- branches -------------------------------------------------------------------------------
@@ -305,7 +312,9 @@ class _Choice:
                 output_names.append(branch.names())
         if len(output_names) < len(branches):
             raise Poisoned
-        longest_names, shortest_names = (select(output_names, key=len) for select in (max, min))
+        longest_names, shortest_names = (
+            select_by_length(output_names, key=len) for select_by_length in (max, min)
+        )
         if len(longest_names) != len(shortest_names):
             missing_name = next(
                 (output_name for output_name in longest_names if output_name not in shortest_names),
@@ -326,11 +335,11 @@ class _Choice:
         if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
             self.join_rule = any_shape
 
-    def build_reading(self, values: Sequence[Value]) -> Reading:
+    def build_results(self, values: Sequence[Value]) -> FunctionResults:
         """Return the outputs of the selected branch as the results of the `onnx::If` or `case_of`."""
         if not values:
             raise ArityError(f"the branches of '{self.name}' give nothing")
-        return Reading(values[0] if len(values) == 1 else tuple(values))
+        return FunctionResults(values[0] if len(values) == 1 else tuple(values))
 
     def _name_result(self, k: int) -> str:
         """Return the name of result `k` of the `onnx::If` or `case_of`, such as `node.function[1]`."""
@@ -392,12 +401,12 @@ class _Choice:
                 message = f"the index of '{self.name}' is outside: {self._describe_branches(branch_count)}"
                 is_in_range = guard_value(b, is_in_range, is_in_range, message)
                 index = guard_value(b, index, is_in_range, message)
-        all_branches = _BisectedBranches(self, index, branches, 0, branch_count)
+        bisected_branches = _BisectedBranches(self, index, branches, 0, branch_count)
         if default is not None:
-            return self.select_by_condition(b, is_in_range, all_branches, default, self.scope)
+            return self.select_by_condition(b, is_in_range, bisected_branches, default, self.scope)
         if branch_count == 1:
             return self.select_by_condition(b, is_in_range, branches[0], branches[0], self.scope)
-        return tuple(all_branches.read(b, self.scope))
+        return tuple(bisected_branches.read(b, self.scope))
 
 
 class _BisectedBranches(Struct, frozen=True):

@@ -94,30 +94,30 @@ class History(Struct, frozen=True, eq=False):
         source_name: Name of the value in the body.
         depth: Number of values.
         named_delays: Name of each delay, with its number of iterations.
-        values_before: Values before the loop, oldest first: [depth, *row].
+        values_before_loop: Values before the loop, oldest first: [depth, *row].
         where: Path in the document.
     """
 
     source_name: str
     depth: int
     named_delays: tuple[tuple[str, int], ...]
-    values_before: Value
+    values_before_loop: Value
     where: str
 
     @property
     def is_chain(self) -> bool:
         """True if the delayed values are carried separately, or False if they are carried as one array."""
-        known_extents = [extent for extent in self.row or () if isinstance(extent, int)]
+        known_extents = [extent for extent in self.row_shape or () if isinstance(extent, int)]
         is_wide = math.prod(known_extents) >= _WIDE_ROW_ELEMENTS
         return self.depth <= (_MAX_WIDE_CHAIN_DEPTH if is_wide else _MAX_CHAIN_DEPTH)
 
     @property
-    def row(self) -> Shape:
+    def row_shape(self) -> Shape:
         """Shape of the delayed value in one iteration of the loop."""
-        return extents(self.values_before)[1:]
+        return extents(self.values_before_loop)[1:]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def carried_names(self) -> tuple[str, ...]:
         """Names of the carried values that store the history."""
         if not self.is_chain:
             return (f"{self.source_name} before",)
@@ -125,35 +125,39 @@ class History(Struct, frozen=True, eq=False):
             f"{self.source_name} {distance} before" for distance in range(1, self.depth + 1)
         )
 
-    def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
+    def create_initial_values(self, b: ModelBuilder) -> tuple[Value, ...]:
         """Return the initial values of the carried values that store the history.
 
         A chain has the newest value first.
         """
         if not self.is_chain:
-            return (self.values_before,)
-        positions = (
+            return (self.values_before_loop,)
+        row_positions = (
             b.constant(np.array(self.depth - distance)) for distance in range(1, self.depth + 1)
         )
-        return tuple(b.op("Gather", self.values_before, position, axis=0) for position in positions)
+        return tuple(
+            b.op("Gather", self.values_before_loop, position, axis=0) for position in row_positions
+        )
 
-    def delayed(self, b: ModelBuilder, body_inputs: Sequence[Value]) -> dict[str, Value]:
+    def read_delayed_values(
+        self, b: ModelBuilder, body_inputs: Sequence[Value]
+    ) -> dict[str, Value]:
         """Read the delayed values from the carried values `body_inputs` that store the history, by name."""
         if self.is_chain:
             return {
                 name: body_inputs[iterations_back - 1]
                 for name, iterations_back in self.named_delays
             }
-        positions = {
+        row_positions = {
             name: b.constant(np.array(self.depth - iterations_back))
             for name, iterations_back in self.named_delays
         }
         return {
             name: b.op("Gather", body_inputs[0], position, axis=0)
-            for name, position in positions.items()
+            for name, position in row_positions.items()
         }
 
-    def body_outputs(
+    def append_value(
         self, b: ModelBuilder, body_inputs: Sequence[Value], value: Value
     ) -> tuple[Value, ...]:
         """Return the carried values that store the history after `value` is added."""
@@ -181,7 +185,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         """Number of iterations of the longest delay."""
         return max(delay.iterations_back for delay in self.delays)
 
-    def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
+    def build_history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
         """Build the history of past values from which all of these delays are read.
 
         `row` is the type of the delayed value, or None if unknown.
@@ -192,17 +196,19 @@ class SharedDelays(Struct, frozen=True, eq=False):
             LoopError: If the initial values do not fit.
         """
         named_delays = tuple((delay.name, delay.iterations_back) for delay in self.delays)
-        where = self.delays[0].where
-        with b.at(where, self.source_name):
+        delay_path = self.delays[0].where
+        with b.at(delay_path, self.source_name):
             initial_value = self.initial_value
             if row is not None and _is_convertible_number(b, initial_value, row.dtype):
                 initial_value = cast(b, initial_value, row.dtype)
-            values_before = self._read_values_before(b, initial_value, row)
+            values_before_loop = self._read_values_before_loop(b, initial_value, row)
             if row is not None:
-                values_before = self._broadcast_to_rows(b, values_before, row, outside)
-        return History(self.source_name, self.depth, named_delays, values_before, where)
+                values_before_loop = self._broadcast_to_rows(b, values_before_loop, row, outside)
+        return History(self.source_name, self.depth, named_delays, values_before_loop, delay_path)
 
-    def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
+    def _read_values_before_loop(
+        self, b: ModelBuilder, initial: Value, row: RowType | None
+    ) -> Value:
         """Return the values of a delayed name before the first iteration, with the shape [depth, *row]."""
         initial_extents = extents(initial)
         if not initial_extents:  # one number stands for all values
@@ -210,8 +216,8 @@ class SharedDelays(Struct, frozen=True, eq=False):
         if self.depth == 1 and _is_single_value(initial_extents, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
         row_count = count_reduced_elements(b, initial, 0)
-        given_count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
-        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), given_count)
+        initial_count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
+        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), initial_count)
         error = CarryShapeError(
             f"the delays of '{self.source_name}' need the {self.depth} values before the loop, but their "
             f"initial is {initial.type}",
@@ -223,24 +229,30 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return b.op("Gather", initial, last_positions, axis=0)
 
     def _broadcast_to_rows(
-        self, b: ModelBuilder, before: Value, row: RowType, outside: Extents
+        self, b: ModelBuilder, values_before_loop: Value, row: RowType, outside: Extents
     ) -> Value:
         """Broadcast scalar initial values of a delay to the shape of the delayed value.
 
         Raise CarryTypeError if the dtypes of initial values and delayed value differ.
         """
-        row_extents = extents(before)[1:]
-        if before.dtype != row.dtype:
+        row_extents = extents(values_before_loop)[1:]
+        if values_before_loop.dtype != row.dtype:
             raise CarryTypeError(
-                f"the delays of '{self.source_name}' hold {before.dtype} before the loop, but the value is "
+                f"the delays of '{self.source_name}' hold {values_before_loop.dtype} before the loop, but the value is "
                 f"{row}",
                 hint="write the initial values in the dtype of the value",
             )
         if row_extents or not row.shape:
-            return before
-        values_with_axes = b.op("Reshape", before, ints(b, self.depth, *(1 for _ in row.shape)))
+            return values_before_loop
+        values_with_axes = b.op(
+            "Reshape", values_before_loop, ints(b, self.depth, *(1 for _ in row.shape))
+        )
         full_shape = outside.tensor(b, (self.depth, *row.shape))
-        return before if full_shape is None else b.op("Expand", values_with_axes, full_shape)
+        return (
+            values_before_loop
+            if full_shape is None
+            else b.op("Expand", values_with_axes, full_shape)
+        )
 
 
 def _is_single_value(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
@@ -271,12 +283,12 @@ class RowType(Struct, frozen=True):
 
         An unknown extent fits every extent.
         """
-        row_shape = history.row
+        row_shape = history.row_shape
         if self.shape is None or row_shape is None:
-            return self.dtype == history.values_before.dtype
+            return self.dtype == history.values_before_loop.dtype
         extent_pairs = zip(self.shape, row_shape, strict=False)
         return (
-            self.dtype == history.values_before.dtype
+            self.dtype == history.values_before_loop.dtype
             and len(self.shape) == len(row_shape)
             and all(
                 extent == row_extent or isinstance(extent, str) or isinstance(row_extent, str)
@@ -288,7 +300,7 @@ class RowType(Struct, frozen=True):
         """Return the error for a delay whose initial values do not have this type."""
         delay_names = " and ".join(f"'{name}'" for name, _ in history.named_delays)
         return CarryShapeError(
-            f"{delay_names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
+            f"{delay_names} would be {type_text(history.values_before_loop.dtype, history.row_shape)} before the loop, but "
             f"'{history.source_name}' is {self}",
             history.where,
             "give the initial values the shape of the value, oldest first",
@@ -303,11 +315,11 @@ def read_delays(
     Errors in several delays are raised together.
     """
     delays_by_history: dict[tuple[str, str], list[DelayForm]] = {}
-    for form in sorted(forms, key=lambda delay: -delay.iterations_back):
+    for delay_form in sorted(forms, key=lambda delay: -delay.iterations_back):
         with b.findings.catch():
-            delays_by_history.setdefault(_find_history_key(form, delays_by_history), []).append(
-                form
-            )
+            delays_by_history.setdefault(
+                _find_history_key(delay_form, delays_by_history), []
+            ).append(delay_form)
     shared_delays: list[SharedDelays] = []
     for (source_name, _), delays in delays_by_history.items():
         with b.findings.catch(), b.at(delays[0].where, source_name):

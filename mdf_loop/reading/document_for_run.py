@@ -52,11 +52,11 @@ def _drop_varying_defaults(
     def typed(node: Any, port: Any) -> Any:
         if (node.id, port.id) not in varying_inputs:
             return port
-        dtype, shape = inputs.type(varying_inputs[node.id, port.id])
-        return replace_fields(port, default_value=None, type=dtype, shape=shape)
+        port_dtype, port_shape = inputs.type(varying_inputs[node.id, port.id])
+        return replace_fields(port, default_value=None, type=port_dtype, shape=port_shape)
 
-    nodes = [
+    nodes_without_defaults = [
         replace_fields(node, input_ports=[typed(node, port) for port in node.input_ports])
         for node in document.graph.nodes
     ]
-    return with_graph(document, replace_fields(document.graph, nodes=nodes))
+    return with_graph(document, replace_fields(document.graph, nodes=nodes_without_defaults))

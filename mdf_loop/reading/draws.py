@@ -46,18 +46,18 @@ from mdf_loop.reading.memory import State, create_state_input, create_state_outp
 KEYS_INPUT = "random_keys"
 """Name of the program input that contains the keys of the random sites."""
 
-_TurnCounts = dict[str, Value]
+_ExecutionCounts = dict[str, Value]
 """Graph -> number of its turns so far."""
 
 
 def replace_draws(program: Program) -> Program:
     """Replace the `Draw` operations in the program of one evaluation by counter-based random numbers."""
-    sites = _find_sites(program)
-    if not sites:
+    random_sites = _find_random_sites(program)
+    if not random_sites:
         return program
-    rewriter = _DrawRewriter(program, sites)
-    zero = scalar(rewriter.b, 0, "int64")
-    rewriter.rewrite(dict.fromkeys(_find_drawing_graphs(program.ops), zero))
+    rewriter = _DrawRewriter(program, random_sites)
+    zero_count = scalar(rewriter.b, 0, "int64")
+    rewriter.rewrite(dict.fromkeys(_find_drawing_graphs(program.ops), zero_count))
     return rewriter.build_program()
 
 
@@ -68,29 +68,30 @@ def replace_draws_over_time(
 
     The numbers of turns so far become states.
     """
-    sites = tuple(dict.fromkeys((*_find_sites(first), *_find_sites(later))))
-    if not sites:
+    random_sites = tuple(dict.fromkeys((*_find_random_sites(first), *_find_random_sites(later))))
+    if not random_sites:
         return first, later, ()
     drawing_graphs, first_rewriter = (
         tuple(_find_drawing_graphs(later.ops)),
-        _DrawRewriter(first, sites),
+        _DrawRewriter(first, random_sites),
     )
-    zero = scalar(first_rewriter.b, 0, "int64")
-    turn_counts = first_rewriter.rewrite(
-        dict.fromkeys((*drawing_graphs, *_find_drawing_graphs(first.ops)), zero)
+    zero_count = scalar(first_rewriter.b, 0, "int64")
+    execution_counts = first_rewriter.rewrite(
+        dict.fromkeys((*drawing_graphs, *_find_drawing_graphs(first.ops)), zero_count)
     )
-    if first.name in drawing_graphs and turn_counts[first.name] is zero:
+    if first.name in drawing_graphs and execution_counts[first.name] is zero_count:
         # The graph draws only in later evaluations.
-        turn_counts[first.name] = scalar(first_rewriter.b, 1, "int64")
+        execution_counts[first.name] = scalar(first_rewriter.b, 1, "int64")
     first_program = first_rewriter.build_program(
         outputs=[
-            create_state_output(_count_state(graph), turn_counts[graph]) for graph in drawing_graphs
+            create_state_output(_create_counter_state(graph), execution_counts[graph])
+            for graph in drawing_graphs
         ]
     )
     return (
         first_program,
-        replace_draws_with_counts(later, sites),
-        tuple(map(_count_state, drawing_graphs)),
+        replace_draws_with_counts(later, random_sites),
+        tuple(map(_create_counter_state, drawing_graphs)),
     )
 
 
@@ -99,26 +100,31 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
 
     A counter is the number of turns of a graph so far.
     """
-    sites = _find_sites(program) if sites is None else sites
+    sites = _find_random_sites(program) if sites is None else sites
     if not sites:
         return program
     rewriter = _DrawRewriter(program, sites)
     input_names = {
-        graph: f"{state_name(_count_state(graph))} before"
+        graph: f"{state_name(_create_counter_state(graph))} before"
         for graph in _find_drawing_graphs(program.ops)
     }
-    turn_counts = {graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()}
-    new_turn_counts = rewriter.rewrite(dict(turn_counts))
+    execution_counts = {
+        graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()
+    }
+    final_execution_counts = rewriter.rewrite(dict(execution_counts))
     return rewriter.build_program(
         [
-            create_state_input(_count_state(graph), turn_count)
-            for graph, turn_count in turn_counts.items()
+            create_state_input(_create_counter_state(graph), execution_count)
+            for graph, execution_count in execution_counts.items()
         ],
-        [create_state_output(_count_state(graph), new_turn_counts[graph]) for graph in turn_counts],
+        [
+            create_state_output(_create_counter_state(graph), final_execution_counts[graph])
+            for graph in execution_counts
+        ],
     )
 
 
-def _count_state(graph: str) -> State:
+def _create_counter_state(graph: str) -> State:
     """Return the state key of the execution counter of a graph that draws random numbers."""
     return ("count", "", f"{_STATE_PREFIX}{graph}")
 
@@ -132,7 +138,7 @@ def count_model_carried(loop: Loop) -> int:
     return sum(not carried_value.name.startswith(_CARRIED_PREFIX) for carried_value in loop.carried)
 
 
-def is_turn_count(state: State) -> bool:
+def is_execution_count(state: State) -> bool:
     """Return True for a state that counts the executions of a graph with random draws."""
     return state[0] == "count" and state[2].startswith(_STATE_PREFIX)
 
@@ -145,7 +151,7 @@ def _iterate_draws(ops: Iterable[Operation]) -> Iterator[Op]:
     return (op for op in walk(ops) if isinstance(op, Op) and op.op_type == "Draw")
 
 
-def _find_sites(program: Program) -> tuple[str, ...]:
+def _find_random_sites(program: Program) -> tuple[str, ...]:
     """Return the random sites (calls that draw random numbers) in a program.
 
     The result has no duplicates.
@@ -158,24 +164,26 @@ def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
     return dict.fromkeys(draw.attributes["graph"] for draw in _iterate_draws(ops))
 
 
-def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
+def _count_executions(ops: Iterable[Operation]) -> dict[str, int]:
     """Count the executions of each graph with random draws during one execution of the operations.
 
     Loops inside the operations are not counted.
     """
-    turn_counts: dict[str, int] = {}
+    execution_counts: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
             attributes = operation.attributes
-            turn_count = max(attributes["turn"] + 1, attributes["turns"])
-            turn_counts[attributes["graph"]] = max(
-                turn_counts.get(attributes["graph"], 0), turn_count
+            execution_count = max(attributes["turn"] + 1, attributes["turns"])
+            execution_counts[attributes["graph"]] = max(
+                execution_counts.get(attributes["graph"], 0), execution_count
             )
         elif isinstance(operation, If):
             for body in bodies(operation):
-                for graph, branch_turn_count in _count_turns(body.ops).items():
-                    turn_counts[graph] = max(turn_counts.get(graph, 0), branch_turn_count)
-    return turn_counts
+                for graph, branch_execution_count in _count_executions(body.ops).items():
+                    execution_counts[graph] = max(
+                        execution_counts.get(graph, 0), branch_execution_count
+                    )
+    return execution_counts
 
 
 # --- replacement ----------------------------------------------------------------------------------
@@ -187,10 +195,10 @@ class _DrawRewriter:
     def __init__(self, program: Program, sites: tuple[str, ...]) -> None:
         self.b = Builder.for_rewrite_of(program)
         self._program = program
-        self._sites = sites
+        self._random_sites = sites
         self._keys_input = self.b.new("uint64", (len(sites),), KEYS_INPUT)
         drawn_sites = {draw.attributes["site"] for draw in _iterate_draws(program.ops)}
-        self._keys = {
+        self._key_by_site = {
             site: self._read_key(site, k) for k, site in enumerate(sites) if site in drawn_sites
         }
 
@@ -199,40 +207,42 @@ class _DrawRewriter:
         with self.b.at(self._program.name, f"key of {site}"):
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
-    def rewrite(self, counts: _TurnCounts) -> _TurnCounts:
+    def rewrite(self, execution_counts: _ExecutionCounts) -> _ExecutionCounts:
         """Replace all `Draw` operations of the program, and return the final execution counters.
 
-        `counts` are the turn counts before the program.
+        `execution_counts` are the counters before the program.
         """
-        return self._rewrite_scope(self.b, self._program.ops, counts)
+        return self._rewrite_scope(self.b, self._program.ops, execution_counts)
 
     def build_program(
         self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()
     ) -> Program:
         """Build the program without `Draw` operations, with `inputs` and `outputs` added."""
-        default_keys = streams.keys(0, streams.sites(self._sites))
+        default_keys = streams.keys(0, streams.sites(self._random_sites))
         keys_input = Input(self._keys_input, default=default_keys, role=InputRole.KEYS)
         return replace(
             self._program,
             inputs=(*self._program.inputs, keys_input, *inputs),
             ops=tuple(self.b.ops),
             outputs=(*self._program.outputs, *outputs),
-            sites=self._sites,
+            sites=self._random_sites,
         )
 
     def _rewrite_scope(
-        self, b: Builder, ops: Iterable[Operation], turn_counts: _TurnCounts
-    ) -> _TurnCounts:
+        self, b: Builder, ops: Iterable[Operation], execution_counts: _ExecutionCounts
+    ) -> _ExecutionCounts:
         """Append operations with each `Draw` replaced, and return the execution counters after them."""
         ops = tuple(ops)
-        turn_counts = dict(turn_counts)
-        self._rewrite_operations(b, ops, turn_counts)
-        for graph, turn_count in _count_turns(ops).items():
-            turn_counts[graph] = b.op("Add", turn_counts[graph], scalar(b, turn_count, "int64"))
-        return turn_counts
+        execution_counts = dict(execution_counts)
+        self._rewrite_operations(b, ops, execution_counts)
+        for graph, execution_count in _count_executions(ops).items():
+            execution_counts[graph] = b.op(
+                "Add", execution_counts[graph], scalar(b, execution_count, "int64")
+            )
+        return execution_counts
 
     def _rewrite_operations(
-        self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
+        self, b: Builder, ops: Iterable[Operation], execution_counts: _ExecutionCounts
     ) -> None:
         """Append operations with each `Draw` replaced, and update the execution counters in place.
 
@@ -242,24 +252,26 @@ class _DrawRewriter:
             if isinstance(operation, Constant):
                 b.adopt(operation)
             elif isinstance(operation, Op):
-                b.ops.append(self._rewrite_operation(b, operation, counts))
+                b.ops.append(self._rewrite_operation(b, operation, execution_counts))
             elif isinstance(operation, Loop) and any(_iterate_draws(operation.ops)):
-                self._rewrite_loop(b, operation, counts)
+                self._rewrite_loop(b, operation, execution_counts)
             elif isinstance(operation, If) and any(_iterate_draws((operation,))):
-                self._rewrite_choice(b, operation, counts)
+                self._rewrite_choice(b, operation, execution_counts)
             else:
                 b.append(operation)
 
-    def _rewrite_operation(self, b: Builder, op: Op, counts: _TurnCounts) -> Op:
+    def _rewrite_operation(self, b: Builder, op: Op, execution_counts: _ExecutionCounts) -> Op:
         """Return the random generator that replaces a `Draw`, or any other operation unchanged."""
         if op.op_type != "Draw":
             return op
         attributes, output_name = op.attributes, op.outputs[0].name
         with b.at(op.where, output_name):
-            turn_number = counts[attributes["graph"]]
+            execution_number = execution_counts[attributes["graph"]]
             if attributes["turn"]:
-                turn_number = b.op("Add", turn_number, scalar(b, attributes["turn"], "int64"))
-            random_counter, shape = cast(b, turn_number, "uint64"), attributes["shape"]
+                execution_number = b.op(
+                    "Add", execution_number, scalar(b, attributes["turn"], "int64")
+                )
+            random_counter, shape = cast(b, execution_number, "uint64"), attributes["shape"]
             if shape:
                 element_count = math.prod(shape)
                 first_number = b.op("Mul", random_counter, scalar(b, element_count, "uint64"))
@@ -268,12 +280,12 @@ class _DrawRewriter:
                     first_number,
                     b.constant(np.arange(element_count, dtype=np.uint64).reshape(shape)),
                 )
-        random_key = self._keys[attributes["site"]]
+        random_key = self._key_by_site[attributes["site"]]
         return replace(
             op, op_type=attributes["kind"], inputs=(random_counter, random_key), attributes={}
         )
 
-    def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
+    def _rewrite_loop(self, b: Builder, loop: Loop, execution_counts: _ExecutionCounts) -> None:
         """Append a loop with its `Draw` operations replaced and the execution counters as carried values."""
         body_builder = b.body()
         drawing_graphs = _find_drawing_graphs(loop.ops)
@@ -283,15 +295,15 @@ class _DrawRewriter:
                 for graph in drawing_graphs
             }
             carried_outputs = self._rewrite_scope(body_builder, loop.ops, carried_inputs)
-            final_counts = {
+            final_execution_counts = {
                 graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in drawing_graphs
             }
         carried_values = tuple(
             Carried(
-                counts[graph],
+                execution_counts[graph],
                 carried_inputs[graph],
                 carried_outputs[graph],
-                final_counts[graph],
+                final_execution_counts[graph],
                 f"{_CARRIED_PREFIX}{graph}",
             )
             for graph in drawing_graphs
@@ -299,30 +311,33 @@ class _DrawRewriter:
         b.append(
             replace(loop, carried=(*loop.carried, *carried_values), ops=tuple(body_builder.ops))
         )
-        counts.update(final_counts)
+        execution_counts.update(final_execution_counts)
 
-    def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
+    def _rewrite_choice(self, b: Builder, choice: If, execution_counts: _ExecutionCounts) -> None:
         """Append an `If` with its `Draw` operations replaced and the execution counters as outputs."""
-        branches = []
+        rewritten_branches = []
         for branch in (choice.then, choice.otherwise):
-            branch_builder, branch_counts = b.body(), dict(counts)
+            branch_builder, branch_counts = b.body(), dict(execution_counts)
             self._rewrite_operations(branch_builder, branch.ops, branch_counts)
-            branches.append((branch_builder, branch, branch_counts))
+            rewritten_branches.append((branch_builder, branch, branch_counts))
         changed_graphs = [
             graph
-            for graph in counts
-            if any(branch_counts[graph] is not counts[graph] for _, _, branch_counts in branches)
+            for graph in execution_counts
+            if any(
+                branch_counts[graph] is not execution_counts[graph]
+                for _, _, branch_counts in rewritten_branches
+            )
         ]
         then_branch, else_branch = (
             Branch(
                 tuple(branch_builder.ops),
                 (*branch.outputs, *(branch_counts[graph] for graph in changed_graphs)),
             )
-            for branch_builder, branch, branch_counts in branches
+            for branch_builder, branch, branch_counts in rewritten_branches
         )
         counts_after_choice = {
             graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in changed_graphs
         }
         choice_outputs = (*choice.outputs, *counts_after_choice.values())
         b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=choice_outputs))
-        counts.update(counts_after_choice)
+        execution_counts.update(counts_after_choice)

@@ -78,14 +78,14 @@ def parse_entries(
     Raises:
         ModelError: If the argument is not a mapping, or an entry has an unknown key.
     """
-    argument = where.rsplit(".", 1)[-1]
+    argument_name = where.rsplit(".", 1)[-1]
     if value is None or value == "":
         return ()
     if not isinstance(value, Mapping):
         raise ModelError(
-            f"'{argument}' maps names of the body to what they are, but this is {value!r}",
+            f"'{argument_name}' maps names of the body to what they are, but this is {value!r}",
             where,
-            f"write {argument}: {{name: {{...}}}}",
+            f"write {argument_name}: {{name: {{...}}}}",
         )
     return tuple(
         _parse_entry(str(name), entry, where, tuple(keys), short_key)
@@ -100,19 +100,19 @@ def _parse_entry(
 
     Raise ModelError if the entry has an unknown key.
     """
-    path = f"{where}['{name}']"
+    entry_path = f"{where}['{name}']"
     if short_key and not isinstance(entry, Mapping):
         entry = {short_key: entry}
     if not isinstance(entry, Mapping):
         raise ModelError(
             f"'{name}' is written as {{{', '.join(f'{key}: ...' for key in keys)}}}, "
             f"but this is {entry!r}",
-            path,
+            entry_path,
         )
     for key in entry:
         if key not in keys:
-            raise ModelError(f"'{name}' has a key '{key}'", path, suggest(str(key), keys))
-    return NamedEntry(name, dict(entry), path)
+            raise ModelError(f"'{name}' has a key '{key}'", entry_path, suggest(str(key), keys))
+    return NamedEntry(name, dict(entry), entry_path)
 
 
 def split_literal(text: str) -> list[str] | None:

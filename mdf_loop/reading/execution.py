@@ -32,24 +32,26 @@ class Executor:
     def execute(self, node_id: str, memory: Memory) -> None:
         """Append the operations of one execution of a node, and store the node's results in a `Memory`."""
         node = self.nodes[node_id]
-        where = f"{self.where}.nodes['{node_id}']"
-        ports: dict[str, Term | Callable[[], Term]] = {}
+        node_path = f"{self.where}.nodes['{node_id}']"
+        port_values: dict[str, Term | Callable[[], Term]] = {}
         for port in node.input_ports:
-            if port.id in ports:
+            if port.id in port_values:
                 raise ScopeError(
                     f"two input ports of node '{node_id}' have the id '{port.id}'",
-                    where,
+                    node_path,
                     "rename one",
                 )
-            ports[port.id] = self._read_port(
-                memory, node, port, f"{where}.input_ports['{port.id}']"
+            port_values[port.id] = self._read_port(
+                memory, node, port, f"{node_path}.input_ports['{port.id}']"
             )
 
         def old(parameter: str) -> Term:
             return memory.get(("parameter", node_id, parameter))
 
-        execution_point = ExecutionPoint(memory.ran(node_id), old, self.dt)
-        node_reader = NodeReader(memory.b, node, where, ports, self.context, execution_point)
+        execution_point = ExecutionPoint(memory.has_run(node_id), old, self.dt)
+        node_reader = NodeReader(
+            memory.b, node, node_path, port_values, self.context, execution_point
+        )
         for port_id, term in node_reader.read().items():
             memory.put(("output", node_id, port_id), term)
         for parameter in node.parameters:
@@ -100,9 +102,9 @@ def list_states(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
 
     `kinds` has "output", "parameter" or both.
     """
-    states: list[State] = []
+    node_states: list[State] = []
     if "output" in kinds:
-        states += [("output", node.id, port.id) for port in node.output_ports]
+        node_states += [("output", node.id, port.id) for port in node.output_ports]
     if "parameter" in kinds:
-        states += [("parameter", node.id, parameter.id) for parameter in node.parameters]
-    return states
+        node_states += [("parameter", node.id, parameter.id) for parameter in node.parameters]
+    return node_states

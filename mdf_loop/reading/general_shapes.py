@@ -24,7 +24,7 @@ class GeneralShapes:
         self.b = b
         self._shapes: dict[Value, Shape] = dict(b.stated_shapes)
 
-    def of(self, value: Value) -> Shape:
+    def find_shape(self, value: Value) -> Shape:
         """Return the shape of a value that holds for all inputs."""
         pending_values = [value]
         while pending_values:

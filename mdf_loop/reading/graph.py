@@ -66,17 +66,17 @@ class GraphReader:
 
     def read(self) -> GraphReader:
         """Convert all nodes of the graph to operations, and add errors to the builder's findings."""
-        edges = self._find_usable_edges()
+        usable_edges = self._find_usable_edges()
         edges_by_port: dict[tuple[str, str], list[Any]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
         }
-        for edge in edges:
+        for edge in usable_edges:
             edges_by_port[edge.receiver, edge.receiver_port].append(edge)
         ports = Ports(edges_by_port, self.where, self.supply)
         self.executor = Executor(self.graph, self.where, ports, self.context, self.dt)
         with self.b.findings.catch():
             self._refuse_repeated_ids()
-            required_senders = find_required_senders(self.graph, edges)
+            required_senders = find_required_senders(self.graph, usable_edges)
             layers = sort_into_layers(self.graph, required_senders, self.where)
             self.schedule = read_schedule(self.graph, layers, required_senders, self.where)
             self._evaluate(self.schedule)
@@ -87,12 +87,15 @@ class GraphReader:
         """Append the nodes' operations in the planned order, or as a loop if the order depends on values."""
         start_counts = self._read_start_counts(schedule)
         known_counts: dict[CountKey, Number | Truth | None] = {
-            key: None if isinstance(count, Value) else count for key, count in start_counts.items()
+            count_key: None if isinstance(count, Value) else count
+            for count_key, count in start_counts.items()
         }
         schedule_counters = Counters(self.b, known_counts)
-        passes = schedule.plan(schedule_counters, max(_MAX_PLANNED_EXECUTIONS, 4 * len(self.nodes)))
-        if passes is None or any(
-            schedule_counters.counts[key] is None for key in schedule.persistent_keys
+        planned_passes = schedule.plan(
+            schedule_counters, max(_MAX_PLANNED_EXECUTIONS, 4 * len(self.nodes))
+        )
+        if planned_passes is None or any(
+            schedule_counters.counts[count_key] is None for count_key in schedule.persistent_keys
         ):
             self.plan = None
             self._note_kept_inputs(self.nodes)
@@ -100,20 +103,20 @@ class GraphReader:
                 start_counts
             )
             return
-        self.plan = tuple(node_set for pass_sets in passes for node_set in pass_sets)
+        self.plan = tuple(node_set for pass_sets in planned_passes for node_set in pass_sets)
         run_counts = Counter(node for node_set in self.plan for node in node_set)
         self._note_kept_inputs([node for node in run_counts if run_counts[node] > 1])
-        draw_place = self.b.call_site
-        for k, node_sets in enumerate(passes):
+        graph_call_site = self.b.call_site
+        for k, node_sets in enumerate(planned_passes):
             with self.b.at_call_site(
-                pass_index=draw_place.pass_index * len(passes) + k,
-                pass_count=draw_place.pass_count * len(passes),
+                pass_index=graph_call_site.pass_index * len(planned_passes) + k,
+                pass_count=graph_call_site.pass_count * len(planned_passes),
             ):
                 self._execute(node_sets)
-        for key in schedule.persistent_keys:
-            final_count = schedule_counters.counts[key]
+        for count_key in schedule.persistent_keys:
+            final_count = schedule_counters.counts[count_key]
             assert final_count is not None
-            self.memory.put(create_count_state(key), to_value(self.b, final_count))
+            self.memory.put(create_count_state(count_key), to_value(self.b, final_count))
 
     def _execute(self, sets: NodeSets) -> None:
         """Append the operations of the nodes in the given sets, one set after the other."""
@@ -138,10 +141,14 @@ class GraphReader:
         """Return the schedule's initial counters: those of the previous evaluation, or zeros."""
         start_counts: dict[CountKey, Number | Truth] = {}
         persistent_keys = frozenset(schedule.persistent_keys)
-        for key in schedule.count_keys:
-            term = self.memory.find(create_count_state(key)) if key in persistent_keys else None
-            start_count: Number | Truth = False if isinstance(key, JustRan) else 0
-            start_counts[key] = start_count if term is None else tensor(self.b, term)
+        for count_key in schedule.count_keys:
+            term = (
+                self.memory.find(create_count_state(count_key))
+                if count_key in persistent_keys
+                else None
+            )
+            start_count: Number | Truth = False if isinstance(count_key, JustRan) else 0
+            start_counts[count_key] = start_count if term is None else tensor(self.b, term)
         return start_counts
 
     def _refuse_repeated_ids(self) -> None:
@@ -165,7 +172,7 @@ class GraphReader:
         """
         if not self.is_complete:
             raise Poisoned
-        has_run = self.memory.ran(node)
+        has_run = self.memory.has_run(node)
         if has_run is False:
             raise UnsupportedError(
                 f"the node '{node}' never runs, so its output '{port}' has no value",
@@ -235,28 +242,31 @@ def sort_into_layers(
     Raises:
         CycleError: If nodes wait for each other and no port between them has a default_value.
     """
-    positions = {node.id: k for k, node in enumerate(graph.nodes)}
-    waiting_counts = {
-        node: sum(sender in positions for sender in required_senders[node]) for node in positions
+    node_positions = {node.id: k for k, node in enumerate(graph.nodes)}
+    pending_sender_counts = {
+        node: sum(sender in node_positions for sender in required_senders[node])
+        for node in node_positions
     }
-    receivers: dict[str, list[str]] = {node: [] for node in positions}
-    for node in positions:
+    receivers: dict[str, list[str]] = {node: [] for node in node_positions}
+    for node in node_positions:
         for sender in required_senders[node]:
-            if sender in positions:
+            if sender in node_positions:
                 receivers[sender].append(node)
     layers: list[tuple[str, ...]] = []
-    layer = [node for node in positions if not waiting_counts[node]]
+    layer = [node for node in node_positions if not pending_sender_counts[node]]
     while layer:
         layers.append(tuple(layer))
         next_layer = []
         for node in (receiver for sender in layer for receiver in receivers[sender]):
-            waiting_counts[node] -= 1
-            if not waiting_counts[node]:
+            pending_sender_counts[node] -= 1
+            if not pending_sender_counts[node]:
                 next_layer.append(node)
-        layer = sorted(next_layer, key=positions.__getitem__)
-    if any(waiting_counts.values()):
+        layer = sorted(next_layer, key=node_positions.__getitem__)
+    if any(pending_sender_counts.values()):
         raise _cycle_error(
-            _find_cycle(required_senders, [node for node in positions if waiting_counts[node]]),
+            _find_cycle(
+                required_senders, [node for node in node_positions if pending_sender_counts[node]]
+            ),
             where,
         )
     return tuple(layers)
@@ -279,16 +289,16 @@ def _find_cycle(
     """Return the nodes of the first cycle among the waiting nodes, in the order of the graph."""
     import networkx
 
-    edges = [
+    waiting_edges = [
         (sender, node)
         for node in waiting_nodes
         for sender in waiting_nodes
         if sender in required_senders[node]
     ]
-    components = networkx.strongly_connected_components(networkx.DiGraph(edges))
+    components = networkx.strongly_connected_components(networkx.DiGraph(waiting_edges))
     component_by_node = {node: component for component in components for node in component}
     for node in waiting_nodes:
-        component = component_by_node.get(node, set())
-        if len(component) > 1 or (node, node) in edges:
-            return [waiting_node for waiting_node in waiting_nodes if waiting_node in component]
+        cycle = component_by_node.get(node, set())
+        if len(cycle) > 1 or (node, node) in waiting_edges:
+            return [waiting_node for waiting_node in waiting_nodes if waiting_node in cycle]
     return waiting_nodes

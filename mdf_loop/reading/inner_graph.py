@@ -51,8 +51,10 @@ class InnerGraph:
         self.scope = scope
         self.is_strict = strict
         self._refuse_states()
-        draw_place = b.call_site
-        graph_path = f"{draw_place.graph_path}.{draw_place.item_path}.{owned.role.argument}"
+        function_call_site = b.call_site
+        graph_path = (
+            f"{function_call_site.graph_path}.{function_call_site.item_path}.{owned.role.argument}"
+        )
         context = Context(document, scope, graph_path)
         self.reader = GraphReader(
             self.graph, self.where, self._read_free_port, context, Memory(b)
@@ -77,9 +79,11 @@ class InnerGraph:
             if name in (output_port[1], ".".join(output_port))
         ]
         if len(matching_ports) > 1:
-            port_list = ", ".join(repr(".".join(output_port)) for output_port in matching_ports)
+            port_names_text = ", ".join(
+                repr(".".join(output_port)) for output_port in matching_ports
+            )
             raise ScopeError(
-                f"the output '{name}' of {self.role.description} could be {port_list}",
+                f"the output '{name}' of {self.role.description} could be {port_names_text}",
                 hint="write node.port in metadata.outputs",
             )
         if matching_ports:

@@ -35,7 +35,7 @@ class OpenPort(Struct, frozen=True):
         port: Port of the document.
         where: Path in the document.
         is_imported: True for an input of an ONNX or OpenVINO file. Its shape is always exact.
-        other_names: Further names of the port in the imported file.
+        imported_names: Further names of the port in the imported file.
         is_required: True if the port has no default, so that a run must set it.
     """
 
@@ -44,13 +44,13 @@ class OpenPort(Struct, frozen=True):
     port: Any
     where: str
     is_imported: bool = False
-    other_names: tuple[str, ...] = ()
+    imported_names: tuple[str, ...] = ()
     is_required: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names by which a run can refer to this input port."""
-        return (self.full_name, self.name, self.port.id, *self.other_names)
+        return (self.full_name, self.name, self.port.id, *self.imported_names)
 
     @property
     def full_name(self) -> str:
@@ -74,19 +74,21 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
     """
     graph = document.graph
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    ports = [
+    free_ports = [
         (node, port)
         for node in graph.nodes
         for port in node.input_ports
         if (node.id, port.id) not in fed_ports
     ]
-    name_counts = Counter(port.id for _, port in ports)
+    name_counts = Counter(port.id for _, port in free_ports)
     name_counts.update(f"{node.id}.{port.id}" for node in graph.nodes for port in node.output_ports)
     is_imported_graph = is_imported(graph)
-    other_names = {
-        port.id: _read_other_names(port) if is_imported_graph else () for _, port in ports
+    imported_names = {
+        port.id: _read_imported_names(port) if is_imported_graph else () for _, port in free_ports
     }
-    other_name_counts = Counter(name for port_names in other_names.values() for name in port_names)
+    imported_name_counts = Counter(
+        name for port_names in imported_names.values() for name in port_names
+    )
     return tuple(
         OpenPort(
             name=port.id if name_counts[port.id] == 1 else f"{node.id}.{port.id}",
@@ -94,14 +96,14 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
             is_imported=is_imported_graph,
-            other_names=tuple(
+            imported_names=tuple(
                 name
-                for name in other_names[port.id]
-                if other_name_counts[name] == 1 and not name_counts[name]
+                for name in imported_names[port.id]
+                if imported_name_counts[name] == 1 and not name_counts[name]
             ),
             is_required=_is_required(document, port),
         )
-        for node, port in ports
+        for node, port in free_ports
     )
 
 
@@ -118,7 +120,7 @@ def _is_required(document: Document, port: Any) -> bool:
     return "onnx" in (document.graph.metadata or {}) and not is_optional_type
 
 
-def _read_other_names(port: Any) -> tuple[str, ...]:
+def _read_imported_names(port: Any) -> tuple[str, ...]:
     """Return the names that an imported port has in its original file, without duplicates."""
     stated_names = (port.metadata or {}).get("names")
     return (
@@ -199,26 +201,26 @@ def bind(
         for port in ports
         if port.is_required and not port.name_among(inputs)
     )
-    arrays: dict[str, Data] = {}
+    arrays_by_port: dict[str, Data] = {}
     varying_names: set[str] = set()
     for port in ports:
         _refuse_repeated_names(port, inputs)
         name = port.name_among(inputs)
         if name is None:
-            arrays[port.name] = find_default(port.port, options.precision, port.where)
+            arrays_by_port[port.name] = find_default(port.port, options.precision, port.where)
             continue
         input_data = convert_input(port.port, inputs[name], options.precision, name, port.where)
         time_rows = _split_into_rows(port, input_data, name, steps)
         if time_rows is not None:
             varying_names.add(port.name)
-        arrays[port.name] = _broadcast_to_stated_shape(
+        arrays_by_port[port.name] = _broadcast_to_stated_shape(
             port, input_data if time_rows is None else time_rows, name, time_rows is not None
         )
     stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {
         name: dtype for name, dtype in stated_dtypes.items() if dtype and not is_tensor(dtype)
     }
-    return BoundInputs(arrays, frozenset(varying_names), dtypes)
+    return BoundInputs(arrays_by_port, frozenset(varying_names), dtypes)
 
 
 def _missing_input_finding(port: OpenPort) -> Finding:
@@ -235,7 +237,7 @@ def _missing_input_finding(port: OpenPort) -> Finding:
 
 def _refuse_repeated_names(port: OpenPort, given_names: Container[str]) -> None:
     """Raise InputError if an input is given under two of its names."""
-    used_names = [name for name in (port.name, *port.other_names) if name in given_names]
+    used_names = [name for name in (port.name, *port.imported_names) if name in given_names]
     if len(used_names) > 1:
         first_name, second_name, *_ = used_names
         raise InputError(
@@ -300,14 +302,18 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
-    ports = {port.name: port for port in open_ports(document) if port.name_among(inputs) is None}
+    ports_without_values = {
+        port.name: port for port in open_ports(document) if port.name_among(inputs) is None
+    }
     open_types = {
         name: _name_open_extents(port.port, options)
-        for name, port in ports.items()
+        for name, port in ports_without_values.items()
         if -1 in (port.port.shape or ())
     }
     placeholder_ports = (
-        port for name, port in ports.items() if port.is_required or name in open_types
+        port
+        for name, port in ports_without_values.items()
+        if port.is_required or name in open_types
     )
     placeholders = {
         port.name: _create_placeholder(port, options.precision) for port in placeholder_ports

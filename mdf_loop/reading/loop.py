@@ -29,7 +29,7 @@ from mdf_loop.reading.loop_forms import LOOP_ARGUMENTS, LoopForm, order_initial_
 from mdf_loop.reading.loop_writer import LoopArguments, LoopWriter
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.port_types import cast_initial_value
-from mdf_loop.reading.readers import Reading, reads
+from mdf_loop.reading.readers import FunctionResults, register_reader
 from mdf_loop.reading.recordings import refuse_unrecorded
 from mdf_loop.reading.signature import Signature, find_signature
 from mdf_loop.reading.slices import read_slices
@@ -37,15 +37,15 @@ from mdf_loop.reading.trip_count import lower_trip_count
 from mdf_loop.reading.unrolled import unroll_loop
 
 
-@reads("onnx::Loop")
+@register_reader("onnx::Loop")
 def read_loop(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of a Function or Parameter that is a loop, and return its results."""
     loop_form = parse_loop(item, node, where, document)
     initial_arguments = (argument for argument in item.args or {} if argument.startswith("arg_"))
-    error_words = (f"the loop '{item.id}'", "its body does")
-    refuse_unread(item, node, where, (*LOOP_ARGUMENTS, *initial_arguments), document, error_words)
+    error_phrases = (f"the loop '{item.id}'", "its body does")
+    refuse_unread(item, node, where, (*LOOP_ARGUMENTS, *initial_arguments), document, error_phrases)
     return read_loop_form(
         b, loop_form, lambda count: find_signature(loop_form, node, count), scope, document
     )
@@ -57,7 +57,7 @@ def read_loop_form(
     signature: Callable[[int], Signature],
     scope: Scope,
     document: Document,
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of a parsed loop, and return the results of the loop.
 
     `signature` returns the body's signature for a number of carried values.

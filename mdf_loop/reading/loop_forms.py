@@ -71,27 +71,27 @@ def parse_loop(item: Any, node: Any, where: str, document: Document) -> LoopForm
         ModelError: If the body is missing or is not a graph.
         SignatureError: If the body's signature is not valid.
     """
-    args = dict(item.args or {})
+    loop_arguments = dict(item.args or {})
     owned_graph = find_owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
     has_onnx_semantics = _has_onnx_semantics(owned_graph)
-    is_unlimited = not has_onnx_semantics and _is_minus_one(args.get("M"), node)
+    is_unlimited = not has_onnx_semantics and _is_minus_one(loop_arguments.get("M"), node)
     return LoopForm(
         name=item.id,
         where=where,
-        trip_count=None if is_unlimited else _parse_trip_count(args.get("M"), node),
-        condition=_parse_condition(args.get("cond"), node),
-        initial_expressions=_parse_all_initial_values(args, where),
+        trip_count=None if is_unlimited else _parse_trip_count(loop_arguments.get("M"), node),
+        condition=_parse_condition(loop_arguments.get("cond"), node),
+        initial_expressions=_parse_all_initial_values(loop_arguments, where),
         owned_graph=owned_graph,
         bindings={
             argument: expression
-            for argument, expression in args.items()
+            for argument, expression in loop_arguments.items()
             if argument not in LOOP_ARGUMENTS and not argument.startswith("arg_")
         },
         shape_rule="dynamic" if has_onnx_semantics else owned_graph.shape_rule,
-        slices=parse_slices(args.get("slices"), f"{where}.args.slices"),
-        delays=parse_delays(args.get("delays"), f"{where}.args.delays"),
-        recordings=parse_recordings(args.get("recordings"), f"{where}.args.recordings"),
-        has_mid_exit=_is_mid_exit(args.get("exit"), where),
+        slices=parse_slices(loop_arguments.get("slices"), f"{where}.args.slices"),
+        delays=parse_delays(loop_arguments.get("delays"), f"{where}.args.delays"),
+        recordings=parse_recordings(loop_arguments.get("recordings"), f"{where}.args.recordings"),
+        has_mid_exit=_is_mid_exit(loop_arguments.get("exit"), where),
         has_onnx_semantics=has_onnx_semantics,
     )
 
@@ -233,7 +233,7 @@ def _parse_named_values(text: str) -> dict[str, str] | None:
         }
     is_call = isinstance(literal, ast.Call) and isinstance(literal.func, ast.Name)
     if is_call and isinstance(literal, ast.Call) and ast.unparse(literal.func) == "dict":
-        return {k.arg or "": ast.unparse(k.value) for k in literal.keywords}
+        return {keyword.arg or "": ast.unparse(keyword.value) for keyword in literal.keywords}
     return None
 
 

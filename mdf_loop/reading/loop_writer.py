@@ -42,7 +42,7 @@ from mdf_loop.reading.mid_exit import (
     split_at_test,
 )
 from mdf_loop.reading.optional_carried import unwrap_final, wrap_optional_outputs
-from mdf_loop.reading.readers import Reading
+from mdf_loop.reading.readers import FunctionResults
 from mdf_loop.reading.recordings import arrange_rows, no_row_error, select_last_row
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice, SlicedRows
@@ -80,7 +80,7 @@ class LoopWriter:
         self.rows_by_slice: dict[Slice, SlicedRows] = {}
         self.has_dynamic_shapes = (form.shape_rule or b.options.shapes) == "dynamic"
 
-    def write(self) -> Reading:
+    def write(self) -> FunctionResults:
         """Append the loop and return its results."""
         scan_inputs = (
             (input_slice, input_slice.find_rows(self.b)) for input_slice in self.arguments.slices
@@ -122,7 +122,7 @@ class LoopWriter:
         ):
             row_types.setdefault(carried_name, RowType(initial_value.dtype, initial_value.shape))
         return tuple(
-            delay.history(self.b, row_types.get(delay.source_name), outside)
+            delay.build_history(self.b, row_types.get(delay.source_name), outside)
             for delay in self.arguments.delays
         )
 
@@ -165,7 +165,7 @@ class LoopWriter:
         initial_values = [*self.arguments.initial_values]
         for history in histories:
             with self.b.at(history.where, history.source_name):
-                initial_values += history.initial(self.b)
+                initial_values += history.create_initial_values(self.b)
         entering_shapes = [value.shape for value in initial_values]
         body = self._read_body(initial_values, entering_shapes, histories)
         for _ in range(3 + len(positions)):  # a round generalizes or broadcasts a shape
@@ -231,7 +231,9 @@ class LoopWriter:
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def _append_loop(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
+    def _append_loop(
+        self, initial: Sequence[Value], body_with_exit: BodyWithExit
+    ) -> FunctionResults:
         """Append the loop and the operations on its results, and return the results."""
         b, body = self.b, wrap_optional_outputs(self.b, body_with_exit.body)
         with b.at(self.loop_form.where, self.name):
@@ -253,7 +255,9 @@ class LoopWriter:
                     strict=True,
                 )
             ]
-            last_rows = {k: self._carry_last_row(body_with_exit, k) for k in range(len(body.rows))}
+            last_rows = {
+                k: self._carry_last_row(body_with_exit, k) for k in range(len(body.recorded_values))
+            }
             recordings = {
                 k: Recorded(
                     row,
@@ -264,7 +268,9 @@ class LoopWriter:
                     ),
                     row_name,
                 )
-                for k, (row, row_name) in enumerate(zip(body.rows, body.row_names, strict=True))
+                for k, (row, row_name) in enumerate(
+                    zip(body.recorded_values, body.recorded_names, strict=True)
+                )
                 if last_rows[k] is None
             }
             carried_values += [last_row for last_row in last_rows.values() if last_row is not None]
@@ -279,14 +285,14 @@ class LoopWriter:
                 ]
             ]
             iteration_count = self._count_complete(loop, body_with_exit)
-            rows = [
+            recorded_rows = [
                 self._build_recording(
                     k, last_rows[k], recordings.get(k), loop, iteration_count, body_with_exit
                 )
                 for k in last_rows
             ]
-        loop_outputs = (*final_values, *rows)
-        return Reading(
+        loop_outputs = (*final_values, *recorded_rows)
+        return FunctionResults(
             loop_outputs[0] if len(loop_outputs) == 1 else loop_outputs,
             self._build_named_results(loop, iteration_count),
         )
@@ -343,7 +349,10 @@ class LoopWriter:
 
     def _carry_last_row(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
         """Build a carried value that holds the last row of a recording, or None if all rows are recorded."""
-        row, row_name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
+        row, row_name = (
+            body_with_exit.body.recorded_values[k],
+            body_with_exit.body.recorded_names[k],
+        )
         recording_form = self.loop_form.recordings.get(row_name)
         if (
             recording_form is None
@@ -371,7 +380,7 @@ class LoopWriter:
     ) -> Value:
         """Return the result of the k-th recording: its arranged rows, or only the last row."""
         b = self.b
-        recording_form = self.loop_form.recordings.get(body_with_exit.body.row_names[k])
+        recording_form = self.loop_form.recordings.get(body_with_exit.body.recorded_names[k])
         row_count = (
             iterations
             if k in body_with_exit.row_positions_after_exit
@@ -396,7 +405,7 @@ class LoopWriter:
         )
         if recording_form is None:
             return stacked_rows
-        return arrange_rows(b, recording_form, stacked_rows, self.scopes.node)
+        return arrange_rows(b, recording_form, stacked_rows, self.scopes.node_scope)
 
     def _count_started(self, loop: Loop) -> Value:
         """Return the number of executions of the loop body, including an incomplete last iteration."""

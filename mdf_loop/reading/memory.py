@@ -143,11 +143,11 @@ class Memory:
             return self.get(state)
         return None if self.outer_memory is None else self.outer_memory.find(state)
 
-    def ran(self, node: str) -> Truth:
+    def has_run(self, node: str) -> Truth:
         """Return the truth value (constant or program value) that tells whether a node has run."""
         if node in self._has_run:
             return self._has_run[node]
-        return False if self.outer_memory is None else self.outer_memory.ran(node)
+        return False if self.outer_memory is None else self.outer_memory.has_run(node)
 
     def record_run(self, node: str, truth: Truth = True) -> None:
         """Record the truth value that tells whether a node has run."""
@@ -193,7 +193,7 @@ class LoopMemory(Memory):
             self.carried_inputs[state] = self.b.new(dtype, shape, ".".join(filter(None, state[1:])))
         return self.carried_inputs[state]
 
-    def ran(self, node: str) -> Truth:
+    def has_run(self, node: str) -> Truth:
         """Return the truth value that tells whether a node has run, as a carried value unless it is known."""
         if node not in self._has_run:
             self._has_run[node] = self.carry(("ran", node, ""))
@@ -218,7 +218,8 @@ class LoopMemory(Memory):
                 ):
                     self.types.widen(state, carried_output)
         entered_types = {
-            state: (value.dtype, value.shape) for state, value in self.carried_inputs.items()
+            state: (carried_input.dtype, carried_input.shape)
+            for state, carried_input in self.carried_inputs.items()
         }
         return any(
             self.types.type(state) != entered_type for state, entered_type in entered_types.items()
@@ -235,7 +236,9 @@ class LoopMemory(Memory):
             self.b, stored_value if isinstance(stored_value, Value | tuple) else stored_value()
         )
 
-    def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
+    def build_carried_values(
+        self, outside: ModelBuilder, name: Callable[[State], str]
+    ) -> tuple[Carried, ...]:
         """Build the carried values of the loop from the states that its body reads.
 
         `name` returns the name of a state's final value.

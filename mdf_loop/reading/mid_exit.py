@@ -54,7 +54,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         body.ops, (body.condition_out, *body.values_before_test)
     )
     late_values = {value for operation in late_operations for value in results(operation)}
-    rows_after_exit = [row for row in dict.fromkeys(body.rows) if row in late_values]
+    rows_after_exit = [row for row in dict.fromkeys(body.recorded_values) if row in late_values]
     changed_pairs = [
         (carried_input, carried_output)
         for carried_input, carried_output in zip(
@@ -93,10 +93,11 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         carried_outputs=tuple(
             outputs_by_carried.get(carried_pair, carried_pair[1]) for carried_pair in carried_pairs
         ),
-        rows=tuple(outputs_by_row.get(row, row) for row in body.rows),
+        recorded_values=tuple(outputs_by_row.get(row, row) for row in body.recorded_values),
     )
     return BodyWithExit(
-        new_body, frozenset(k for k, row in enumerate(body.rows) if row in outputs_by_row)
+        new_body,
+        frozenset(k for k, row in enumerate(body.recorded_values) if row in outputs_by_row),
     )
 
 

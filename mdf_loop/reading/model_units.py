@@ -38,11 +38,11 @@ class ModelUnits:
 
     def convert_inputs(self, values: Any) -> Any:
         """Return input values, by port id, in the units of their ports."""
-        return _convert_by_name(values, self._input_unit, "the input '{}'")
+        return _convert_by_name(values, self._find_input_unit, "the input '{}'")
 
     def convert_settings(self, values: Any) -> Any:
         """Return parameter values, by `node.parameter`, in the units of the parameters."""
-        return _convert_by_name(values, self._parameter_unit, "the value of '{}'")
+        return _convert_by_name(values, self._find_parameter_unit, "the value of '{}'")
 
     def convert_sweep(self, values: Any) -> Any:
         """Return the values of a parameter sweep in the units of the swept inputs and parameters."""
@@ -50,19 +50,19 @@ class ModelUnits:
             return None
         if isinstance(values, ComputedSweep):
             return values.convert(self.convert_sweep)
-        return _convert_by_name(values, self._varied_unit, "the sweep of '{}'")
+        return _convert_by_name(values, self._find_varied_unit, "the sweep of '{}'")
 
     def convert_bounds(self, free: Any) -> Any:
         """Return the bounds of free parameters and inputs in the units that the model states for them."""
-        return _convert_by_name(free, self._varied_unit, "a bound of '{}'")
+        return _convert_by_name(free, self._find_varied_unit, "a bound of '{}'")
 
     def convert_start(self, values: Any) -> Any:
         """Return the start values of a search in the units of its parameters and inputs."""
-        return _convert_by_name(values, self._varied_unit, "the start of '{}'")
+        return _convert_by_name(values, self._find_varied_unit, "the start of '{}'")
 
     def convert_state(self, values: Any) -> Any:
         """Return the saved state of an earlier run in the units of the model's parameters and of time."""
-        return _convert_by_name(values, self._state_unit, "'{}' of the state")
+        return _convert_by_name(values, self._find_state_unit, "'{}' of the state")
 
     def convert_losses(self, of: Any) -> Any:
         """Return loss specifications of `differentiate`, with their arrays in the units of their outputs."""
@@ -79,11 +79,11 @@ class ModelUnits:
         """
         if dt is None:
             return None
-        unit = unit_of_time(self._document)
+        time_unit = unit_of_time(self._document)
         if has_unit(dt):
             dt_text = short_form(dt)
-            dt = dt_text if unit_of_step(dt_text) in UNITS else convert(dt, unit, "dt")
-        return convert_step(dt, unit.text)
+            dt = dt_text if unit_of_step(dt_text) in UNITS else convert(dt, time_unit, "dt")
+        return convert_step(dt, time_unit.text)
 
     def _convert_specifications(
         self, specifications: Any, in_unit_of_output: str, description: str
@@ -108,14 +108,14 @@ class ModelUnits:
         def convert_numbers(name: str, key: Any, numbers: Any) -> Any:
             if not has_unit(numbers):
                 return numbers
-            unit = self.of_output(name) if key == in_unit_of_output else NO_UNIT
+            unit = self.find_output_unit(name) if key == in_unit_of_output else NO_UNIT
             return convert(numbers, unit, description.format(key, name))
 
         return {name: convert_word(name, unit_words) for name, unit_words in specifications.items()}
 
     # --- units ------------------------------------------------------------------------------------
 
-    def of_outputs(self, names: Iterable[str], what: str) -> Unit:
+    def find_common_unit(self, names: Iterable[str], what: str) -> Unit:
         """Return the unit that several outputs share.
 
         `what` names the value to convert in errors.
@@ -123,8 +123,8 @@ class ModelUnits:
         Raises:
             InputError: If two outputs have different units.
         """
-        units = {name: self.of_output(name) for name in names}
-        unit_texts = {name: unit.text or "no unit" for name, unit in units.items()}
+        unit_by_output = {name: self.find_output_unit(name) for name in names}
+        unit_texts = {name: unit.text or "no unit" for name, unit in unit_by_output.items()}
         if len(set(unit_texts.values())) > 1:
             unit_list = ", ".join(
                 f"'{name}' has {unit_text}" for name, unit_text in unit_texts.items()
@@ -133,18 +133,18 @@ class ModelUnits:
                 f"{what} has a unit, but is for outputs of different units: {unit_list}",
                 hint="give plain numbers, or outputs of one unit",
             )
-        return next(iter(units.values()), NO_UNIT)
+        return next(iter(unit_by_output.values()), NO_UNIT)
 
-    def of_output(self, name: str) -> Unit:
+    def find_output_unit(self, name: str) -> Unit:
         """Return the unit of an output port, parameter or function by its name.
 
         Raises:
             UnknownNameError: If no part of the model has the name.
         """
-        item = find_item(self._document, name)
-        return self._part_unit(item.node, item.node_field, item.id)
+        node_item = find_item(self._document, name)
+        return self._find_part_unit(node_item.node, node_item.node_field, node_item.id)
 
-    def _input_unit(self, name: str, names: Container[str]) -> Unit | None:
+    def _find_input_unit(self, name: str, names: Container[str]) -> Unit | None:
         """Return the unit of the input ports with a name, or None if no input port has the name.
 
         `names` are all given names. A port that has several of them is meant by the first in `OpenPort.names`.
@@ -152,17 +152,21 @@ class ModelUnits:
         Raises:
             InputError: If the ports have different units.
         """
-        ports = [port for port in open_ports(self._document) if port.name_among(names) == name]
-        units = [self._part_unit(port.node, "input_ports", port.port.id) for port in ports]
+        named_ports = [
+            port for port in open_ports(self._document) if port.name_among(names) == name
+        ]
+        units = [
+            self._find_part_unit(port.node, "input_ports", port.port.id) for port in named_ports
+        ]
         if len({unit.text for unit in units}) > 1:
-            port_list = ", ".join(f"'{port.full_name}'" for port in ports)
+            port_list = ", ".join(f"'{port.full_name}'" for port in named_ports)
             raise InputError(
                 f"'{name}' is given with a unit, but means inputs of different units: {port_list}",
                 hint="name each of them",
             )
         return units[0] if units else None
 
-    def _parameter_unit(self, name: str, names: Container[str] = ()) -> Unit:
+    def _find_parameter_unit(self, name: str, names: Container[str] = ()) -> Unit:
         """Return the unit of a parameter by `node.parameter`.
 
         Raises:
@@ -170,24 +174,24 @@ class ModelUnits:
         """
         return unit_of(self._document, *parameter_of(self._document, name))
 
-    def _varied_unit(self, name: str, names: Container[str]) -> Unit:
+    def _find_varied_unit(self, name: str, names: Container[str]) -> Unit:
         """Return the unit of an input or a parameter that a sweep or a fit varies."""
-        unit = self._input_unit(name, names)
+        unit = self._find_input_unit(name, names)
         if unit is None:
-            unit = NO_UNIT if name == SEED else self._parameter_unit(name)
+            unit = NO_UNIT if name == SEED else self._find_parameter_unit(name)
         return unit
 
-    def _state_unit(self, name: str, names: Container[str]) -> Unit | None:
+    def _find_state_unit(self, name: str, names: Container[str]) -> Unit | None:
         """Return the unit of a state, or None if the state cannot have a unit."""
         if name == TIME:
             return unit_of_time(self._document)
         return (
-            self._parameter_unit(name.removeprefix(_PARAMETER_PREFIX))
+            self._find_parameter_unit(name.removeprefix(_PARAMETER_PREFIX))
             if name.startswith(_PARAMETER_PREFIX)
             else None
         )
 
-    def _part_unit(self, node_id: str, kind: str, part_id: str) -> Unit:
+    def _find_part_unit(self, node_id: str, kind: str, part_id: str) -> Unit:
         """Return the unit of an output port, a parameter or a function of a node."""
         node = next(node for node in self._document.graph.nodes if node.id == node_id)
         part = next(node_part for node_part in getattr(node, kind) if node_part.id == part_id)

@@ -47,8 +47,8 @@ def items(document: Document) -> tuple[Item, ...]:
     for node in document.graph.nodes:
         for node_field in STATE_KIND_BY_FIELD:
             for node_part in getattr(node, node_field):
-                item = Item(node_field, node.id, node_part.id)
-                items_by_name.setdefault(item.name, item)
+                node_item = Item(node_field, node.id, node_part.id)
+                items_by_name.setdefault(node_item.name, node_item)
     return tuple(items_by_name.values())
 
 
@@ -60,10 +60,10 @@ def find_item(document: Document, name: str) -> Item:
     Raises:
         UnknownNameError: If no item has the name.
     """
-    return _find_index(document).find(name)
+    return _find_name_index(document).find(name)
 
 
-class _Index:
+class _NameIndex:
     """Index of the output ports, parameters and functions of a document by all of their names.
 
     Attributes:
@@ -75,11 +75,11 @@ class _Index:
         self.outputs: dict[str, Item] = {}
         self._items_by_name: dict[str, Item] = {}
         self._port_names: list[str] = []
-        for item in items(document):
-            self._items_by_name.setdefault(item.name, item)
-            if item.node_field == "output_ports":
-                self._items_by_name.setdefault(item.id, item)
-                self._port_names.append(item.name)
+        for node_item in items(document):
+            self._items_by_name.setdefault(node_item.name, node_item)
+            if node_item.node_field == "output_ports":
+                self._items_by_name.setdefault(node_item.id, node_item)
+                self._port_names.append(node_item.name)
 
     def find(self, name: str) -> Item:
         """Return the output port, parameter or function with a name, or raise UnknownNameError.
@@ -92,20 +92,20 @@ class _Index:
         return self._items_by_name[name]
 
 
-_INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
+_NAME_INDEXES: dict[int, tuple[ref[Document], _NameIndex]] = {}
 """Index of each live document, by the document's identity. Documents are not always hashable."""
 
 
-def _find_index(document: Document) -> _Index:
+def _find_name_index(document: Document) -> _NameIndex:
     """Return the index of a document.
 
     The index is computed once, since every run needs it.
     """
     document_id = id(document)
-    if document_id not in _INDEXES:
-        document_ref = ref(document, lambda _: _INDEXES.pop(document_id, None))
-        _INDEXES[document_id] = document_ref, _Index(document)
-    return _INDEXES[document_id][1]
+    if document_id not in _NAME_INDEXES:
+        document_ref = ref(document, lambda _: _NAME_INDEXES.pop(document_id, None))
+        _NAME_INDEXES[document_id] = document_ref, _NameIndex(document)
+    return _NAME_INDEXES[document_id][1]
 
 
 def output_names(document: Document) -> dict[str, str]:
@@ -117,7 +117,7 @@ def output_names(document: Document) -> dict[str, str]:
     graph = document.graph
     stated_outputs = (graph.metadata or {}).get("outputs")
     if isinstance(stated_outputs, Mapping) and stated_outputs:
-        return {str(name): str(item) for name, item in stated_outputs.items()}
+        return {str(name): str(output_name) for name, output_name in stated_outputs.items()}
     if stated_outputs and not isinstance(stated_outputs, list | tuple):
         raise ModelError(
             f"metadata.outputs is a list of names, or a mapping of them, not {str(stated_outputs)[:60]!r}",
@@ -125,12 +125,14 @@ def output_names(document: Document) -> dict[str, str]:
             "write outputs: [node.port, ...] or outputs: {name: node.port}",
         )
     if stated_outputs:
-        index = _find_index(document)
-        return {index.find(str(name)).name: str(name) for name in stated_outputs}
+        name_index = _find_name_index(document)
+        return {name_index.find(str(name)).name: str(name) for name in stated_outputs}
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
-    ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
+    output_ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
     unsent_names = (
-        [port for port in ports if port not in sent_ports] if ports else _list_parameters(graph)
+        [port for port in output_ports if port not in sent_ports]
+        if output_ports
+        else _list_parameters(graph)
     )
     return {f"{node}.{part_id}": f"{node}.{part_id}" for node, part_id in unsent_names}
 
@@ -146,21 +148,21 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
     if outputs:
         return
     graph = document.graph
-    ports = [f"{node.id}.{port.id}" for node in graph.nodes for port in node.output_ports]
-    if not ports:
+    port_names = [f"{node.id}.{port.id}" for node in graph.nodes for port in node.output_ports]
+    if not port_names:
         raise ModelError(
             f"there is nothing to compute: '{graph.id}' has no output ports",
             document.where,
             "add an output port, or name what a run is to give: record=['node.parameter'] "
             "(--record node.parameter)",
         )
-    port_list = ", ".join(ports[:3]) + (", ..." if len(ports) > 3 else "")
+    port_list = ", ".join(port_names[:3]) + (", ..." if len(port_names) > 3 else "")
     raise ModelError(
         f"there is nothing to compute: all output ports of '{graph.id}' feed nodes, so none is an "
         "output of the graph",
         document.where,
         f"name the outputs in the metadata of the graph, metadata: {{outputs: [{port_list}]}}, or "
-        f"what a run is to give, record=['{ports[0]}'] (--record {ports[0]})",
+        f"what a run is to give, record=['{port_names[0]}'] (--record {port_names[0]})",
     )
 
 
@@ -169,8 +171,8 @@ def _list_parameters(graph: Any) -> list[tuple[str, str]]:
     graph_parameters = {
         (node.id, name)
         for node in graph.nodes
-        for item in (*node.functions, *node.parameters)
-        for name in parameters_with_bodies(item, node)
+        for node_part in (*node.functions, *node.parameters)
+        for name in parameters_with_bodies(node_part, node)
     }
     parameter_keys = [
         (node.id, parameter.id) for node in graph.nodes for parameter in node.parameters
@@ -190,31 +192,37 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
     Raises:
         UnknownNameError: If the model does not have a selected item.
     """
-    index = _find_index(document)
-    if not index.outputs:
-        names = output_names(document)
-        index.outputs = {shown_name: index.find(name) for shown_name, name in names.items()}
-    outputs = index.outputs
-    result_names = {item: shown_name for shown_name, item in reversed(outputs.items())}
-    further_items = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
+    name_index = _find_name_index(document)
+    if not name_index.outputs:
+        output_name_by_shown_name = output_names(document)
+        name_index.outputs = {
+            shown_name: name_index.find(name)
+            for shown_name, name in output_name_by_shown_name.items()
+        }
+    outputs = name_index.outputs
+    result_names = {node_item: shown_name for shown_name, node_item in reversed(outputs.items())}
+    further_items = [name_index.find(name) for name in (*(selection.only or ()), *selection.named)]
     selected_outputs = outputs if selection.only is None else {}
     selected_items = set(selected_outputs.values())
     return {
         **selected_outputs,
         **{
-            result_names.get(item, item.name): item
-            for item in further_items
-            if item not in selected_items
+            result_names.get(node_item, node_item.name): node_item
+            for node_item in further_items
+            if node_item not in selected_items
         },
     }
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:
     """Return the shapes that the document states for output ports, by name in results."""
-    ports = {
+    shape_by_port = {
         (node.id, port.id): port.shape
         for node in document.graph.nodes
         for port in node.output_ports
     }
-    shapes = {name: ports.get((item.node, item.id)) for name, item in named_items(document).items()}
-    return {name: tuple(shape) for name, shape in shapes.items() if shape}
+    shape_by_name = {
+        name: shape_by_port.get((node_item.node, node_item.id))
+        for name, node_item in named_items(document).items()
+    }
+    return {name: tuple(shape) for name, shape in shape_by_name.items() if shape}

@@ -48,13 +48,13 @@ def _find_names_in_expressions(item: Any) -> set[str]:
 
     Arguments hide outer names.
     """
-    names: set[str] = set()
+    names_read: set[str] = set()
     hidden_names: set[str] = set()
     for argument, expression in (item.args or {}).items():
-        names |= _find_names(expression) - hidden_names
+        names_read |= _find_names(expression) - hidden_names
         hidden_names.add(argument)
     return (
-        names
+        names_read
         | (_find_names(item.value) - hidden_names)
         | _find_names(list(iterate_further_expressions(item)))
     )
@@ -68,7 +68,7 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
         for argument, expression in (item.args or {}).items()
         if argument not in graph_arguments
     }
-    names = {
+    names_in_arguments = {
         name for expression in expression_by_argument.values() for name in _find_names(expression)
     }
     hidden_names = {
@@ -80,22 +80,22 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
             for key in value
         ),
     }
-    return names | (_find_outer_names(item, node, document) - hidden_names)
+    return names_in_arguments | (_find_outer_names(item, node, document) - hidden_names)
 
 
 def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
     """Return the names that the graphs of a function capture from the enclosing node."""
-    names: set[str] = set()
+    outer_names: set[str] = set()
     for argument, written_body in written_bodies(item, node).items():
-        body, where = written_body.graph_or_id, f"{item_path(item, node)}.args.{argument}"
+        body, body_path = written_body.graph_or_id, f"{item_path(item, node)}.args.{argument}"
         if isinstance(body, str):
             role_words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
-            body = graph_by_id(body, where, document, *role_words)
+            body = graph_by_id(body, body_path, document, *role_words)
         with contextlib.suppress(LoopError):  # lowering the function reports the error
-            names |= _find_outer_names_of_body(
-                graph_of(body, where), written_body.signature, document
+            outer_names |= _find_outer_names_of_body(
+                graph_of(body, body_path), written_body.signature, document
             )
-    return names
+    return outer_names
 
 
 def _find_outer_names_of_body(
@@ -106,17 +106,17 @@ def _find_outer_names_of_body(
     `beside` is the metadata next to the graph's name.
     """
     metadata = {**(body.metadata or {}), **(beside or {})}
-    names = {*find_free_ports(body), *(metadata.get("outputs") or ())}
+    outer_names = {*find_free_ports(body), *(metadata.get("outputs") or ())}
     for node in body.nodes:
         names_read: set[str] = set()
-        for item in (*node.functions, *node.parameters):
-            names_read |= find_names_read(item, node, document)
+        for function_or_parameter in (*node.functions, *node.parameters):
+            names_read |= find_names_read(function_or_parameter, node, document)
         for port in node.output_ports:
             names_read |= _find_names(port.value)
-        names |= names_read - {
+        outer_names |= names_read - {
             node_part.id for node_part in (*node.input_ports, *node.functions, *node.parameters)
         }
-    return names - set(metadata.get("inputs") or ())
+    return outer_names - set(metadata.get("inputs") or ())
 
 
 def refuse_unread(

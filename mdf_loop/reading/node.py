@@ -181,7 +181,7 @@ class NodeReader:
         value_key = (kind, name)
         self.names_by_reader.setdefault(self.reader_name, set()).add(name)
         if value_key in self.pending_keys:
-            cycle = " -> ".join(
+            cycle_text = " -> ".join(
                 value_name
                 for _, value_name in [
                     *self.pending_keys[self.pending_keys.index(value_key) :],
@@ -189,7 +189,7 @@ class NodeReader:
                 ]
             )
             raise CycleError(
-                f"the values of node '{self.node.id}' need each other: {cycle}",
+                f"the values of node '{self.node.id}' need each other: {cycle_text}",
                 self.where,
                 "give a parameter a default_initial_value to make it a state",
             )
@@ -215,15 +215,15 @@ class NodeReader:
 
         The context value is the path.
         """
-        where = f"{self.where}.{kind}['{name}']"
+        part_path = f"{self.where}.{kind}['{name}']"
         site_item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
             site_item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
         site_place = self.b.at_call_site(
             graph_path=self.context.graph_path, item_path=site_item, call_index=0
         )
-        with self.b.at(where, f"{self.node.id}.{name}"), site_place:
-            yield where
+        with self.b.at(part_path, f"{self.node.id}.{name}"), site_place:
+            yield part_path
 
     def _record_value(self, where: str, term: Term) -> Term:
         """Record the program value of a document path, and return the value."""
@@ -245,7 +245,7 @@ class NodeReader:
     def _read_initial(self, name: str) -> Term:
         """Return the value of a parameter before the first execution of the node."""
         parameter = self.parameters[name]
-        with self._enter_part("parameters", name) as where:
+        with self._enter_part("parameters", name) as parameter_path:
             if is_stateful(parameter):
                 initial_expression = parameter.default_initial_value
                 if initial_expression is None:
@@ -263,7 +263,7 @@ class NodeReader:
                     hint=f"make '{name}' a function, or give it a value",
                 )
             return self._record_value(
-                where, self._lower_expression(parameter.value, self.old_scope)
+                parameter_path, self._lower_expression(parameter.value, self.old_scope)
             )
 
     def _lower_expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
@@ -277,19 +277,20 @@ class NodeReader:
 
     def _compute_function(self, name: str) -> Term:
         """Return the result of a function of the node."""
-        with self._enter_part("functions", name) as where:
+        with self._enter_part("functions", name) as function_path:
             return self._record_value(
-                where, self._call_function(self.functions[name], where, self.old_scope)
+                function_path,
+                self._call_function(self.functions[name], function_path, self.old_scope),
             )
 
     def _call_function(self, item: Any, where: str, scope: Scope) -> Term:
         """Return the result of a Function, or of a Parameter that has a function."""
         if graph_function(item.function):
-            reading = read_graph_function(
+            function_results = read_graph_function(
                 self.b, item, self.node, where, scope, self.context.document
             )
-            self.loop_results[item.id] = reading.named_results
-            return reading.term
+            self.loop_results[item.id] = function_results.named_results
+            return function_results.term
         if item.function:
             return lower_function(self.b, item.function, item.args or {}, scope, item.metadata)
         if item.value is None:
@@ -301,7 +302,7 @@ class NodeReader:
 
     def _build_new_scope(self) -> Scope:
         """Return a scope with the new values of parameters."""
-        scope = self.old_scope.inner()
+        new_scope = self.old_scope.inner()
         changed_ids: set[str] = set()
         node_parts = (*self.node.functions, *self.node.parameters)
         graph_parameters = set().union(
@@ -311,19 +312,19 @@ class NodeReader:
             if parameter.id in graph_parameters or is_document_part(parameter.value):
                 continue
             if self._keeps_old_value(parameter, changed_ids):
-                compute: Callable[[str], Term] = self._keep_parameter
+                compute_value: Callable[[str], Term] = self._keep_parameter
             else:
                 changed_ids.add(parameter.id)
-                compute = self._create_update(scope)
+                compute_value = self._create_update(new_scope)
             self.reader_name = parameter.id
             # Each reader of the parameter raises the error again.
             with suppress(LoopError, Poisoned):
-                self._compute_once("new", parameter.id, compute)
-            scope.define(
+                self._compute_once("new", parameter.id, compute_value)
+            new_scope.define(
                 parameter.id, partial(self._compute_once, "new", parameter.id, self._keep_parameter)
             )
         self.reader_name = None
-        return scope
+        return new_scope
 
     def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
         """Return True if one execution of the node does not change the value of a parameter."""
@@ -349,11 +350,11 @@ class NodeReader:
 
         def compute(name: str) -> Term:
             parameter = self.parameters[name]
-            with self._enter_part("parameters", name) as where:
+            with self._enter_part("parameters", name) as parameter_path:
                 return self._record_value(
-                    where,
+                    parameter_path,
                     self._apply_conditions(
-                        parameter, self._compute_new_value(parameter, where, scope), scope
+                        parameter, self._compute_new_value(parameter, parameter_path, scope), scope
                     ),
                 )
 
@@ -409,24 +410,24 @@ class NodeReader:
         for function_id in self.functions:
             with self.b.findings.catch():
                 self._compute_once("function", function_id, self._compute_function)
-        scope = self._build_new_scope()
-        self.scope = scope
+        new_scope = self._build_new_scope()
+        self.scope = new_scope
         port_terms: dict[str, Term] = {}
         ports_by_group = self._group_ports_by_tuple()
         for port in self.node.output_ports:
-            with self.b.findings.catch(), self._enter_part("output_ports", port.id) as where:
+            with self.b.findings.catch(), self._enter_part("output_ports", port.id) as port_path:
                 if port.value is None:
                     raise ExpressionError(
                         f"the output port '{port.id}' has no value",
                         hint="write what it gives: value: <a parameter, function or expression>",
                     )
                 expression = port.value
-                term = self._lower_expression(expression, scope)
+                term = self._lower_expression(expression, new_scope)
                 if port.id in ports_by_group and isinstance(term, tuple):
                     term = self._select_by_position(term, ports_by_group, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.constant_ports:
                     term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
-                port_terms[port.id] = self._record_value(where, term)
+                port_terms[port.id] = self._record_value(port_path, term)
         self._find_broken_parameters()
         return port_terms
 
@@ -462,8 +463,8 @@ class NodeReader:
         """
         ports_by_source: dict[str, list[str]] = {}
         for port in self.node.output_ports:
-            source = self.functions.get(port.value) or self.parameters.get(port.value)
-            if source is not None and graph_function(source.function):
+            port_source = self.functions.get(port.value) or self.parameters.get(port.value)
+            if port_source is not None and graph_function(port_source.function):
                 ports_by_source.setdefault(port.value, []).append(port.id)
         return {
             port: grouped_ports
@@ -476,15 +477,15 @@ class NodeReader:
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
         """Return the result at the position of one of several output ports that share a tuple of results."""
-        ports = ports_by_group[port]
-        source_text = (
+        grouped_ports = ports_by_group[port]
+        source_noun = (
             "loop"
             if any(is_loop(function.function) for function in self.functions.values())
             else "choice"
         )
-        if len(ports) != len(term):
+        if len(grouped_ports) != len(term):
             raise ArityError(
-                f"the {source_text} gives {len(term)} results, but {len(ports)} output ports take them",
-                hint=f"write {source_text}[0], {source_text}[1], ... in the ports to choose",
+                f"the {source_noun} gives {len(term)} results, but {len(grouped_ports)} output ports take them",
+                hint=f"write {source_noun}[0], {source_noun}[1], ... in the ports to choose",
             )
-        return term[ports.index(port)]
+        return term[grouped_ports.index(port)]

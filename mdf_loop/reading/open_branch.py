@@ -91,8 +91,8 @@ class OpenBranch:
         for keeps_ranks in (True, False):
             b.discard(b.ops)
             b.ops.clear()
-            scope = _OpenScope(b, self.scope, self._compute_zero, keeps_ranks=keeps_ranks)
-            read_attempt = self._try_to_read(b, scope)
+            open_scope = _OpenScope(b, self.scope, self._compute_zero, keeps_ranks=keeps_ranks)
+            read_attempt = self._try_to_read(b, open_scope)
             if read_attempt.outputs is not None and not read_attempt.findings:
                 self.is_open = True
                 b.note(
@@ -155,7 +155,7 @@ class _OpenScope(Scope):
         if isinstance(term, tuple):
             return type(term)(self._generalize(element) for element in term)
         if term not in self._open_values:
-            general_shape = self._general_shapes.of(term)
+            general_shape = self._general_shapes.find_shape(term)
             if not (
                 self.keeps_ranks
                 or term in self.b.stated_shapes

@@ -26,9 +26,11 @@ def find_new_value_reads(document: Document) -> Iterator[Finding]:
     """Yield a note for each state whose derivative reads the new value of another state of the node."""
     for node in document.graph.nodes:
         for reader_name, state_name, intermediate_name in _find_reader_pairs(node, document):
-            where = f"{document.where}.nodes['{node.id}'].parameters['{reader_name}']"
+            parameter_path = f"{document.where}.nodes['{node.id}'].parameters['{reader_name}']"
             yield Finding(
-                "Note", _format_note(node.id, reader_name, state_name, intermediate_name), where
+                "Note",
+                _format_note(node.id, reader_name, state_name, intermediate_name),
+                parameter_path,
             )
 
 

@@ -82,11 +82,11 @@ def read_over_time(
     first_reader = _FirstReader(*reader_arguments)
     while (later_reader := _LaterReader(*reader_arguments, first_reader)).read():
         continue  # the type of a state was widened, so the body is read again
-    program = later_reader.finish()
+    loop_program = later_reader.finish()
     states = tuple(later_reader.state_memory.carried_inputs)
     raise_findings(_find_non_array_states(document, later_reader.state_memory.carried_inputs))
     first_program, later_program, count_states = replace_draws_over_time(
-        first_reader.finish(states), program
+        first_reader.finish(states), loop_program
     )
     programs = (first_program, later_program)
     first_shapes = {
@@ -94,22 +94,22 @@ def read_over_time(
         for state in states
     }
     changed_shapes = {value: shape for value, shape in first_shapes.items() if shape != value.shape}
-    for output_program in programs:
-        raise_findings(check(output_program))
+    for checked_program in programs:
+        raise_findings(check(checked_program))
     raise_findings(
         (
             *widened_findings(programs[0], first_reader.b),
             *widened_findings(programs[1], later_reader.b, changed_shapes),
         )
     )
-    plans = (first_reader.graph.plan, later_reader.graph.plan)
+    execution_plans = (first_reader.graph.plan, later_reader.graph.plan)
     return OverTime(
         *programs,
         later_reader.recorded_names,
         (first_reader.watched_names, later_reader.watched_names),
         (*states, *count_states),
         first_reader.graph.schedule,
-        plans,
+        execution_plans,
         later_reader.b.values_by_path,
     )
 
@@ -190,7 +190,7 @@ class _LaterReader(ProgramReader):
         self.body = self.b.loop_body()
         self.iteration = self.body.new("int64", (), "step")
         node_ids = [node.id for node in document.graph.nodes]
-        nodes_that_ran = [node for node in node_ids if first.memory.ran(node) is True]
+        nodes_that_ran = [node for node in node_ids if first.memory.has_run(node) is True]
         self.state_memory = LoopMemory(
             self.body, first.memory.types, self._declare_initial, nodes_that_ran
         )
@@ -232,27 +232,29 @@ class _LaterReader(ProgramReader):
         The body must then be converted again.
         """
         self.graph: GraphReader = self.read_graph(self.state_memory, self.dt)
-        self.rows = self.collect_outputs(self.graph)
+        self.recorded_outputs = self.collect_outputs(self.graph)
         has_watches = self.specification.controls.watches
-        self.watched_names = self.watch(self.graph, self.rows) if has_watches else {}
+        self.watched_names = self.watch(self.graph, self.recorded_outputs) if has_watches else {}
         if self.specification.execution_list and self.graph.plan is None:
             executed_output = _create_executed_output(
                 tensor(self.body, self.state_memory.get(EXECUTED_SETS))
             )
-            self.rows[executed_output.name] = executed_output
+            self.recorded_outputs[executed_output.name] = executed_output
         self.raise_findings()
         return self.state_memory.find_body_outputs(self.document.where)
 
     def finish(self) -> Program:
         """Build the program of the loop over the later evaluations."""
-        carried_values = self.state_memory.carried(
+        carried_values = self.state_memory.build_carried_values(
             self.b, lambda state: f"{state_name(state)} after"
         )
         stacked_recordings = [
             replace(recording, value=self._create_stack(recording))
-            for recording in self.rows.values()
+            for recording in self.recorded_outputs.values()
         ]
-        recordings_with_stacks = zip(self.rows.values(), stacked_recordings, strict=True)
+        recordings_with_stacks = zip(
+            self.recorded_outputs.values(), stacked_recordings, strict=True
+        )
         self.b.append(
             Loop(
                 name="time",
@@ -263,8 +265,8 @@ class _LaterReader(ProgramReader):
                 condition_out=None,
                 carried=carried_values,
                 recorded=tuple(
-                    Recorded(row.value, stack.value, row.name)
-                    for row, stack in recordings_with_stacks
+                    Recorded(recording.value, stacked_recording.value, recording.name)
+                    for recording, stacked_recording in recordings_with_stacks
                 ),
                 scanned=tuple(self.scanned_inputs.values()),
                 ops=tuple(self.body.ops),

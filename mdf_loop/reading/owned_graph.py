@@ -73,39 +73,41 @@ def find_owned_graph(
         ModelError: If the graph is missing, is not a graph, contains itself, or has wrong metadata.
         SignatureError: If its inputs or outputs are not lists of names.
     """
-    graph, path = _find_graph_and_path(
+    graph, graph_path = _find_graph_and_path(
         written, _format_graph_path(written, item, where, role.argument), role, document
     )
     outer_metadata = {
-        key: stated_content
-        for key, stated_content in (written.signature or {}).items()
+        metadata_key: stated_content
+        for metadata_key, stated_content in (written.signature or {}).items()
         if stated_content is not None
     }
     metadata = {**(graph.metadata or {}), **outer_metadata}
     inputs, outputs = (
-        _read_stated_names(metadata, key, role, path) for key in ("inputs", "outputs")
+        _read_stated_names(metadata, metadata_key, role, graph_path)
+        for metadata_key in ("inputs", "outputs")
     )
     is_strict = metadata.get("strict", False)
     if not isinstance(is_strict, bool):
         raise ModelError(
-            f"the {role.noun}'s metadata.strict is true or false, not {is_strict!r}", path
+            f"the {role.noun}'s metadata.strict is true or false, not {is_strict!r}", graph_path
         )
     shape_rule = metadata.get("shapes")
     if shape_rule not in (None, "strict", "dynamic"):
         raise ModelError(
-            f"the {role.noun}'s metadata.shapes is strict or dynamic, not {shape_rule!r}", path
+            f"the {role.noun}'s metadata.shapes is strict or dynamic, not {shape_rule!r}",
+            graph_path,
         )
-    return OwnedGraph(graph, path, role, metadata, inputs, outputs, is_strict, shape_rule)
+    return OwnedGraph(graph, graph_path, role, metadata, inputs, outputs, is_strict, shape_rule)
 
 
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
     """Return the document path of a loop body or branch, or of the argument that names it."""
-    path = f"{where}.args.{argument}"
+    argument_path = f"{where}.args.{argument}"
     if written.parameters:
         node_where = where.removesuffix(f".functions['{item.id}']")
         node_where = node_where.removesuffix(f".parameters['{item.id}']")
-        path = f"{node_where}.parameters['{written.parameters[-1]}'].value"
-    return path if written.signature is None else f"{path}.graph"
+        argument_path = f"{node_where}.parameters['{written.parameters[-1]}'].value"
+    return argument_path if written.signature is None else f"{argument_path}.graph"
 
 
 def _find_graph_and_path(
@@ -138,7 +140,7 @@ def _read_stated_names(
     metadata: Mapping[str, Any], key: str, role: Role, where: str
 ) -> tuple[str, ...] | None:
     """Return the names of inputs or outputs in a graph's metadata, or None if they are not stated."""
-    stated_names, names_text = metadata.get(key), f"the {role.noun}'s metadata.{key}"
+    stated_names, field_text = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if stated_names is None:
         return None
     if isinstance(stated_names, Mapping):
@@ -152,7 +154,7 @@ def _read_stated_names(
             isinstance(name, bool) for name in stated_names
         )
         raise SignatureError(
-            f"{names_text} must be a list of names, not {stated_names!r}",
+            f"{field_text} must be a list of names, not {stated_names!r}",
             where,
             "YAML reads on, off, yes and no as truth values: put such a name in quotes"
             if has_truth_values
@@ -160,5 +162,5 @@ def _read_stated_names(
         )
     repeated_names = [name for k, name in enumerate(stated_names) if name in stated_names[:k]]
     if repeated_names and key == "inputs":
-        raise SignatureError(f"{names_text} name '{repeated_names[0]}' twice", where)
+        raise SignatureError(f"{field_text} name '{repeated_names[0]}' twice", where)
     return tuple(stated_names)

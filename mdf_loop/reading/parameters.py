@@ -62,8 +62,8 @@ def iterate_further_expressions(item: Any) -> Iterator[Any]:
 
 def condition_fields(condition: Any) -> tuple[Any, Any]:
     """Return the test and the value of a parameter's condition, which is an object or a dict."""
-    fields = as_mapping(condition)
-    return fields.get("test"), fields.get("value")
+    condition_by_field = as_mapping(condition)
+    return condition_by_field.get("test"), condition_by_field.get("value")
 
 
 def is_empty(parameter: Any) -> bool:

@@ -109,7 +109,7 @@ class PassesLoop:
 
     def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
         """Convert one scheduler pass to a loop body, with carried values that start from the memory."""
-        nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
+        nodes_that_ran = [node for node in self.executor.nodes if self.memory.has_run(node) is True]
         inner_memory = LoopMemory(
             self.b.loop_body(),
             self.types,
@@ -131,7 +131,7 @@ class PassesLoop:
             iteration=results.iteration,
             condition_in=body_builder.new("bool", (), "go"),
             condition_out=results.has_next_pass,
-            carried=inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
+            carried=inner.build_carried_values(b, lambda s: ".".join(filter(None, s[1:]))),
             recorded=(
                 Recorded(
                     executed_row,
@@ -147,11 +147,11 @@ class PassesLoop:
         """Return the value of a state before the first pass."""
         state_kind, node_id, _ = state
         if state_kind in ("flag", "count"):
-            key = next(key for key in counters.counts if create_count_state(key) == state)
-            count = counters.counts[key]
-            assert count is not None
-            return to_value(self.b, count)
-        has_run = self.memory.ran(node_id)
+            count_key = next(key for key in counters.counts if create_count_state(key) == state)
+            initial_count = counters.counts[count_key]
+            assert initial_count is not None
+            return to_value(self.b, initial_count)
+        has_run = self.memory.has_run(node_id)
         if state_kind == "ran":
             return to_value(self.b, has_run)
         dtype, shape = self.types.type(state)
@@ -174,14 +174,15 @@ class PassesLoop:
             for node in self.executor.nodes:
                 self.memory.record_run(node)
         final_counts: dict[CountKey, Number | Truth | None] = {
-            key: final_values[create_count_state(key)] for key in self.schedule.count_keys
+            count_key: final_values[create_count_state(count_key)]
+            for count_key in self.schedule.count_keys
         }
         counters = Counters(self.b, final_counts, self._create_threshold_test(self.memory))
         self.schedule.end_evaluation(counters)
-        for key in self.schedule.persistent_keys:
-            count = counters.counts[key]
-            assert count is not None
-            self.memory.put(create_count_state(key), to_value(self.b, count))
+        for count_key in self.schedule.persistent_keys:
+            final_count = counters.counts[count_key]
+            assert final_count is not None
+            self.memory.put(create_count_state(count_key), to_value(self.b, final_count))
         self.memory.put(EXECUTED_SETS, loop.recorded[0].stack)
 
     # --- one pass -------------------------------------------------------------------------------
@@ -190,12 +191,13 @@ class PassesLoop:
         """Convert one scheduler pass, which executes the nodes whose conditions hold, layer by layer."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
-        counts: dict[CountKey, Number | Truth | None] = {
-            key: memory.carry(create_count_state(key)) for key in schedule.count_keys
+        carried_counts: dict[CountKey, Number | Truth | None] = {
+            count_key: memory.carry(create_count_state(count_key))
+            for count_key in schedule.count_keys
         }
-        counters = Counters(b, counts, self._create_threshold_test(memory))
+        counters = Counters(b, carried_counts, self._create_threshold_test(memory))
         for node in self.executor.nodes:
-            memory.ran(node)
+            memory.has_run(node)
             for state in self._find_carried_states(node, memory):
                 memory.carry(state)
         counters.begin_unit(PASS)
@@ -216,9 +218,9 @@ class PassesLoop:
         has_next_pass = self._limit_passes(
             b, logical_not(b, schedule.evaluate_termination(counters)), has_any_run, iteration
         )
-        for key, count in counters.counts.items():
-            assert count is not None
-            memory.put(create_count_state(key), to_value(b, count))
+        for count_key, final_count in counters.counts.items():
+            assert final_count is not None
+            memory.put(create_count_state(count_key), to_value(b, final_count))
         return _PassResults(iteration, has_next_pass, self._build_executed_row(b, visit_flags))
 
     def _limit_passes(
@@ -246,10 +248,15 @@ class PassesLoop:
         self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
         """Return the flags of one pass that tell which layers were visited and which nodes ran."""
-        flags = [
-            flag for is_visited, run_flags in visits for flag in (is_visited, *run_flags.values())
+        executed_flags = [
+            executed_flag
+            for is_visited, run_flags in visits
+            for executed_flag in (is_visited, *run_flags.values())
         ]
-        flag_rows = [b.op("Unsqueeze", to_value(b, flag), ints(b, 0)) for flag in flags]
+        flag_rows = [
+            b.op("Unsqueeze", to_value(b, executed_flag), ints(b, 0))
+            for executed_flag in executed_flags
+        ]
         return b.op("Concat", *flag_rows, axis=0)
 
     def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
@@ -259,10 +266,10 @@ class PassesLoop:
         if not isinstance(runs, Value):
             self.executor.execute(node, memory)
             return
-        has_run = memory.ran(node)
+        has_run = memory.has_run(node)
         new_values: dict[State, Value] = {}
 
-        def executed(b: ModelBuilder) -> list[Value]:
+        def read_executed_values(b: ModelBuilder) -> list[Value]:
             node_memory = Memory(b, memory)
             self.executor.execute(node, node_memory)
             while missing_states := [
@@ -278,7 +285,7 @@ class PassesLoop:
                 for state, value in new_values.items()
             ]
 
-        def held(b: ModelBuilder) -> list[Value]:
+        def read_current_values(b: ModelBuilder) -> list[Value]:
             return [
                 generalize(b, tensor(b, memory.get(state)), *self.types.types_by_state[state])
                 for state in new_values
@@ -289,7 +296,12 @@ class PassesLoop:
         )
         with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
             selected_values = choose(
-                memory.b, runs, executed, held, f"{node} runs", names=branch_names
+                memory.b,
+                runs,
+                read_executed_values,
+                read_current_values,
+                f"{node} runs",
+                names=branch_names,
             )
         for state, selected_value in zip(new_values, selected_values, strict=True):
             memory.put(state, selected_value)
@@ -300,11 +312,11 @@ class PassesLoop:
 
         Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
-        parameters = self.executor.nodes[node].parameters
+        node_parameters = self.executor.nodes[node].parameters
         output_states = list_states(self.executor.nodes[node])
         integrated_states = [
             ("parameter", node, parameter.id)
-            for parameter in parameters
+            for parameter in node_parameters
             if parameter.time_derivative is not None
         ]
         old_parameter_states = [
@@ -344,9 +356,9 @@ class PassesLoop:
     def _create_threshold_test(self, memory: Memory) -> Callable[[ThresholdCondition], Truth]:
         """Return a function that evaluates a Threshold condition for the values in a `Memory`."""
 
-        def look(condition: ThresholdCondition) -> Truth:
+        def test_threshold(condition: ThresholdCondition) -> Truth:
             (state,) = self._find_threshold_states(condition)
-            has_run, b = memory.ran(condition.node), memory.b
+            has_run, b = memory.has_run(condition.node), memory.b
             with b.at(condition.where):
                 initial_value = self._read_value_before_run(b, condition, state)
                 known_number = b.constant_of(initial_value)
@@ -361,7 +373,7 @@ class PassesLoop:
                     b, tensor(b, select_term(b, has_run, compared_value, initial_value)), condition
                 )
 
-        return look
+        return test_threshold
 
     def _read_value_before_run(
         self, b: ModelBuilder, condition: ThresholdCondition, state: State

@@ -42,8 +42,8 @@ class Ports(Struct, frozen=True):
 
     def read_port(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
         """Return the current value of an input port from its edges, its default or the caller."""
-        edges = self.edges_by_port.get((node.id, port.id))
-        if edges is None:
+        port_edges = self.edges_by_port.get((node.id, port.id))
+        if port_edges is None:
             return self.supply(node, port, where)
         reduce_mode = port.reduce or "overwrite"
         if reduce_mode not in _REDUCE_FUNCTIONS:
@@ -54,8 +54,8 @@ class Ports(Struct, frozen=True):
         b = memory.b
         term: Term | None = None
         has_value: Truth = False
-        for edge in edges:
-            has_sender_run = memory.ran(edge.sender)
+        for edge in port_edges:
+            has_sender_run = memory.has_run(edge.sender)
             if has_sender_run is False:
                 continue
             edge_value = self._read_edge(memory, edge)
@@ -76,7 +76,7 @@ class Ports(Struct, frozen=True):
                 edge_value = select_term(b, has_sender_run, edge_value, previous_value)
             term, has_value = edge_value, logical_or(b, has_value, has_sender_run)
         if term is None:
-            is_first_run = memory.ran(node.id) is False and reduce_mode == "overwrite"
+            is_first_run = memory.has_run(node.id) is False and reduce_mode == "overwrite"
             return _find_value_before_edges(
                 b, port, where, "int64" if is_first_run else b.float_dtype
             )

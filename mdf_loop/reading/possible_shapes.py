@@ -78,13 +78,13 @@ class _PossibleShapes:
             for operation in walk(program.ops):
                 self._propagate(operation)
 
-    def of(self, value: Value) -> _Shapes:
+    def find_shapes(self, value: Value) -> _Shapes:
         """Return all shapes that a value may have."""
         return self.shapes_by_value.get(value, frozenset({value.shape}))
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
         """Add shapes to the possible shapes of a value."""
-        old_shapes = self.of(value)
+        old_shapes = self.find_shapes(value)
         new_shapes = old_shapes | frozenset(shapes)
         if new_shapes != old_shapes and not _has_unknown_extent(value.shape):
             self.shapes_by_value[value] = new_shapes
@@ -96,31 +96,40 @@ class _PossibleShapes:
             for carried_value in operation.carried:
                 self._add(
                     carried_value.body_input,
-                    self.of(carried_value.initial) | self.of(carried_value.body_output),
+                    self.find_shapes(carried_value.initial)
+                    | self.find_shapes(carried_value.body_output),
                 )
                 self._add(
                     carried_value.final,
-                    self.of(carried_value.initial) | self.of(carried_value.body_output),
+                    self.find_shapes(carried_value.initial)
+                    | self.find_shapes(carried_value.body_output),
                 )
         elif isinstance(operation, If):
             branch_outputs = zip(operation.then.outputs, operation.otherwise.outputs, strict=True)
-            for output, output_pair in zip(operation.outputs, branch_outputs, strict=True):
-                self._add(output, self.of(output_pair[0]) | self.of(output_pair[1]))
-        elif isinstance(operation, Guard):
-            self._add(operation.output, self.of(operation.value))
-        elif isinstance(operation, Op):
-            output, *further_outputs = operation.outputs
-            if output in self.broadcast_sources:
+            for choice_output, output_pair in zip(operation.outputs, branch_outputs, strict=True):
                 self._add(
-                    output,
-                    (shape for value in self.broadcast_sources[output] for shape in self.of(value)),
+                    choice_output,
+                    self.find_shapes(output_pair[0]) | self.find_shapes(output_pair[1]),
+                )
+        elif isinstance(operation, Guard):
+            self._add(operation.output, self.find_shapes(operation.value))
+        elif isinstance(operation, Op):
+            op_output, *further_outputs = operation.outputs
+            if op_output in self.broadcast_sources:
+                self._add(
+                    op_output,
+                    (
+                        shape
+                        for value in self.broadcast_sources[op_output]
+                        for shape in self.find_shapes(value)
+                    ),
                 )
             elif _is_elementwise(operation) and not further_outputs:
-                self._propagate_elementwise(operation, output)
+                self._propagate_elementwise(operation, op_output)
 
     def _propagate_elementwise(self, op: Op, output: Value) -> None:
         """Propagate the possible shapes through an elementwise operation."""
-        operand_shapes = [self.of(value) for value in operands(op)]
+        operand_shapes = [self.find_shapes(value) for value in operands(op)]
         if all(len(shapes) == 1 for shapes in operand_shapes):
             return
         broadcast_shapes = {
@@ -145,17 +154,17 @@ class _PossibleShapes:
             else:
                 continue
             for value in dependent_values:
-                if len(self.of(value)) > 1:
+                if len(self.find_shapes(value)) > 1:
                     operation_name = (
                         operation.op_type if isinstance(operation, Op) else operation.name
                     )
-                    yield _finding(value, self.of(value), operation_name, operation.where)
+                    yield _finding(value, self.find_shapes(value), operation_name, operation.where)
 
     def find_shape_queries(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
         """Yield findings about values with several possible shapes whose shape the model queries."""
         for value, where in paths.items():
-            if len(self.of(value)) > 1:
-                yield _finding(value, self.of(value), _SHAPE_QUERIES, where)
+            if len(self.find_shapes(value)) > 1:
+                yield _finding(value, self.find_shapes(value), _SHAPE_QUERIES, where)
 
 
 def _has_unknown_extent(shape: Shape) -> bool:

@@ -93,8 +93,8 @@ def read_once(
     program_reader.b.in_loop = bound.has_members
     program_reader.declare(bound.inputs)
     graph = program_reader.read_graph(program_reader.memory)
-    outputs = program_reader.collect_outputs(graph)
-    program = replace_draws(program_reader.build_program(outputs.values()))
+    recorded_outputs = program_reader.collect_outputs(graph)
+    program = replace_draws(program_reader.build_program(recorded_outputs.values()))
     reading = Reading(program, program_reader.b.values_by_path, program_reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, program_reader.b))
@@ -119,10 +119,12 @@ class ProgramReader:
         self.ports = {(port.node, port.port.id): port for port in open_ports(document)}
         self.items: dict[str, Item] = {}
         graph = document.graph
-        node_parts = (
+        functions_and_parameters = (
             node_part for node in graph.nodes for node_part in (*node.functions, *node.parameters)
         )
-        self._has_bodies = any(graph_function(node_part.function) for node_part in node_parts)
+        self._has_bodies = any(
+            graph_function(node_part.function) for node_part in functions_and_parameters
+        )
         with self.b.findings.catch():
             self.items = named_items(document, selection)
 
@@ -187,7 +189,7 @@ class ProgramReader:
             context,
             memory,
             dt=dt,
-            recorded=[item.state for item in self.items.values()],
+            recorded=[recorded_item.state for recorded_item in self.items.values()],
         ).read()
 
     def build_program(self, outputs: Iterable[Output]) -> Program:
@@ -236,12 +238,12 @@ class ProgramReader:
 
         An output whose node may not run is followed by a flag that tells whether the node has run.
         """
-        outputs: dict[str, Output] = {}
-        shapes: dict[Item, Shape] = {}
-        for name, item in self.items.items():
+        recorded_outputs: dict[str, Output] = {}
+        shape_by_item: dict[Item, Shape] = {}
+        for name, node_item in self.items.items():
             with self.b.findings.catch():
                 memory = graph.memory
-                term = read_current_value(graph, item.state)
+                term = read_current_value(graph, node_item.state)
                 if not self._has_bodies:
                     # The value of a port can be a list of expressions: [x, 1].
                     term = tensor(memory.b, term)
@@ -251,13 +253,13 @@ class ProgramReader:
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                outputs |= _add_run_flag(Output(name, term), item, memory)
-                shapes[item] = outputs[name].value.shape
+                recorded_outputs |= _add_run_flag(Output(name, term), node_item, memory)
+                shape_by_item[node_item] = recorded_outputs[name].value.shape
         with self.b.findings.catch():
-            raise_findings(check_dims(self.document, shapes))
-        return outputs
+            raise_findings(check_dims(self.document, shape_by_item))
+        return recorded_outputs
 
-    def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:
+    def watch(self, graph: GraphReader, program_outputs: dict[str, Output]) -> dict[str, str]:
         """Add all floats that the graph computes to the program outputs, so that a run can find nan.
 
         Returns:
@@ -268,24 +270,33 @@ class ProgramReader:
             value: position for position, op in enumerate(memory.b.ops) for value in results(op)
         }
         item_by_float: dict[Value, Item] = {}
-        stored_items = (item for item in items(self.document) if item.state in memory.stored_values)
-        for item in stored_items:  # a read of any other state would carry it from step to step
+        stored_items = (
+            node_item
+            for node_item in items(self.document)
+            if node_item.state in memory.stored_values
+        )
+        for node_item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
-                term = read_current_value(graph, item.state)
+                term = read_current_value(graph, node_item.state)
                 if (
                     isinstance(term, Value)
                     and term in position_by_value
                     and kind_of(term.dtype) == "f"
                 ):
-                    item_by_float.setdefault(term, item)
-        output_by_value = {output.value: output for output in reversed(outputs.values())}
+                    item_by_float.setdefault(term, node_item)
+        output_by_value = {
+            program_output.value: program_output
+            for program_output in reversed(program_outputs.values())
+        }
         output_name_by_item = {}
         for value in sorted(item_by_float, key=position_by_value.__getitem__):
-            item = item_by_float[value]
-            watched_output = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
-            output = output_by_value.get(value, watched_output)
-            output_name_by_item[item.name] = output.name
-            outputs |= _add_run_flag(output, item, memory)
+            node_item = item_by_float[value]
+            watched_output = Output(
+                f"watched: {node_item.name}", value, OutputRole.WATCHED, node_item.name
+            )
+            program_output = output_by_value.get(value, watched_output)
+            output_name_by_item[node_item.name] = program_output.name
+            program_outputs |= _add_run_flag(program_output, node_item, memory)
         return output_name_by_item
 
 
@@ -294,7 +305,7 @@ def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Outpu
 
     The flag is omitted if the node has certainly run.
     """
-    has_run, output_name = memory.ran(item.node), output.name
+    has_run, output_name = memory.has_run(item.node), output.name
     if has_run is True:
         return {output_name: output}
     flag_output = Output(
@@ -308,7 +319,7 @@ def read_current_value(graph: GraphReader, state: State) -> Term:
     memory = graph.memory
     state_kind, node_id, _ = state
     if state_kind == "ran":
-        return to_value(memory.b, memory.ran(node_id))
+        return to_value(memory.b, memory.has_run(node_id))
     if state_kind in ("flag", "count"):
         stored_value = memory.find(state)
         return (
@@ -316,7 +327,7 @@ def read_current_value(graph: GraphReader, state: State) -> Term:
             if stored_value is None
             else stored_value
         )
-    if memory.ran(node_id) is False:
+    if memory.has_run(node_id) is False:
         if state not in memory.types.types_by_state:
             graph.executor.learn_types(memory, graph.nodes)
         return create_placeholder(memory.b, *memory.types.type(state))

@@ -16,7 +16,7 @@ from mdf_loop.lower import Scope, Term
 from mdf_loop.lower.builder import ModelBuilder
 
 
-class Reading(Struct, frozen=True):
+class FunctionResults(Struct, frozen=True):
     """Results of a function with graphs, such as a loop or `onnx::If`.
 
     Attributes:
@@ -28,26 +28,26 @@ class Reading(Struct, frozen=True):
     named_results: Mapping[str, Callable[[], Term]] = field(default_factory=dict)
 
 
-Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], Reading]
+Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], FunctionResults]
 """Function (builder, function or parameter, its node, its path, names, document) -> results."""
 
 READER_BY_FUNCTION: dict[str, Reader] = {}
-"""Name of a function -> its reader. `reads` adds the entries."""
+"""Name of a function -> its reader. `register_reader` adds the entries."""
 
 
-def reads(function: str) -> Callable[[Reader], Reader]:
+def register_reader(function: str) -> Callable[[Reader], Reader]:
     """Return a decorator that registers the converter of an MDF function with graphs."""
 
-    def register(reader: Reader) -> Reader:
+    def add_reader(reader: Reader) -> Reader:
         READER_BY_FUNCTION[function] = reader
         return reader
 
-    return register
+    return add_reader
 
 
 def read_graph_function(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of a function with graphs, such as a loop, and return its results."""
     function_name = graph_function(item.function)
     assert function_name is not None

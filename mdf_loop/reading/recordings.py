@@ -38,8 +38,8 @@ class RecordingForm(Struct, frozen=True):
 
     name: str
     axis: int = 0
-    concat: bool = False
-    reverse: bool = False
+    is_concatenated: bool = False
+    is_reversed: bool = False
     keeps_last_row: bool = False
     length_expression: Any | None = None
     pad_expression: Any = 0
@@ -66,10 +66,10 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
             entry.where,
             suggest(str(kept_rows), ("all", "last")),
         )
-    other_keys = [key for key in entry.fields if key != "keep"]
-    if kept_rows == "last" and other_keys:
+    other_fields = [field_name for field_name in entry.fields if field_name != "keep"]
+    if kept_rows == "last" and other_fields:
         raise ModelError(
-            f"the recording '{entry.name}' keeps the last row only, so '{other_keys[0]}' means nothing",
+            f"the recording '{entry.name}' keeps the last row only, so '{other_fields[0]}' means nothing",
             entry.where,
             "leave one of them out",
         )
@@ -82,8 +82,8 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
     return RecordingForm(
         entry.name,
         axis=entry.integer("axis", 0),
-        concat=entry.boolean("concat"),
-        reverse=entry.boolean("reverse"),
+        is_concatenated=entry.boolean("concat"),
+        is_reversed=entry.boolean("reverse"),
         keeps_last_row=kept_rows == "last",
         length_expression=entry.expression("length") if "length" in entry.fields else None,
         pad_expression=entry.fields.get("pad", 0),
@@ -142,11 +142,15 @@ def no_row_error(form: RecordingForm) -> RecordShapeError:
 def arrange_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """Reverse, pad, move or concatenate stacked rows as specified for the recording."""
     with b.at(form.where):
-        if form.reverse:
+        if form.is_reversed:
             stack = _reverse_rows(b, stack)
         if form.length_expression is not None:
             stack = _pad_rows(b, form, stack, scope)
-        return _concatenate_rows(b, form, stack) if form.concat else _move_row_axis(b, form, stack)
+        return (
+            _concatenate_rows(b, form, stack)
+            if form.is_concatenated
+            else _move_row_axis(b, form, stack)
+        )
 
 
 def _reverse_rows(b: ModelBuilder, stack: Value) -> Value:

@@ -22,7 +22,7 @@ from mdf_loop.reading.loop import read_loop_form
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
-from mdf_loop.reading.readers import Reading, reads
+from mdf_loop.reading.readers import FunctionResults, register_reader
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import SliceForm
@@ -37,14 +37,14 @@ SCAN_BODY = Role(owner="the scan", owner_kind="scan")
 """Role of the body of a Scan."""
 
 
-@reads("onnx::Scan")
+@register_reader("onnx::Scan")
 def read_scan(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of a Function or Parameter that is an ONNX Scan, and return its results."""
     loop_form, signature = convert_scan(item, node, where, document)
-    error_words = (f"the scan '{item.id}'", "its body does")
-    refuse_unread(item, node, where, SCAN_ARGUMENTS, document, error_words)
+    error_phrases = (f"the scan '{item.id}'", "its body does")
+    refuse_unread(item, node, where, SCAN_ARGUMENTS, document, error_phrases)
     return read_loop_form(b, loop_form, lambda _: signature, scope, document)
 
 
@@ -70,9 +70,14 @@ def convert_scan(
             where,
             "list the initial states first, then the scan inputs; at least one is scanned",
         )
-    inputs, outputs = _check_signature(item.id, owned_graph, state_count, scan_count)
+    input_names, output_names = _check_signature(item.id, owned_graph, state_count, scan_count)
     signature = Signature(
-        None, None, inputs[:state_count], "", outputs[:state_count], outputs[state_count:]
+        None,
+        None,
+        input_names[:state_count],
+        "",
+        output_names[:state_count],
+        output_names[state_count:],
     )
     loop_form = LoopForm(
         name=item.id,
@@ -87,7 +92,7 @@ def convert_scan(
             if argument not in SCAN_ARGUMENTS
         },
         shape_rule=owned_graph.shape_rule,
-        slices=_build_slices(args, inputs[state_count:], operands[state_count:]),
+        slices=_build_slices(args, input_names[state_count:], operands[state_count:]),
         recordings=_build_recordings(args, signature.recorded_outputs),
         needs_equal_slices=True,
     )
@@ -101,52 +106,54 @@ def _check_signature(
 
     States come first in both.
     """
-    inputs, outputs, where = owned.inputs, owned.outputs, owned.where
-    if inputs is None or outputs is None:
+    input_names, output_names, body_path = owned.inputs, owned.outputs, owned.where
+    if input_names is None or output_names is None:
         raise SignatureError(
             f"the order of the inputs and outputs of the body of the scan '{name}' is not written",
-            where,
+            body_path,
             "write it in the body graph: metadata: {inputs: [states..., scanned...], "
             "outputs: [states..., recorded...]}",
         )
-    if len(inputs) != state_count + scan_count:
+    if len(input_names) != state_count + scan_count:
         raise ArityError(
             f"the scan '{name}' has {state_count} states and {scan_count} scan inputs, but metadata.inputs "
-            f"names {len(inputs)}: {list(inputs)}",
-            where,
+            f"names {len(input_names)}: {list(input_names)}",
+            body_path,
         )
-    if len(outputs) < state_count:
+    if len(output_names) < state_count:
         raise ArityError(
-            f"the scan '{name}' has {state_count} states, but metadata.outputs names {len(outputs)}: "
-            f"{list(outputs)}",
-            where,
+            f"the scan '{name}' has {state_count} states, but metadata.outputs names {len(output_names)}: "
+            f"{list(output_names)}",
+            body_path,
             "the states come first, then what is recorded",
         )
-    return inputs, outputs
+    return input_names, output_names
 
 
 def _build_slices(
     args: NamedEntry, names: tuple[str, ...], operands: tuple[Any, ...]
 ) -> tuple[SliceForm, ...]:
     """Build the slice arguments of the loop for the scan inputs of a Scan."""
-    axes = _parse_integers(args, "scan_input_axes", len(names))
+    scan_axes = _parse_integers(args, "scan_input_axes", len(names))
     directions = _parse_directions(args, "scan_input_directions", len(names))
-    where = f"{args.where}.initial_state_and_scan_inputs"
+    argument_path = f"{args.where}.initial_state_and_scan_inputs"
     return tuple(
-        SliceForm(name, operand, axis, -1, 0, -1, where=where)
+        SliceForm(name, operand, axis, -1, 0, -1, where=argument_path)
         if is_backward
-        else SliceForm(name, operand, axis, where=where)
-        for name, operand, axis, is_backward in zip(names, operands, axes, directions, strict=True)
+        else SliceForm(name, operand, axis, where=argument_path)
+        for name, operand, axis, is_backward in zip(
+            names, operands, scan_axes, directions, strict=True
+        )
     )
 
 
 def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
     """Build recording arguments for scan outputs that are reversed or stacked along an axis other than 0."""
-    axes = _parse_integers(args, "scan_output_axes", len(names))
+    scan_axes = _parse_integers(args, "scan_output_axes", len(names))
     directions = _parse_directions(args, "scan_output_directions", len(names))
     return {
-        name: RecordingForm(name, axis, reverse=is_backward, where=args.where)
-        for name, axis, is_backward in zip(names, axes, directions, strict=True)
+        name: RecordingForm(name, axis, is_reversed=is_backward, where=args.where)
+        for name, axis, is_backward in zip(names, scan_axes, directions, strict=True)
         if axis or is_backward
     }
 
@@ -154,12 +161,12 @@ def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Rec
 def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
     """Return a bool for each scan input or output that is True for the backward direction."""
     direction_codes = _parse_integers(args, key, count)
-    if any(code not in (0, 1) for code in direction_codes):
+    if any(direction_code not in (0, 1) for direction_code in direction_codes):
         raise ModelError(
             f"{key} of the scan '{args.name}' are 0 (forward) or 1 (backward), not {direction_codes}",
             args.where,
         )
-    return [bool(code) for code in direction_codes]
+    return [bool(direction_code) for direction_code in direction_codes]
 
 
 def _parse_integers(args: NamedEntry, key: str, count: int) -> list[int]:

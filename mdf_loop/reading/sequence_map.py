@@ -29,43 +29,45 @@ from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
-from mdf_loop.reading.readers import Reading, reads
+from mdf_loop.reading.readers import FunctionResults, register_reader
 
 MAP_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 """Names of a SequenceMap's own arguments. All other arguments are captured values under other names."""
 
 
-@reads("onnx::SequenceMap")
+@register_reader("onnx::SequenceMap")
 def read_sequence_map(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> Reading:
+) -> FunctionResults:
     """Append the operations of a Function or Parameter that is a SequenceMap, and return its results."""
     map_name = f"{node.id}.{item.id}"
     owned_graph = find_owned_graph(
         written_body(item, node), item, where, describe_body(map_name), document
     )
-    inputs, outputs = _check_signature(owned_graph)
-    args = dict(item.args or {})
+    input_names, output_names = _check_signature(owned_graph)
+    map_arguments = dict(item.args or {})
     refuse_unread(item, node, where, MAP_ARGUMENTS, document, (f"'{map_name}'", "its body does"))
     inner_scope = scope.inner()
-    for argument in (name for name in args if name not in MAP_ARGUMENTS):
+    for argument in (name for name in map_arguments if name not in MAP_ARGUMENTS):
         with b.at(f"{where}.args.{argument}"):
-            inner_scope.define(argument, lower_expression(b, args[argument], scope, argument))
+            inner_scope.define(
+                argument, lower_expression(b, map_arguments[argument], scope, argument)
+            )
     with b.at(where, map_name):
-        operands = _lower_inputs(b, args, scope)
-    if len(inputs) != len(operands):
+        operands = _lower_inputs(b, map_arguments, scope)
+    if len(input_names) != len(operands):
         raise ArityError(
             f"'{map_name}' has {len(operands)} inputs, but metadata.inputs of its body names "
-            f"{len(inputs)}: {list(inputs)}",
+            f"{len(input_names)}: {list(input_names)}",
             owned_graph.where,
         )
-    operands_by_name = dict(zip(inputs, operands, strict=True))
+    operands_by_name = dict(zip(input_names, operands, strict=True))
     sequence_map = _ReadSequenceMap(
-        map_name, where, operands_by_name, owned_graph, outputs, inner_scope, document
+        map_name, where, operands_by_name, owned_graph, output_names, inner_scope, document
     )
     loop = b.append(sequence_map.build_loop(b))
     final_sequences = tuple(carried_value.final for carried_value in loop.carried)
-    return Reading(final_sequences[0] if len(final_sequences) == 1 else final_sequences)
+    return FunctionResults(final_sequences[0] if len(final_sequences) == 1 else final_sequences)
 
 
 def describe_body(name: str) -> Role:
@@ -75,8 +77,8 @@ def describe_body(name: str) -> Role:
 
 def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the body's inputs and outputs, or raise SignatureError if they are missing."""
-    for stated_field, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
-        if not names:
+    for stated_field, stated_names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
+        if not stated_names:
             raise SignatureError(
                 f"{owned.role.description} does not say in which order its {stated_field} stand",
                 owned.where,
@@ -88,8 +90,10 @@ def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...
 def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """Convert the inputs of a SequenceMap to program values, which are sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
-        hint = suggest("input_sequence", args)
-        raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=hint)
+        missing_input_hint = suggest("input_sequence", args)
+        raise OperandError(
+            "onnx::SequenceMap needs the argument 'input_sequence'", hint=missing_input_hint
+        )
     first_sequence = as_sequence(
         b, lower_expression(b, args["input_sequence"], scope, "input_sequence")
     )

@@ -58,8 +58,8 @@ def bind_settings(document: Document, values: Mapping[str, Any], precision: str)
     """
     arrays: dict[str, Array] = {}
     for name, value in values.items():
-        parameter, where = _find_parameter(document, name)
-        attribute = _find_settable_attribute(parameter, name, where)
+        parameter, parameter_path = _find_parameter(document, name)
+        attribute = _find_settable_attribute(parameter, name, parameter_path)
         arrays[name] = _convert_to_array(value, getattr(parameter, attribute), name, precision)
     return Settings(arrays)
 
@@ -70,8 +70,8 @@ def written_value(document: Document, name: str) -> Any:
     Raises:
         InputError: If the parameter does not exist, or has no value.
     """
-    parameter, where = _find_parameter(document, name)
-    return getattr(parameter, _find_settable_attribute(parameter, name, where))
+    parameter, parameter_path = _find_parameter(document, name)
+    return getattr(parameter, _find_settable_attribute(parameter, name, parameter_path))
 
 
 def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
@@ -117,9 +117,9 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
     `values` may use any of the names of a port.
     """
     default_values = {
-        (port.node, port.port.id): values[name].tolist()
+        (port.node, port.port.id): values[port_name].tolist()
         for port in open_ports(document)
-        if (name := port.name_among(values)) is not None
+        if (port_name := port.name_among(values)) is not None
     }
     if not default_values:
         return document
@@ -132,25 +132,25 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
             else port
         )
 
-    nodes = [
+    new_nodes = [
         replace_fields(node, input_ports=[with_default(node, port) for port in node.input_ports])
         for node in document.graph.nodes
     ]
-    return with_graph(document, replace_fields(document.graph, nodes=nodes))
+    return with_graph(document, replace_fields(document.graph, nodes=new_nodes))
 
 
 def _replace_parameters(document: Document, values: Mapping[str, Any]) -> Document:
     """Return a document with new values of parameters, by `node.parameter`."""
     if not values:
         return document
-    nodes = [_replace_in_node(node, values) for node in document.graph.nodes]
-    return with_graph(document, replace_fields(document.graph, nodes=nodes))
+    new_nodes = [_replace_in_node(node, values) for node in document.graph.nodes]
+    return with_graph(document, replace_fields(document.graph, nodes=new_nodes))
 
 
 def _replace_in_node(node: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a node with new values of its parameters."""
-    parameters = [_replace_value(node, parameter, values) for parameter in node.parameters]
-    return replace_fields(node, parameters=parameters)
+    new_parameters = [_replace_value(node, parameter, values) for parameter in node.parameters]
+    return replace_fields(node, parameters=new_parameters)
 
 
 def _replace_value(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:

@@ -43,46 +43,50 @@ class Signature(Struct, frozen=True):
     recorded_outputs: tuple[str, ...]
 
 
-def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
-    """Return the signature of a loop body with `n_carried` carried values.
+def find_signature(form: LoopForm, node: Any, carried_count: int) -> Signature:
+    """Return the signature of a loop body with `carried_count` carried values.
 
     Raises:
         ArityError: If the number of inputs or outputs does not match.
         SignatureError: If no order is stated and several orders are possible.
     """
-    inputs = form.owned_graph.inputs
-    if inputs is None:
-        iteration, condition_in, carried_inputs = _infer_inputs(form, node, n_carried)
+    stated_inputs = form.owned_graph.inputs
+    if stated_inputs is None:
+        iteration, condition_in, carried_inputs = _infer_inputs(form, node, carried_count)
     else:
-        if len(inputs) != 2 + n_carried:
+        if len(stated_inputs) != 2 + carried_count:
             raise ArityError(
-                f"the loop '{form.name}' has {_format_count(n_carried, 'initial value')}, so its body needs "
-                f"2 + {n_carried} inputs (iteration, condition, carried values), but "
-                f"metadata.inputs names {len(inputs)}: {list(inputs)}",
+                f"the loop '{form.name}' has {_format_count(carried_count, 'initial value')}, so its body needs "
+                f"2 + {carried_count} inputs (iteration, condition, carried values), but "
+                f"metadata.inputs names {len(stated_inputs)}: {list(stated_inputs)}",
                 form.body_where,
             )
-        iteration, condition_in, carried_inputs = inputs[0], inputs[1], inputs[2:]
-    outputs = (
-        _infer_outputs(form, node, n_carried)
+        iteration, condition_in, carried_inputs = (
+            stated_inputs[0],
+            stated_inputs[1],
+            stated_inputs[2:],
+        )
+    output_names = (
+        _infer_outputs(form, node, carried_count)
         if form.owned_graph.outputs is None
         else form.owned_graph.outputs
     )
-    if len(outputs) < 1 + n_carried:
+    if len(output_names) < 1 + carried_count:
         raise ArityError(
-            f"the loop '{form.name}' has {_format_count(n_carried, 'initial value')}, so its body needs at "
-            f"least 1 + {n_carried} outputs (condition, carried values), but it has "
-            f"{len(outputs)}: {list(outputs)}",
+            f"the loop '{form.name}' has {_format_count(carried_count, 'initial value')}, so its body needs at "
+            f"least 1 + {carried_count} outputs (condition, carried values), but it has "
+            f"{len(output_names)}: {list(output_names)}",
             form.body_where,
             "the first output is the condition: the body must give one",
         )
-    first_row_position = 1 + n_carried
+    first_row_position = 1 + carried_count
     return Signature(
         iteration,
         condition_in,
         carried_inputs,
-        outputs[0],
-        outputs[1:first_row_position],
-        outputs[first_row_position:],
+        output_names[0],
+        output_names[1:first_row_position],
+        output_names[first_row_position:],
     )
 
 
@@ -124,7 +128,7 @@ _CONDITION_PATTERN = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNOREC
 
 
 def _infer_inputs(
-    form: LoopForm, node: Any, n_carried: int
+    form: LoopForm, node: Any, carried_count: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Infer which inputs of a loop body are the iteration number, the condition and carried values."""
     bound_names = {
@@ -146,20 +150,20 @@ def _infer_inputs(
     ]
     if isinstance(form.initial_expressions, dict):
         return _match_named_inputs(form, tuple(form.initial_expressions), free_names)
-    if n_carried <= 1 and len(free_names) == n_carried:
+    if carried_count <= 1 and len(free_names) == carried_count:
         return None, None, tuple(free_names)
     iteration_names = [name for name in free_names if _ITERATION_PATTERN.match(name)]
     condition_names = [name for name in free_names if _CONDITION_PATTERN.fullmatch(name)]
     if (
-        n_carried <= 1
-        and len(free_names) == 2 + n_carried
+        carried_count <= 1
+        and len(free_names) == 2 + carried_count
         and len(iteration_names) == len(condition_names) == 1
     ):
         carried_inputs = tuple(
             name for name in free_names if name not in (iteration_names[0], condition_names[0])
         )
         return iteration_names[0], condition_names[0], carried_inputs
-    raise _unknown_order_error(form, n_carried, free_names)
+    raise _unknown_order_error(form, carried_count, free_names)
 
 
 def _match_named_inputs(
@@ -190,11 +194,13 @@ def _match_named_inputs(
     return iteration, condition_names[0] if condition_names else None, names
 
 
-def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) -> SignatureError:
+def _unknown_order_error(
+    form: LoopForm, carried_count: int, free_names: list[str]
+) -> SignatureError:
     """Return the error for body inputs whose order cannot be inferred."""
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
-        f"{n_carried} carried values from the free ports {free_names}: metadata.inputs is missing",
+        f"{carried_count} carried values from the free ports {free_names}: metadata.inputs is missing",
         form.body_where,
         _ORDER_HINT,
     )
@@ -213,12 +219,14 @@ def _count_results_read(form: LoopForm, node: Any) -> int:
     return max([bare_use_count, *(k + 1 for k in result_positions)])
 
 
-def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
+def _infer_outputs(form: LoopForm, node: Any, carried_count: int) -> tuple[str, ...]:
     """Infer the order of a loop body's outputs, of which the first is the condition."""
     ports_at_end = find_end_ports(form.body)
-    result_count = max(_count_results_read(form, node), n_carried)
+    result_count = max(_count_results_read(form, node), carried_count)
     port_names = [port.id for _, port in ports_at_end]
-    truth_outputs = [port.id for owner, port in ports_at_end if gives_truth(owner, port.value)]
+    truth_outputs = [
+        port.id for port_node, port in ports_at_end if gives_truth(port_node, port.value)
+    ]
     is_inferable = (
         len(ports_at_end) == 1 + result_count and result_count <= 1 and len(truth_outputs) == 1
     )

@@ -119,9 +119,11 @@ class SlicedRows(Struct, frozen=True, eq=False):
 
         `b` builds the body.
         """
-        shape = extents(self.array)
-        row = b.new(self.array.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
-        return Scanned(self.array, row, self.axis, self.is_backward)
+        array_extents = extents(self.array)
+        scanned_row = b.new(
+            self.array.dtype, (*array_extents[: self.axis], *array_extents[self.axis + 1 :]), name
+        )
+        return Scanned(self.array, scanned_row, self.axis, self.is_backward)
 
 
 class Slice(Struct, frozen=True, eq=False):
@@ -177,16 +179,16 @@ class Slice(Struct, frozen=True, eq=False):
 
     def select_part(self, b: ModelBuilder, iteration: Value) -> Value:
         """Append operations to the body that select the part of the array for one iteration."""
-        position = iteration
+        part_position = iteration
         if self.slice_form.stride != 1:
-            position = b.op("Mul", position, b.constant(np.array(self.slice_form.stride)))
+            part_position = b.op("Mul", part_position, b.constant(np.array(self.slice_form.stride)))
         known_offset = b.constant_of(self.first_position)
         if known_offset is None or known_offset != 0:
-            position = b.op("Add", position, self.first_position)
+            part_position = b.op("Add", part_position, self.first_position)
         if self.slice_form.part_size is None:
-            return b.op("Gather", self.source, position, axis=self.axis)
+            return b.op("Gather", self.source, part_position, axis=self.axis)
         part_offsets = b.constant(np.arange(self.slice_form.part_size))
-        return b.op("Gather", self.source, b.op("Add", position, part_offsets), axis=self.axis)
+        return b.op("Gather", self.source, b.op("Add", part_position, part_offsets), axis=self.axis)
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:

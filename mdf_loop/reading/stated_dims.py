@@ -15,28 +15,30 @@ def check_dims(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Fin
     """Yield findings about axis names of outputs that do not match the number or length of axes."""
     dims_by_item = dims_of(document)
     extents_by_dim: dict[str, tuple[str, object]] = {}
-    for item, shape in shapes.items():
-        dims = dims_by_item.get(item.name)
+    for node_item, shape in shapes.items():
+        dims = dims_by_item.get(node_item.name)
         if dims is None or shape is None:
             continue
-        where = f"{document.where}.nodes['{item.node}'].{item.node_field}['{item.id}']"
+        item_path = (
+            f"{document.where}.nodes['{node_item.node}'].{node_item.node_field}['{node_item.id}']"
+        )
         if len(dims) != len(shape):
             axis_text = f"{len(shape)} axes" if len(shape) != 1 else "1 axis"
             yield Finding(
                 "ModelError",
-                f"'{item.name}' has {axis_text}, but 'dims' names {len(dims)}: {', '.join(dims)}",
-                where,
+                f"'{node_item.name}' has {axis_text}, but 'dims' names {len(dims)}: {', '.join(dims)}",
+                item_path,
                 "name each axis of one evaluation; those of time and of members come by themselves",
             )
             continue
         for dim, extent in zip(dims, shape, strict=True):
             if not isinstance(extent, int):
                 continue
-            first_name, first_extent = extents_by_dim.setdefault(dim, (item.name, extent))
+            first_item_name, first_extent = extents_by_dim.setdefault(dim, (node_item.name, extent))
             if first_extent != extent:
                 yield Finding(
                     "ModelError",
-                    f"the axis '{dim}' is {extent} long in '{item.name}', but {first_extent} in '{first_name}'",
-                    where,
+                    f"the axis '{dim}' is {extent} long in '{node_item.name}', but {first_extent} in '{first_item_name}'",
+                    item_path,
                     "give axes of different lengths different names in 'dims'",
                 )

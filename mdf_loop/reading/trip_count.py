@@ -92,13 +92,16 @@ def _guard_trip_count(
     for scan_slice in slices:
         part_count = b.constant_of(scan_slice.part_count)
         part_text = f"has only {part_count}" if part_count is not None else "has fewer parts"
-        error = TripCountError(
+        too_few_parts_error = TripCountError(
             f"the trip count of '{form.name}' is larger than the slice '{scan_slice.slice_form.name}' of "
             f"'{scan_slice.slice_form.source}' allows, which {part_text}",
             hint="leave M out to run as often as the shortest slice allows",
         )
         trip_count = check_value(
-            b, trip_count, b.op("LessOrEqual", trip_count, scan_slice.part_count), error
+            b,
+            trip_count,
+            b.op("LessOrEqual", trip_count, scan_slice.part_count),
+            too_few_parts_error,
         )
     return trip_count
 

@@ -29,11 +29,11 @@ from mdf_loop.ops.build_helpers import cast, ints, kind
 from mdf_loop.reading.body import BodyInputs, ReadBody, UnrolledIteration, read_body
 from mdf_loop.reading.delays import RowType
 from mdf_loop.reading.loop_writer import LoopWriter
-from mdf_loop.reading.readers import Reading
+from mdf_loop.reading.readers import FunctionResults
 from mdf_loop.reading.recordings import arrange_rows
 
 
-def unroll_loop(writer: LoopWriter) -> Reading | None:
+def unroll_loop(writer: LoopWriter) -> FunctionResults | None:
     """Append the operations of an unrolled loop and return its results, or None if that is impossible.
 
     Raises:
@@ -84,7 +84,7 @@ class _Unroller:
         trip_count = self.b.constant_of(writer.arguments.trip_count)
         self.trip_count = None if trip_count is None else int(trip_count)
 
-    def write(self) -> Reading | None:
+    def write(self) -> FunctionResults | None:
         """Append all iterations of the loop, and return the results of the loop.
 
         Return None if the condition is not known.
@@ -111,9 +111,12 @@ class _Unroller:
             self.b.ops.extend(body.ops)
         with self.b.at(self.loop_form.where, self.writer.name):
             final_values = bodies[-1].carried_outputs
-            rows = [self._build_recording(k, bodies) for k in range(len(bodies[0].rows))]
-        loop_results = (*final_values, *rows)
-        return Reading(
+            recorded_rows = [
+                self._build_recording(recording_position, bodies)
+                for recording_position in range(len(bodies[0].recorded_values))
+            ]
+        loop_results = (*final_values, *recorded_rows)
+        return FunctionResults(
             loop_results[0] if len(loop_results) == 1 else loop_results,
             self._build_named_results(bodies),
         )
@@ -202,9 +205,14 @@ class _Unroller:
 
     def _build_recording(self, k: int, bodies: Sequence[ReadBody]) -> Value:
         """Return the result of the k-th recording: the stacked rows of all iterations, or the last row."""
-        b, row_name = self.b, bodies[0].row_names[k]
-        typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
-        rows = [_cast_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
+        b, row_name = self.b, bodies[0].recorded_names[k]
+        typed_rows = [
+            body.recorded_values[k] for body in bodies if not b.is_weak(body.recorded_values[k])
+        ]
+        rows = [
+            _cast_like(b, (typed_rows or [body.recorded_values[k]])[0], body.recorded_values[k])
+            for body in bodies
+        ]
         recording_form = self.loop_form.recordings.get(row_name)
         if recording_form is not None and recording_form.keeps_last_row:
             return rows[-1]
@@ -220,7 +228,7 @@ class _Unroller:
         return (
             stacked_rows
             if recording_form is None
-            else arrange_rows(b, recording_form, stacked_rows, self.writer.scopes.node)
+            else arrange_rows(b, recording_form, stacked_rows, self.writer.scopes.node_scope)
         )
 
     def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:

@@ -280,7 +280,7 @@ def test_from_several_threads() -> None:
 
 
 def test_the_cache_of_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_call, "_calls", cache := loop_call.LRUCache(3))
+    monkeypatch.setattr(loop_call, "_cached_calls", cache := loop_call.LRUCache(3))
     for k in range(6):
         assert loop(1, None, 1, body("i, go, x", "go, y", go="i < 9", y=f"x + {k}")) == 1 + k
     assert len(cache) == 3

@@ -35,11 +35,11 @@ def test_executed_nodes_are_recorded() -> None:
     b = ModelBuilder()
     outside = Memory(b)
     inside = Memory(b.body(), outside)
-    assert inside.ran("A") is False
+    assert inside.has_run("A") is False
     outside.record_run("A")
-    assert inside.ran("A") is True
+    assert inside.has_run("A") is True
     inside.record_run("B", b.new("bool", (), "ran"))
-    assert outside.ran("B") is False
+    assert outside.has_run("B") is False
 
 
 def _loop(b: ModelBuilder, types: CarriedTypes) -> LoopMemory:
@@ -54,10 +54,10 @@ def test_values_read_before_assignment_are_carried() -> None:
     assert memory.get(V) is entered
     memory.put(V, _constant(memory.b, 2))
     assert not memory.find_body_outputs("$")
-    (carried,) = memory.carried(b, lambda state: state[2])
+    (carried,) = memory.build_carried_values(b, lambda state: state[2])
     assert carried.body_input is entered
-    assert memory.ran("B") is True
-    assert isinstance(memory.ran("A"), Value)
+    assert memory.has_run("B") is True
+    assert isinstance(memory.has_run("A"), Value)
 
 
 def test_a_type_that_became_wider_is_too_narrow() -> None:
@@ -74,7 +74,7 @@ def test_a_type_that_became_wider_is_too_narrow() -> None:
     again.get(V)
     again.put(V, _constant(again.b, 0.5))
     assert not again.find_body_outputs("$")
-    (carried,) = again.carried(b, lambda state: state[2])
+    (carried,) = again.build_carried_values(b, lambda state: state[2])
     assert carried.body_input.dtype == carried.final.dtype == "float64"
 
 

@@ -101,12 +101,12 @@ def test_the_index_of_names_is_freed_with_its_document(mdf: Any) -> None:
     assert list(named_items(document)) == NAMES
     assert list(named_items(document, Selection(record=("A.twice",)))) == [*NAMES, "A.twice"]
     assert list(named_items(document)) == NAMES
-    known = len(names._INDEXES)
+    known = len(names._NAME_INDEXES)
     reference = weakref.ref(document)
     del document
     gc.collect()
     assert reference() is None
-    assert len(names._INDEXES) < known
+    assert len(names._NAME_INDEXES) < known
 
 
 def test_the_parameters_example_of_mdf(shared: Path) -> None:

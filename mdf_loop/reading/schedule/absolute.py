@@ -70,14 +70,14 @@ class AbsoluteTime(Struct, frozen=True):
 
     Attributes:
         is_used: True if the graph has such conditions.
-        start: Time of the first visit.
-        interval: Time of one visit of a layer.
+        first_visit_time: Time of the first visit.
+        visit_interval: Time of one visit of a layer.
         layers: Layers of nodes.
     """
 
     is_used: bool
-    start: Fraction
-    interval: Fraction
+    first_visit_time: Fraction
+    visit_interval: Fraction
     layers: Sequence[Sequence[str]]
 
     def convert(self, written: WrittenCondition) -> Condition:
@@ -87,7 +87,7 @@ class AbsoluteTime(Struct, frozen=True):
         if time_points.period is not None:
             conditions.append(self._convert_repetition(time_points, written))
         if time_points.start is not None:
-            start_visit = (time_points.start - self.start) / self.interval
+            start_visit = (time_points.start - self.first_visit_time) / self.visit_interval
             first_visit = (
                 math.ceil(start_visit)
                 if time_points.includes_start
@@ -95,7 +95,7 @@ class AbsoluteTime(Struct, frozen=True):
             )
             conditions.append(Compare((_VISIT_COUNT,), ">=", first_visit))
         if time_points.end is not None:
-            end_visit = (time_points.end - self.start) / self.interval
+            end_visit = (time_points.end - self.first_visit_time) / self.visit_interval
             last_visit = (
                 math.floor(end_visit) if time_points.includes_end else math.ceil(end_visit) - 1
             )
@@ -106,8 +106,8 @@ class AbsoluteTime(Struct, frozen=True):
         """Return the condition that an integer number of TimeInterval periods has elapsed."""
         assert points.period is not None
         offset = self._find_offset(points, written)
-        period_visits = points.period / self.interval
-        offset_visits = (offset - self.start) / self.interval
+        period_visits = points.period / self.visit_interval
+        offset_visits = (offset - self.first_visit_time) / self.visit_interval
         if offset_visits.denominator != 1:
             return ConstantCondition(False)
         return EveryNth(_VISIT_COUNT, int(period_visits), int(offset_visits))
@@ -118,7 +118,7 @@ class AbsoluteTime(Struct, frozen=True):
             return points.start
         for k, layer in enumerate(self.layers):
             if written.owner in layer:
-                return k * self.interval
+                return k * self.visit_interval
         raise ConditionError(
             "a TimeInterval with 'repeat' belongs to a node, it cannot end an evaluation",
             written.where,
@@ -134,19 +134,26 @@ def create_clock(
     `conditions` are all conditions with their paths.
     """
     points_by_condition = [
-        list(_find_time_points(condition, where)) for condition, where in conditions
+        list(_find_time_points(condition, condition_path))
+        for condition, condition_path in conditions
     ]
-    nonempty_points = [points for points in points_by_condition if points]
-    intervals = [
-        point.period for points in nonempty_points for point in points if point.period is not None
+    nonempty_points = [time_points for time_points in points_by_condition if time_points]
+    periods = [
+        time_point.period
+        for time_points in nonempty_points
+        for time_point in time_points
+        if time_point.period is not None
     ]
     start_times = [
-        min((time for point in points for time in point.inclusive_times), default=Fraction(0))
-        for points in nonempty_points
+        min(
+            (time for time_point in time_points for time in time_point.inclusive_times),
+            default=Fraction(0),
+        )
+        for time_points in nonempty_points
     ]
-    interval = _greatest_common_divisor(intervals) / len(layers) if intervals else Fraction(1)
+    visit_interval = _greatest_common_divisor(periods) / len(layers) if periods else Fraction(1)
     first_visit_time = max(Fraction(0), min(start_times, default=Fraction(0)))
-    return AbsoluteTime(bool(nonempty_points), first_visit_time, interval, layers)
+    return AbsoluteTime(bool(nonempty_points), first_visit_time, visit_interval, layers)
 
 
 def _greatest_common_divisor(numbers: Sequence[Fraction]) -> Fraction:

@@ -26,17 +26,17 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     Attributes:
         type: Type of the condition.
         arguments: Arguments by name.
-        read_names: Names of the arguments that were read so far.
+        names_read: Names of the arguments that were read so far.
     """
 
     type: str
     arguments: Mapping[str, Any]
-    read_names: dict[str, None] = field(default_factory=dict)
+    names_read: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
         """Return the value of the first of several argument names that the condition has, or None."""
         for name in names:
-            self.read_names[name] = None
+            self.names_read[name] = None
             if self.arguments.get(name) is not None:
                 return self.arguments[name]
         return None
@@ -47,12 +47,12 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the inner conditions of a composite condition, each with its path in the arguments."""
-        for argument_name, argument in self.arguments.items():
-            self.read_names[argument_name] = None
-            for k, element in enumerate(_to_list(argument)):
+        for argument_name, argument_value in self.arguments.items():
+            self.names_read[argument_name] = None
+            for k, element in enumerate(_to_list(argument_value)):
                 yield (
                     f"{argument_name}[{k}]"
-                    if isinstance(argument, list | tuple)
+                    if isinstance(argument_value, list | tuple)
                     else argument_name,
                     element,
                 )

@@ -79,8 +79,8 @@ class Counters(Struct):
 
     def _get_truth(self, key: JustRan) -> Truth:
         """Return the flag that tells whether a node just ran, or raise UnknownCount if it is unknown."""
-        flag = self._get_count(key)
-        return flag if isinstance(flag, Value) else bool(flag)
+        has_just_run = self._get_count(key)
+        return has_just_run if isinstance(has_just_run, Value) else bool(has_just_run)
 
     # --- updates --------------------------------------------------------------------------------
 
@@ -89,41 +89,43 @@ class Counters(Struct):
 
         Counters of runs within shorter units are also reset.
         """
-        for key in self.counts:
+        for count_key in self.counts:
             is_restarted = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
-                key, RunsSinceReader
+                count_key, RunsSinceReader
             )
-            if is_restarted or (isinstance(key, RunCount) and key.scale <= scale):
-                self.counts[key] = 0
+            if is_restarted or (isinstance(count_key, RunCount) and count_key.scale <= scale):
+                self.counts[count_key] = 0
 
     def count_run(self, node: str, runs: Truth) -> None:
         """Increment the run counters of a node if the truth value `runs` is true."""
         b = self.b
-        for key in self.counts:
-            if isinstance(key, RunsSinceReader) and key.reader == node:
-                self._change_count(key, lambda n: zero_if(b, runs, n))
-        for key in self.counts:
-            if isinstance(key, RunCount | RunsSinceReader) and key.node == node:
-                self._change_count(key, lambda n: add(b, n, truth_to_number(b, runs)))
+        for count_key in self.counts:
+            if isinstance(count_key, RunsSinceReader) and count_key.reader == node:
+                self._change_count(count_key, lambda n: zero_if(b, runs, n))
+        for count_key in self.counts:
+            if isinstance(count_key, RunCount | RunsSinceReader) and count_key.node == node:
+                self._change_count(count_key, lambda n: add(b, n, truth_to_number(b, runs)))
 
-    def count_unit(self, unit: TimeScale, passes: Truth) -> None:
+    def count_unit(self, unit: TimeScale, has_ended: Truth) -> None:
         """Increment the counters of a unit of time if `has_ended` is true, and reset the counters within it."""
-        for key in self.counts:
-            if isinstance(key, TimeCount) and key.unit is unit:
-                self._change_count(key, lambda n: add(self.b, n, truth_to_number(self.b, passes)))
-            elif isinstance(key, TimeCount) and key.longer_unit <= unit:
-                self.counts[key] = 0
+        for count_key in self.counts:
+            if isinstance(count_key, TimeCount) and count_key.unit is unit:
+                self._change_count(
+                    count_key, lambda n: add(self.b, n, truth_to_number(self.b, has_ended))
+                )
+            elif isinstance(count_key, TimeCount) and count_key.longer_unit <= unit:
+                self.counts[count_key] = 0
 
     def record_set(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
         """Record which nodes ran in the last set of nodes, if `is_counted` is true."""
-        for key, count in list(self.counts.items()):
-            if isinstance(key, JustRan):
-                has_run = runs.get(key.node, False)
-                if count is None and isinstance(is_counted, bool):
-                    self.counts[key] = has_run if is_counted else None
+        for count_key, last_flag in list(self.counts.items()):
+            if isinstance(count_key, JustRan):
+                has_run = runs.get(count_key.node, False)
+                if last_flag is None and isinstance(is_counted, bool):
+                    self.counts[count_key] = has_run if is_counted else None
                 else:
-                    self.counts[key] = select_truth(
-                        self.b, is_counted, has_run, self._get_truth(key)
+                    self.counts[count_key] = select_truth(
+                        self.b, is_counted, has_run, self._get_truth(count_key)
                     )
 
     def _change_count(self, key: CountKey, compute: Callable[[Number], Number]) -> None:

@@ -87,7 +87,9 @@ class Schedule(Struct, frozen=True):
     def persistent_keys(self) -> tuple[CountKey, ...]:
         """Counters and flags that continue in the next evaluation of the graph."""
         return tuple(
-            key for key in self.count_keys if isinstance(key, FirstTimes | JustRan) or key.persists
+            count_key
+            for count_key in self.count_keys
+            if isinstance(count_key, FirstTimes | JustRan) or count_key.persists
         )
 
     @property
@@ -215,7 +217,7 @@ class Schedule(Struct, frozen=True):
         """
         if self.has_only_defaults:
             return (self.layers,)
-        passes: list[NodeSets] = []
+        planned_passes: list[NodeSets] = []
         execution_count = 0
         try:
             counters.begin_unit(EVALUATION)
@@ -223,9 +225,9 @@ class Schedule(Struct, frozen=True):
                 counts_before = dict(counters.counts)
                 if self.evaluate_termination(counters):
                     self.end_evaluation(counters)
-                    return tuple(passes)
+                    return tuple(planned_passes)
                 node_sets = self._plan_pass(counters)
-                passes.append(node_sets)
+                planned_passes.append(node_sets)
                 execution_count += sum(map(len, node_sets))
                 if execution_count > max_executions:
                     return None
@@ -314,8 +316,8 @@ def read_schedule(
         for node, condition in node_conditions.items()
     ]
     conditions_with_paths += [
-        (condition, f"{conditions_path}.termination['{scale}']")
-        for scale, condition in termination_conditions.items()
+        (condition, f"{conditions_path}.termination['{time_scale}']")
+        for time_scale, condition in termination_conditions.items()
     ]
     clock = create_clock(conditions_with_paths, layers)
     conditions = {
@@ -323,22 +325,24 @@ def read_schedule(
     }
     findings = Findings()
     for node, condition in node_conditions.items():
-        path = f"{conditions_path}.node_specific['{node}']"
+        condition_path = f"{conditions_path}.node_specific['{node}']"
         with findings.catch():
             if node not in node_ids:
                 raise UnknownNameError(
                     f"a condition governs '{node}', which is not a node of the graph",
-                    path,
+                    condition_path,
                     suggest(node, node_ids),
                 )
-            conditions[node] = read_condition(condition, node, path, node_ids, clock.convert)
+            conditions[node] = read_condition(
+                condition, node, condition_path, node_ids, clock.convert
+            )
     conditions_by_scale: dict[str, Condition] = {}
-    for scale, condition in termination_conditions.items():
-        path = f"{conditions_path}.termination['{scale}']"
+    for time_scale, condition in termination_conditions.items():
+        condition_path = f"{conditions_path}.termination['{time_scale}']"
         with findings.catch():
-            ended_scale = _parse_ended_scale(scale, path)
+            ended_scale = _parse_ended_scale(time_scale, condition_path)
             conditions_by_scale[ended_scale] = read_condition(
-                condition, None, path, node_ids, clock.convert
+                condition, None, condition_path, node_ids, clock.convert
             )
     findings.raise_any()
     evaluation_end = conditions_by_scale.get(

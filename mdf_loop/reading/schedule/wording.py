@@ -111,8 +111,10 @@ _SCALE_TEXTS = {
 
 def _format_scale(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
     """Return the time scale of a condition as text, or an empty text for the default time scale."""
-    scale = phrase.get("time_scale")
-    scale_text = _SCALE_TEXTS.get(scale_name(usual if scale is None else scale), f" in {scale}")
+    time_scale = phrase.get("time_scale")
+    scale_text = _SCALE_TEXTS.get(
+        scale_name(usual if time_scale is None else time_scale), f" in {time_scale}"
+    )
     return "" if scale_text == _SCALE_TEXTS[usual] else scale_text
 
 

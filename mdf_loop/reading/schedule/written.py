@@ -77,8 +77,8 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
         Raise ConditionError if the condition has none of these arguments.
         """
-        argument = self.get(*names)
-        if argument is None:
+        argument_value = self.get(*names)
+        if argument_value is None:
             close_matches = difflib.get_close_matches(names[0], self.arguments, n=1)
             raise ConditionError(
                 f"the condition '{self.type}' has no '{names[0]}'",
@@ -87,7 +87,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 if close_matches
                 else "add it to kwargs",
             )
-        return argument
+        return argument_value
 
     def read_number(self, *, default: int | None = None) -> int | float:
         """Return the argument `n` of the condition as a number."""
@@ -170,7 +170,8 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     def read_all_inner(self) -> tuple[Condition, ...]:
         """Convert all inner conditions of a composite condition to `Condition` objects."""
         return tuple(
-            self.read_inner(inner_condition, path) for path, inner_condition in self.parts()
+            self.read_inner(inner_condition, condition_path)
+            for condition_path, inner_condition in self.parts()
         )
 
     def read_inner_argument(self) -> Condition:
@@ -179,15 +180,19 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def refuse_unread(self) -> None:
         """Raise an error for arguments that the condition's type does not have."""
-        unread_names = (name for name in self.arguments if name not in self.read_names)
+        unread_names = (
+            argument_name
+            for argument_name in self.arguments
+            if argument_name not in self.names_read
+        )
         raise_findings(
             Finding(
                 "ConditionError",
-                f"the condition '{self.type}' has the argument '{name}', which nothing reads",
+                f"the condition '{self.type}' has the argument '{argument_name}', which nothing reads",
                 self.where,
-                _unread_hint(name, self.read_names),
+                _unread_hint(argument_name, self.names_read),
             )
-            for name in unread_names
+            for argument_name in unread_names
         )
 
     # --- conversion to data ---------------------------------------------------------------------
@@ -197,7 +202,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
         graph-scheduler itself checks the arguments.
         """
-        self.read_names.update(dict.fromkeys(self.arguments))
+        self.names_read.update(dict.fromkeys(self.arguments))
         return self.convert_time(self)
 
     def compare_time(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
@@ -234,8 +239,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
         The sum of no nodes is 0.
         """
-        scale, min_count = self.read_scale(), self.read_number()
-        return Compare(tuple(RunCount(node, scale) for node in self.read_nodes()), ">=", min_count)
+        time_scale, min_count = self.read_scale(), self.read_number()
+        return Compare(
+            tuple(RunCount(node, time_scale) for node in self.read_nodes()), ">=", min_count
+        )
 
     def compare_runs_since_owner(self) -> Condition:
         """Return the condition that a node has run at least `n` times since the condition's owner last ran.
@@ -253,8 +260,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def require_runs(self) -> Condition:
         """Return the condition that every named node, or every node of the graph, has run."""
-        scale, nodes = self.read_scale(), self.read_nodes() or self.nodes
-        return AllOf(tuple(Compare((RunCount(node, scale),), ">=", 1) for node in nodes))
+        time_scale, required_nodes = self.read_scale(), self.read_nodes() or self.nodes
+        return AllOf(
+            tuple(Compare((RunCount(node, time_scale),), ">=", 1) for node in required_nodes)
+        )
 
     def _to_float(self, name: str, number: int | float) -> float:
         """Return a number as a float.

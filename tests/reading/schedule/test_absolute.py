@@ -43,14 +43,14 @@ def test_no_absolute_condition_no_clock() -> None:
 
 def test_an_interval_is_divided_among_layers() -> None:
     clock = _clock(["A", "B"], {"repeat": 2}, {"repeat": 3})
-    assert (clock.start, clock.interval) == (0, Fraction(1, 2))
+    assert (clock.first_visit_time, clock.visit_interval) == (0, Fraction(1, 2))
     assert _read(clock, "A", repeat=2) == EveryNth(VISITS, 4, 0)
     assert _read(clock, "B", repeat=3) == EveryNth(VISITS, 6, 1)
 
 
 def test_time_starts_with_the_first_of_all_points() -> None:
     clock = _clock(["A"], {"start": 4}, {"start": 3, "end": 9})
-    assert (clock.start, clock.interval) == (3, 1)
+    assert (clock.first_visit_time, clock.visit_interval) == (3, 1)
     assert _read(clock, "A", start=4) == Compare((VISITS,), ">=", 1)
     assert _read(clock, "A", start=4, start_inclusive=False) == Compare((VISITS,), ">=", 2)
     assert _read(clock, "A", start=4, end=9) == AllOf(
@@ -61,12 +61,12 @@ def test_time_starts_with_the_first_of_all_points() -> None:
 
 def test_units() -> None:
     clock = _clock(["A"], {"repeat": "500 us"}, {"repeat": 2, "unit": "s"}, {"repeat": 1.5})
-    assert clock.interval == Fraction(1, 2)
+    assert clock.visit_interval == Fraction(1, 2)
 
 
 def test_a_point_between_two_visits_is_never_met() -> None:
     clock = _clock(["A"], {"repeat": 2}, {"start": 1, "repeat": 2})
-    assert clock.interval == 2
+    assert clock.visit_interval == 2
     never = AllOf((ConstantCondition(False), Compare((VISITS,), ">=", 1)))
     assert _read(clock, "A", repeat=2, start=1) == never
 

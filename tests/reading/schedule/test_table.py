@@ -144,7 +144,7 @@ def test_the_clock_sees_absolute_time_under_every_name(arguments: dict[str, Any]
     interval = of("TimeInterval", repeat=2)
     filled = {k: [interval] if isinstance(v, list) else interval for k, v in arguments.items()}
     clock = create_clock([(of("All", **filled), "here")], [("A",), ("B",)])
-    assert (clock.is_used, clock.interval) == (True, 1)
+    assert (clock.is_used, clock.visit_interval) == (True, 1)
 
 
 def test_errors_name_the_place_of_a_part() -> None:
