@@ -40,7 +40,7 @@ from mdf_loop.reading.order_of_states import find_new_value_reads
 from mdf_loop.run.device import DEFAULT_PLACEMENT
 from mdf_loop.text_escaping import escape_to_one_line
 
-_WORD_WIDTH = 12
+_LABEL_WIDTH = 12
 """Width of the column with the kind of a fact, such as `carried`."""
 
 
@@ -57,7 +57,7 @@ def explain(source: Source) -> str:
     document = open_document(source)
     graph = outline(document)
     (time_loop,) = loops_of(wrap_in_time_loop(graph, document))
-    blocks = (_describe_block(node, block) for node, block in find_blocks(graph))
+    block_sections = (_describe_block(node, block) for node, block in find_blocks(graph))
     has_loops = bool(time_loop.carried_values) or any(node.loops for node in graph.nodes)
     needs_program = _needs_program(graph) or bool(time_loop.carried_values)
     program = (
@@ -66,17 +66,17 @@ def explain(source: Source) -> str:
     pass_order = passes_over_time() if time_loop.carried_values else evaluation()
     draw_lines = _describe_draws(program) if program else ()
     native_lines = _describe_native(program, pass_order) if program and has_loops else ()
-    sections = [
+    text_sections = [
         _describe_graph(graph),
         _describe_time_loop(time_loop, document),
-        *blocks,
+        *block_sections,
         draw_lines,
         native_lines,
     ]
-    sections += [_describe_decisions(document)] if needs_program else []
-    shown_sections = ([*map(escape_to_one_line, lines)] for lines in sections)
-    explanation = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
-    return "\n".join(line.rstrip() for line in explanation.split("\n")) + "\n"
+    text_sections += [_describe_decisions(document)] if needs_program else []
+    shown_sections = ([*map(escape_to_one_line, lines)] for lines in text_sections)
+    explanation_text = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
+    return "\n".join(line.rstrip() for line in explanation_text.split("\n")) + "\n"
 
 
 def _needs_program(graph: GraphOutline) -> bool:
@@ -86,7 +86,7 @@ def _needs_program(graph: GraphOutline) -> bool:
 
     Only graphs with these parts are also read as programs, since reading thousands of nodes is slow.
     """
-    return graph.scheduled or any(node.blocks or node.is_random for node in graph.nodes)
+    return graph.is_scheduled or any(node.blocks or node.is_random for node in graph.nodes)
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
@@ -145,40 +145,40 @@ def _describe_connections(graph: GraphOutline) -> Iterator[str]:
 
 def _describe_node(node: NodeOutline) -> Iterator[str]:
     """Yield lines about a node: its condition, loops, conditionals and formulas."""
-    if node.condition:
-        yield f"runs {node.condition}"
+    if node.scheduler_condition:
+        yield f"runs {node.scheduler_condition}"
     formulas = [
         formula
         for definition in node.definitions
-        if not definition.constant
+        if not definition.is_constant
         for formula in formula_lines(definition)
     ]
-    constants = [
+    constant_lines = [
         formula
         for definition in node.definitions
-        if definition.constant
+        if definition.is_constant
         for formula in formula_lines(definition)
     ]
     if not node.blocks:
         yield from (shorten(text, 100) for text in formulas)
-        if constants:
-            yield shorten(", ".join(constants), 100)
+        if constant_lines:
+            yield shorten(", ".join(constant_lines), 100)
         return
     for block in node.blocks:
         yield f"{block.block_type} {block.id}: {headline(block)}"
     yield from (shorten(text, 100) for text in formulas)
 
 
-def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
+def _describe_time_loop(time_loop: LoopOutline, document: Document) -> Iterator[str]:
     """Yield lines about a run over time: carried states, and recorded outputs."""
-    if not time.carried_values:
+    if not time_loop.carried_values:
         return
     yield "Over time, one evaluation for each step"
     carried_lines = _label_lines(
-        "carried", [_describe_start(carried_outline) for carried_outline in time.carried_values]
+        "carried", [_describe_start(carried_value) for carried_value in time_loop.carried_values]
     )
     recorded_ports = ", ".join(
-        port for recorded_outline in time.recorded_values for port in recorded_outline.ports
+        port for recorded_value in time_loop.recorded_values for port in recorded_value.ports
     )
     recorded_lines = _label_lines("recorded", [recorded_ports] if recorded_ports else [])
     yield from (f"  {line}" for line in (*carried_lines, *recorded_lines))
@@ -205,21 +205,28 @@ def _describe_draws(program: Program) -> Iterator[str]:
 def _describe_native(program: Program, order: Order) -> Iterator[str]:
     """Yield a line for each loop that states if machine code or ONNX Runtime runs the loop."""
     try:
-        form_by_loop = predict_forms(prepare(program, ONNXRUNTIME, order))
+        execution_form_by_loop = predict_forms(prepare(program, ONNXRUNTIME, order))
     except LoopError:
         return
     yield "Run for long, loops are machine code (native) or ONNX Runtime's own (standard)"
-    name_width = max(map(len, form_by_loop), default=0)
+    name_column_width = max(map(len, execution_form_by_loop), default=0)
     yield from (
-        f"  {loop_name:<{name_width}}  {form_text}" for loop_name, form_text in form_by_loop.items()
+        f"  {loop_name:<{name_column_width}}  {form_text}"
+        for loop_name, form_text in execution_form_by_loop.items()
     )
 
 
-def _describe_start(pair: CarriedOutline) -> str:
+def _describe_start(carried_value: CarriedOutline) -> str:
     """Describe the initial value of a state of the model."""
-    constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
-    start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
-    return f"{pair.input_name}, starts as {start_text}" + (
+    constant_text = fixed_text(
+        ArgumentOutline(carried_value.initial_expression, carried_value.initial_value)
+    )
+    initial_text = (
+        "?"
+        if carried_value.initial_expression is None
+        else value_text(carried_value.initial_expression)
+    )
+    return f"{carried_value.input_name}, starts as {initial_text}" + (
         f" = {constant_text}" if constant_text else ""
     )
 
@@ -230,11 +237,11 @@ def _describe_decisions(document: Document) -> Iterator[str]:
         decisions = classify(document)
     except LoopError:
         return
-    name_width = max((len(decision.name) for decision in decisions), default=0)
+    name_column_width = max((len(decision.name) for decision in decisions), default=0)
     if decisions:
         yield "Constant and variable conditions"
     for decision in decisions:
-        yield f"  {decision.name:<{name_width}}  {decision.role:<10}  {decision.kind}: {shorten(decision.why, 100)}"
+        yield f"  {decision.name:<{name_column_width}}  {decision.role:<10}  {decision.kind}: {shorten(decision.why, 100)}"
 
 
 # --- a loop or a choice -----------------------------------------------------------------------
@@ -258,13 +265,15 @@ def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterat
             yield from _describe_block(owner_node, inner_block, inner_indent)
 
 
-def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
+def _describe_parts(
+    block: Block, result_uses: Sequence[str]
+) -> tuple[Iterator[str], Iterator[str]]:
     """Return sentences about a loop or conditional, and lines about its inputs and results."""
     match block:
         case LoopOutline():
-            return describe_mode(block), _describe_values(block, takers)
+            return describe_mode(block), _describe_values(block, result_uses)
         case ConditionalOutline():
-            return _describe_conditional(block), _describe_conditional_values(block, takers)
+            return _describe_conditional(block), _describe_conditional_values(block, result_uses)
 
 
 def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
@@ -273,8 +282,8 @@ def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
     Examples are `x_final`, `read by choice` and `(not used)`.
     """
     for k, ports in enumerate(block.result_ports):
-        reading_names = ", ".join(result_readers(node, block, k))
-        descriptions = (", ".join(ports), f"read by {reading_names}" if reading_names else "")
+        reader_names = ", ".join(result_readers(node, block, k))
+        descriptions = (", ".join(ports), f"read by {reader_names}" if reader_names else "")
         yield ", ".join(filter(None, descriptions)) or "(not used)"
 
 
@@ -285,17 +294,17 @@ def _describe_conditional(conditional: ConditionalOutline) -> Iterator[str]:
         yield f"Computes one of two graphs: the first if {selector_name} is true, else the second."
         return
     numbered_branch_count = sum(branch.title != "else" for branch in conditional.branches)
-    other_case = (
+    default_case_text = (
         "the last one" if numbered_branch_count < len(conditional.branches) else "that is an error"
     )
-    yield f"Computes the graph that {selector_name} names, from 0 to {numbered_branch_count - 1}; for any other number {other_case}."
+    yield f"Computes the graph that {selector_name} names, from 0 to {numbered_branch_count - 1}; for any other number {default_case_text}."
 
 
 def _describe_conditional_values(
-    conditional: ConditionalOutline, takers: Sequence[str]
+    conditional: ConditionalOutline, result_uses: Sequence[str]
 ) -> Iterator[str]:
     """Yield lines about the results and the captured values of a conditional."""
-    joins_with_uses = zip(conditional.joins, takers, strict=True)
+    joins_with_uses = zip(conditional.joins, result_uses, strict=True)
     result_lines = [
         _append_type(f"{join.name} → {use_text}", join.type) for join, use_text in joins_with_uses
     ]
@@ -309,16 +318,18 @@ def describe_mode(loop: LoopOutline) -> Iterator[str]:
     """Yield sentences about the number of iterations of a loop and the condition that ends it."""
     condition_name = loop.continue_name or "its condition"
     if loop.has_mid_exit:
-        limit_text = "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
-        yield f"Runs as long as {condition_name} is true{limit_text}. It is tested in the middle:"
+        iteration_limit_text = (
+            "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
+        )
+        yield f"Runs as long as {condition_name} is true{iteration_limit_text}. It is tested in the middle:"
         yield "what it needs runs once more than the rest."
         return
     match loop.kind:
         case "for":
-            reason = "cond is left out, so no condition is looked at"
+            condition_remark = "cond is left out, so no condition is looked at"
             if loop.start_condition is not None:
-                reason = "the condition is always true"
-            yield f"Runs {_describe_trip_count(loop)}: M is given; {reason}."
+                condition_remark = "the condition is always true"
+            yield f"Runs {_describe_trip_count(loop)}: M is given; {condition_remark}."
         case "for-while":
             yield f"Runs {_describe_trip_count(loop)} at most, and stops as soon as {condition_name} is false:"
             yield "M and cond are both given."
@@ -345,9 +356,13 @@ def describe_mode(loop: LoopOutline) -> Iterator[str]:
 def _describe_trip_count(loop: LoopOutline) -> str:
     """Return the trip count of a loop as text, such as `n = 10 times`."""
     assert loop.trip_count is not None
-    count_value = fixed_text(loop.trip_count)
-    count_text = value_text(loop.trip_count.expression)
-    return f"{count_text} = {count_value} times" if count_value else f"{count_text} times"
+    constant_text = fixed_text(loop.trip_count)
+    expression_text = value_text(loop.trip_count.expression)
+    return (
+        f"{expression_text} = {constant_text} times"
+        if constant_text
+        else f"{expression_text} times"
+    )
 
 
 def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
@@ -361,25 +376,32 @@ def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
         and loop.condition_text.lower() == "true"
         and loop.kind != "for"
     ):
-        end_text = "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
-        yield f"The condition is always true, so {end_text}."
+        termination_text = (
+            "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
+        )
+        yield f"The condition is always true, so {termination_text}."
 
 
-def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
+def _describe_values(loop: LoopOutline, result_uses: Sequence[str]) -> Iterator[str]:
     """Yield lines about the carried, sliced, recorded and captured values of a loop."""
-    final_uses, row_uses = takers[: len(loop.carried_values)], takers[len(loop.carried_values) :]
+    final_uses, recorded_uses = (
+        result_uses[: len(loop.carried_values)],
+        result_uses[len(loop.carried_values) :],
+    )
     carried_lines = [*map(_describe_carried, loop.carried_values, final_uses)]
     yield from _label_lines("carried", carried_lines or ([] if loop.kind == "map" else ["nothing"]))
     slice_lines = (
-        f"{slice_outline.name or '?'} = {slice_text(slice_outline)}"
-        + (f", {slice_outline.remark}" if slice_outline.remark else "")
-        for slice_outline in loop.slices
+        f"{sliced_input.name or '?'} = {slice_text(sliced_input)}"
+        + (f", {sliced_input.remark}" if sliced_input.remark else "")
+        for sliced_input in loop.sliced_inputs
     )
     yield from _label_lines("sliced", list(slice_lines))
     yield from _label_lines(
-        "delayed", [f"{delay.name} = {delay_text(delay)}" for delay in loop.delays]
+        "delayed", [f"{delay.name} = {delay_text(delay)}" for delay in loop.delayed_values]
     )
-    yield from _label_lines("recorded", [*map(_describe_recorded, loop.recorded_values, row_uses)])
+    yield from _label_lines(
+        "recorded", [*map(_describe_recorded, loop.recorded_values, recorded_uses)]
+    )
     yield from _label_lines(
         "captured",
         [_describe_captured(capture) for capture in loop.captures],
@@ -390,37 +412,46 @@ def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
     yield from _label_lines("condition", list(_describe_condition(loop)))
 
 
-def _label_lines(word: str, lines: list[str]) -> Iterator[str]:
-    """Yield the lines `lines` in a column to the right of the label `word`."""
+def _label_lines(label: str, lines: list[str]) -> Iterator[str]:
+    """Yield the lines `lines` in a column to the right of `label`."""
     for k, line in enumerate(lines):
-        yield f"{word if k == 0 else '':<{_WORD_WIDTH}}{line}"
+        yield f"{label if k == 0 else '':<{_LABEL_WIDTH}}{line}"
 
 
-def _describe_carried(pair: CarriedOutline, final: str) -> str:
+def _describe_carried(carried_value: CarriedOutline, final_use: str) -> str:
     """Describe a loop-carried value: its initial value, names in the body, and final value."""
-    start_text = "?" if pair.initial_expression is None else value_text(pair.initial_expression)
-    constant_text = fixed_text(ArgumentOutline(pair.initial_expression, pair.initial_value))
-    initial_text = f"{start_text} = {constant_text}" if constant_text else start_text
+    expression_text = (
+        "?"
+        if carried_value.initial_expression is None
+        else value_text(carried_value.initial_expression)
+    )
+    constant_text = fixed_text(
+        ArgumentOutline(carried_value.initial_expression, carried_value.initial_value)
+    )
+    initial_text = f"{expression_text} = {constant_text}" if constant_text else expression_text
     return _append_type(
-        f"{initial_text} → {pair.input_name or '?'} → {pair.output_name or '?'} → {final}",
-        pair.type,
+        f"{initial_text} → {carried_value.input_name or '?'} → {carried_value.output_name or '?'} → {final_use}",
+        carried_value.type,
     )
 
 
-def _describe_recorded(row: RecordedOutline, branch_name: str) -> str:
+def _describe_recorded(recorded_value: RecordedOutline, row_use: str) -> str:
     """Describe a recorded value of a loop and the names that read its rows."""
-    return _append_type(f"{row.name}, {row.remark or 'every iteration'} → {branch_name}", row.type)
+    return _append_type(
+        f"{recorded_value.name}, {recorded_value.remark or 'every iteration'} → {row_use}",
+        recorded_value.type,
+    )
 
 
-def _append_type(text: str, kind: str) -> str:
+def _append_type(text: str, type_text: str) -> str:
     """Append a type to a text, unless the type is unknown."""
-    return f"{text}   {kind}" if kind else text
+    return f"{text}   {type_text}" if type_text else text
 
 
 def _describe_captured(capture: CaptureOutline) -> str:
     """Describe a captured value of a loop body: its name, value, kind, owner and type."""
     value_suffix = "" if capture.value is None else f" = {value_text(capture.value)}"
-    owner_suffix = f" of {capture.owner}" if capture.owner else ""
+    owner_suffix = f" of {capture.owner_id}" if capture.owner_id else ""
     return _append_type(f"{capture.name}{value_suffix}, {capture.kind}{owner_suffix}", capture.type)
 
 
@@ -431,9 +462,9 @@ def _describe_condition(loop: LoopOutline) -> Iterator[str]:
             yield f"{loop.continue_name or '?'} = {loop.condition_text}"
         return
     constant_text = fixed_text(loop.start_condition)
-    start_text = value_text(loop.start_condition.expression) + (
+    initial_text = value_text(loop.start_condition.expression) + (
         f" = {constant_text}" if constant_text else ""
     )
-    yield f"at the start {start_text}"
+    yield f"at the start {initial_text}"
     if loop.continue_name:
         yield f"then {loop.continue_name} = {loop.condition_text}"

@@ -31,9 +31,9 @@ MAX_DETAILED_NODES = 150
 """Maximum number of nodes, without inputs and constants, of a model that is not drawn as operators."""
 PAGE_WIDTH = 1500.0
 """Width in points of a page. A picture of at most this width needs no less detail."""
-MAX_WIDTH, MAX_HEIGHT, MAX_BANDS_WIDTH = 2400.0, 2400.0, 3600.0
+MAX_PICTURE_WIDTH, MAX_PICTURE_HEIGHT, MAX_BANDS_WIDTH = 2400.0, 2400.0, 3600.0
 """Maximum width and height in points of a picture that fits, and maximum width of a picture in bands."""
-MAX_WIDTH_RATIO, MAX_WIDTH_RATIO_DOWN, MAX_HEIGHT_RATIO = 2.3, 2.5, 2.6
+MAX_ASPECT_RATIO_SIDEWAYS, MAX_ASPECT_RATIO_DOWNWARD, MAX_HEIGHT_TO_WIDTH = 2.3, 2.5, 2.6
 """Maximum ratio of width to height for flow from left to right and from top to bottom (whose estimated
 width is too large), and maximum ratio of height to width, of pictures that are wider than a page.
 """
@@ -59,9 +59,9 @@ CanvasBuilder = Callable[[PictureLayout], Canvas]
 class LayoutRequest(Struct, frozen=True):
     """Layout options of the caller. None means an automatic choice."""
 
-    level: int | str | None
+    detail_level: int | str | None
     rankdir: str | None
-    depth: int | None
+    open_depth: int | None
     band_count: int | None
     view: View
     """Other options of the picture. The level of detail in this view is ignored."""
@@ -83,12 +83,12 @@ def draw_fitting(
 
 def _fits(extent: Extent, sideways: bool) -> bool:
     """Return True if a picture of size `extent` fits on a page or on a wide screen."""
-    max_ratio = MAX_WIDTH_RATIO if sideways else MAX_WIDTH_RATIO_DOWN
+    max_aspect_ratio = MAX_ASPECT_RATIO_SIDEWAYS if sideways else MAX_ASPECT_RATIO_DOWNWARD
     has_fitting_width = extent.width <= PAGE_WIDTH or extent.width <= min(
-        max_ratio * extent.height, MAX_WIDTH
+        max_aspect_ratio * extent.height, MAX_PICTURE_WIDTH
     )
     return has_fitting_width and extent.height <= max(
-        PAGE_WIDTH, min(MAX_HEIGHT, MAX_HEIGHT_RATIO * extent.width)
+        PAGE_WIDTH, min(MAX_PICTURE_HEIGHT, MAX_HEIGHT_TO_WIDTH * extent.width)
     )
 
 
@@ -97,32 +97,40 @@ def _candidate_layouts(
 ) -> Iterator[PictureLayout]:
     """Yield the layouts of a picture to try, the most detailed first."""
     node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
-    if (request.level is not None or node_count <= MAX_DETAILED_NODES) and not isinstance(
-        request.level, str
+    if (request.detail_level is not None or node_count <= MAX_DETAILED_NODES) and not isinstance(
+        request.detail_level, str
     ):
         yield from _detail_level_layouts(graph, request)
         if request.rankdir is not None:
             return
-    if request.level is None or isinstance(request.level, str):
+    if request.detail_level is None or isinstance(request.detail_level, str):
         yield from _operator_layouts(graph, request, build_canvas, node_count)
 
 
 def _detail_level_layouts(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureLayout]:
     """Yield a layout for each allowed level of detail and direction, the most detailed first."""
     default_detail_level = default_level(graph)
-    levels = (
-        [request.level] if request.level is not None else list(range(default_detail_level, 0, -1))
+    detail_levels = (
+        [request.detail_level]
+        if request.detail_level is not None
+        else list(range(default_detail_level, 0, -1))
     )
     if request.rankdir is not None:
-        levels = levels[:1]  # a requested direction has no alternative
+        detail_levels = detail_levels[:1]  # a requested direction has no alternative
     directions = ["LR", "TB"] if request.rankdir is None else [request.rankdir]
-    for level in levels:
+    for detail_level in detail_levels:
         for rankdir in directions:
-            is_default = (level == 3 or request.level is not None) and rankdir == directions[0]
-            note = f"{_DIRECTION_TEXTS[rankdir]}: chosen by its size"
-            note = note if level == 3 else f"level {level} of 3, {note}"
-            view = replace(request.view, detail=detail_of(level), depth=request.depth)
-            yield PictureLayout(view, rankdir, "" if is_default else note)
+            is_default_layout = (
+                detail_level == 3 or request.detail_level is not None
+            ) and rankdir == directions[0]
+            layout_note = f"{_DIRECTION_TEXTS[rankdir]}: chosen by its size"
+            layout_note = (
+                layout_note if detail_level == 3 else f"level {detail_level} of 3, {layout_note}"
+            )
+            view = replace(
+                request.view, detail=detail_of(detail_level), open_depth=request.open_depth
+            )
+            yield PictureLayout(view, rankdir, "" if is_default_layout else layout_note)
 
 
 _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
@@ -138,11 +146,15 @@ def _operator_layouts(
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
     path_length = flow_length(flow_of(graph))
-    depths = [request.depth] if request.depth is not None else [None, *range(max_depth - 1, -1, -1)]
-    for depth in depths:
-        view = replace(request.view, detail=OPERATORS_DETAIL, depth=depth)
+    open_depths = (
+        [request.open_depth]
+        if request.open_depth is not None
+        else [None, *range(max_depth - 1, -1, -1)]
+    )
+    for open_depth in open_depths:
+        view = replace(request.view, detail=OPERATORS_DETAIL, open_depth=open_depth)
         layout = _choose_bands(PictureLayout(view, rankdir), request, path_length, build_canvas)
-        depth_remark = "" if depth is None else _depth_remark(depth)
+        depth_remark = "" if open_depth is None else _depth_remark(open_depth)
         yield replace(
             layout, note=_operators_note(graph, layout, request, node_count) + depth_remark
         )
@@ -159,14 +171,16 @@ def _operators_note(
     graph: GraphOutline, layout: PictureLayout, request: LayoutRequest, node_count: int
 ) -> str:
     """Return a note for a picture of operators: node count, flow direction and number of columns."""
-    folded_count = flow_of(graph).folded_count
-    note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[layout.rankdir]}"
+    folded_node_count = flow_of(graph).folded_node_count
+    layout_note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[layout.rankdir]}"
     if layout.view.band_count > 1:
-        note += f" in {layout.view.band_count} bands"
-    if request.level is None:
-        note += ": chosen by its size"
-    return note + (
-        f"; {folded_count} that depend on no input are in what reads them" if folded_count else ""
+        layout_note += f" in {layout.view.band_count} bands"
+    if request.detail_level is None:
+        layout_note += ": chosen by its size"
+    return layout_note + (
+        f"; {folded_node_count} that depend on no input are in what reads them"
+        if folded_node_count
+        else ""
     )
 
 
@@ -179,7 +193,7 @@ def _choose_bands(
     """Choose the number of columns (bands) whose aspect ratio is closest to `BANDS_ASPECT_RATIO`."""
     if request.band_count is not None:
         return replace(layout, view=replace(layout.view, band_count=request.band_count))
-    ratio_deviations: dict[int, float] = {}
+    aspect_ratio_errors: dict[int, float] = {}
     band_count = max(1, round(math.sqrt(flow_length_of_graph / BAND_WIDTH / BANDS_ASPECT_RATIO)))
     for _ in range(_BAND_ATTEMPTS):
         extent = build_canvas(
@@ -188,20 +202,22 @@ def _choose_bands(
         flow_extent, cross_extent = extent.height, extent.width
         if layout.rankdir == "LR":
             flow_extent, cross_extent = cross_extent, flow_extent
-        desired_ratio = 1 / BANDS_ASPECT_RATIO if layout.rankdir == "LR" else BANDS_ASPECT_RATIO
-        ratio_deviations[band_count] = abs(
-            math.log(cross_extent / flow_extent / desired_ratio)
+        desired_aspect_ratio = (
+            1 / BANDS_ASPECT_RATIO if layout.rankdir == "LR" else BANDS_ASPECT_RATIO
+        )
+        aspect_ratio_errors[band_count] = abs(
+            math.log(cross_extent / flow_extent / desired_aspect_ratio)
         ) + max(0.0, extent.width - MAX_BANDS_WIDTH)
         next_band_count = max(
-            1, round(band_count * math.sqrt(desired_ratio * flow_extent / cross_extent))
+            1, round(band_count * math.sqrt(desired_aspect_ratio * flow_extent / cross_extent))
         )
-        if next_band_count in ratio_deviations:
+        if next_band_count in aspect_ratio_errors:
             break
         band_count = next_band_count
     return replace(
         layout,
         view=replace(
-            layout.view, band_count=min(ratio_deviations, key=lambda b: ratio_deviations[b])
+            layout.view, band_count=min(aspect_ratio_errors, key=lambda b: aspect_ratio_errors[b])
         ),
     )
 

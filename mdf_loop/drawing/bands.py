@@ -40,12 +40,14 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
     total_length = max(
         (chain_positions[k] + chain_lengths[k] for k in range(len(chain_lengths))), default=1.0
     )
-    slot_by_chain = [
+    interval_by_chain = [
         min(int(position * band_count / total_length), band_count - 1)
         for position in chain_positions
     ]
-    band_by_slot = {slot: band for band, slot in enumerate(sorted(set(slot_by_chain)))}
-    band_by_chain = tuple(band_by_slot[slot] for slot in slot_by_chain)
+    band_by_interval = {
+        interval: band for band, interval in enumerate(sorted(set(interval_by_chain)))
+    }
+    band_by_chain = tuple(band_by_interval[interval] for interval in interval_by_chain)
     stub_numbers = count(1)
     stub_number_by_chain: dict[int, int] = {}
     for sender_chain, reader_chain in (*flow.links, *flow.back_links):

@@ -22,10 +22,10 @@ from mdf_loop.drawing.theme import (
     BAND_LINE_COLOR,
     FONT_FAMILIES,
     LINE_COLOR,
+    LINE_STYLES,
     NORMAL_FONT_SIZE,
     REMARK_COLOR,
     SMALL_FONT_SIZE,
-    STROKES,
     TEXT_COLOR,
     Direction,
 )
@@ -35,19 +35,19 @@ from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 class EdgeEnd(Struct, frozen=True):
     """End of an edge: the name of a drawn node, with an optional port and side."""
 
-    name: str
+    node_name: str
     port: str = ""
     side: str = ""
 
     def __str__(self) -> str:
-        return ":".join(part for part in (self.name, self.port, self.side) if part)
+        return ":".join(part for part in (self.node_name, self.port, self.side) if part)
 
 
 class EdgeTarget(Struct, frozen=True):
     """End of edges at a drawn node, with a line style and the formulas that read the values."""
 
-    end: EdgeEnd
-    stroke: str = "data"
+    edge_end: EdgeEnd
+    line_style: str = "data"
     expressions: tuple[Any, ...] = ()
 
 
@@ -98,7 +98,7 @@ _Edges = dict[tuple[str, str, str], dict[str, str]]
 class Canvas:
     """Builder of the DOT text of a picture. Equal models produce equal texts.
 
-    Edges with `hidden` strokes are omitted. A `dense` picture has little space between nodes.
+    Edges with `hidden` line styles are omitted. A `dense` picture has little space between nodes.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class Canvas:
         import graphviz
 
         self.direction = direction
-        self.hidden_strokes = hidden
+        self.hidden_line_styles = hidden
         self.is_dense = dense
         self.mark_kinds: set[str] = set()
-        self.drawn_strokes: set[str] = set()
+        self.drawn_line_styles: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
         self._unplaced_nodes: dict[str, UnplacedNode] = {}
@@ -211,19 +211,19 @@ class Canvas:
         self, name: str, label: str, kind: str, path: str, **attributes: str
     ) -> Iterator[None]:
         """Draw a frame around all elements that are added inside the `with` block."""
-        outer_state = self._current_graph, self._edges
+        outer_graph_and_edges = self._current_graph, self._edges
         svg_attributes = {"id": f"cluster_{name}", "class": kind, "tooltip": self.escape(path)}
-        with outer_state[0].subgraph(name=f"cluster_{name}") as frame:
+        with outer_graph_and_edges[0].subgraph(name=f"cluster_{name}") as cluster_graph:
             label_text = f"<{label}>" if label else ""
-            frame.attr(
+            cluster_graph.attr(
                 label=label_text, labelloc="t", labeljust="l", **svg_attributes, **attributes
             )
-            self._current_graph, self._edges = frame, {}
+            self._current_graph, self._edges = cluster_graph, {}
             self._open_frame_count += 1
             yield
             self._open_frame_count -= 1
             self._write_edges()
-            self._current_graph, self._edges = outer_state
+            self._current_graph, self._edges = outer_graph_and_edges
 
     @contextmanager
     def band_frame(self, count: int, label: str, path: str) -> Iterator[None]:
@@ -248,18 +248,18 @@ class Canvas:
         self, tail: EdgeEnd, head: EdgeEnd, kind: str, path: str = "", label: str = ""
     ) -> None:
         """Add an edge, unless an edge of the same kind already connects the same ends."""
-        if kind in self.hidden_strokes:
+        if kind in self.hidden_line_styles:
             return
-        self.drawn_strokes.add(kind)
-        attributes = {"class": kind, **STROKES[kind].attributes}
+        self.drawn_line_styles.add(kind)
+        edge_attributes = {"class": kind, **LINE_STYLES[kind].attributes}
         if path:
-            attributes |= {"tooltip": self.escape(path), "id": self.unused_name("edge", path)}
+            edge_attributes |= {"tooltip": self.escape(path), "id": self.unused_name("edge", path)}
         if label:
-            attributes |= {
+            edge_attributes |= {
                 "label": f"< {label} >",
-                "fontcolor": attributes.get("fontcolor", REMARK_COLOR),
+                "fontcolor": edge_attributes.get("fontcolor", REMARK_COLOR),
             }
-        self._edges.setdefault((str(tail), str(head), kind), attributes)
+        self._edges.setdefault((str(tail), str(head), kind), edge_attributes)
 
     def has_edge(self, name: str) -> bool:
         """Return True if an edge of the innermost open frame begins or ends at the node `name`."""
@@ -276,8 +276,8 @@ class Canvas:
         """Make Graphviz place the first nodes of several frames in one rank, side by side."""
         with self._current_graph.subgraph() as rank_subgraph:
             rank_subgraph.attr(rank="same")
-            for frame in frames:
-                rank_subgraph.node(frame)
+            for node_name in frames:
+                rank_subgraph.node(node_name)
             for tail, head in pairwise(frames):
                 rank_subgraph.edge(tail, head, style="invis")
 
@@ -286,9 +286,9 @@ class Canvas:
 
         Invisible edges are first, because Graphviz straightens the first parallel edge.
         """
-        for (tail, head, _), attributes in sorted(self._edges.items(), key=_is_visible):
-            self._current_graph.edge(tail, head, **attributes)
-            if attributes.get("constraint") != "false":
+        for (tail, head, _), edge_attributes in sorted(self._edges.items(), key=_is_visible):
+            self._current_graph.edge(tail, head, **edge_attributes)
+            if edge_attributes.get("constraint") != "false":
                 self._ranked_edges.append((tail.partition(":")[0], head.partition(":")[0]))
 
     def finish(self, legend: str) -> str:
@@ -302,8 +302,8 @@ class Canvas:
 
 def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
     """Return True if an edge of the picture is visible."""
-    (_, _, stroke), _ = edge
-    return stroke != "hold"
+    (_, _, line_style), _ = edge
+    return line_style != "hold"
 
 
 def _to_identifier(text: str) -> str:

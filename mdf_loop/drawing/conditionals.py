@@ -13,7 +13,7 @@ from mdf_loop.drawing.frames import (
     draw_placeholder,
     frame_title,
     keep_body_between_tables,
-    longest_chain_ends,
+    longest_path_ends,
     straighten,
     wire_inputs,
     wrap_frame_title,
@@ -40,7 +40,7 @@ def draw_conditional(
 ) -> Frame:
     """Draw a conditional (If or case_of) as a frame with one inner frame for each branch."""
     with canvas.cluster(
-        canvas.unused_name(conditional.owner, conditional.id),
+        canvas.unused_name(conditional.owner_id, conditional.id),
         frame_title(canvas, conditional, [block_name(conditional)]),
         "choice",
         conditional.path,
@@ -50,21 +50,24 @@ def draw_conditional(
         penwidth="1.6",
         margin="12",
     ):
-        rows = conditional_terminal_rows(conditional, view.detail, view.shows_captures)
+        terminal_rows = conditional_terminal_rows(conditional, view.detail, view.shows_captures)
         input_table, output_table = draw_terminal_tables(
-            canvas, conditional, rows, wrap_frame_title(conditional, [block_name(conditional)])
+            canvas,
+            conditional,
+            terminal_rows,
+            wrap_frame_title(conditional, [block_name(conditional)]),
         )
-        chain_ends_of_branches = [
+        path_ends_of_branches = [
             _draw_branch(canvas, conditional, branch, view, draw_graph, input_table, output_table)
             for branch in canvas.direction.stacking_order(conditional.branches)
         ]
-        canvas.keep_side_by_side([chain_ends[0][0] for chain_ends in chain_ends_of_branches])
-        if chain_ends_of_branches:
+        canvas.keep_side_by_side([path_ends[0][0] for path_ends in path_ends_of_branches])
+        if path_ends_of_branches:
             straighten(
                 canvas,
                 input_table.name,
                 output_table.name,
-                chain_ends_of_branches[len(chain_ends_of_branches) // 2],
+                path_ends_of_branches[len(path_ends_of_branches) // 2],
             )
     edge_targets = [EdgeTarget(input_table.outer("c"), "data", tuple(conditional.expressions))]
     edge_targets += [
@@ -97,7 +100,7 @@ def _draw_branch(
     """
     visible_body = branch.body if view.detail.shows_bodies else None
     with canvas.cluster(
-        canvas.unused_name(conditional.owner, conditional.id, branch.title),
+        canvas.unused_name(conditional.owner_id, conditional.id, branch.title),
         bold_text(branch.title),
         "branch",
         conditional.path if branch.body is None else branch.body.path,
@@ -110,28 +113,34 @@ def _draw_branch(
         connections = (
             draw_graph(canvas, visible_body, view.inner()) if visible_body is not None else {}
         )
-        pills = (
+        pill_name_by_value = (
             _draw_pass_through(canvas, conditional, branch)
             if visible_body or branch.body is None
             else {}
         )
         placeholder_name = (
-            "" if connections or pills else draw_placeholder(canvas, conditional, branch.body)
+            ""
+            if connections or pill_name_by_value
+            else draw_placeholder(canvas, conditional, branch.body)
         )
-    chain_ends = [(pill, pill) for pill in [placeholder_name, *pills.values()] if pill][:1]
+    path_ends = [(pill, pill) for pill in [placeholder_name, *pill_name_by_value.values()] if pill][
+        :1
+    ]
     if placeholder_name:
         _keep_between_tables(canvas, input_table, placeholder_name, output_table)
     if visible_body is not None and connections:
         wire_inputs(canvas, _terminals_by_name(conditional), visible_body, connections, input_table)
-        chain_ends = longest_chain_ends(
+        path_ends = longest_path_ends(
             visible_body,
             keep_body_between_tables(
                 canvas, input_table.name, output_table.name, visible_body, connections
             ),
             connections,
         )
-    _wire_outputs(canvas, conditional, branch, connections, pills, input_table, output_table)
-    return chain_ends
+    _wire_outputs(
+        canvas, conditional, branch, connections, pill_name_by_value, input_table, output_table
+    )
+    return path_ends
 
 
 def _terminals_by_name(conditional: ConditionalOutline) -> dict[str, tuple[str, str]]:
@@ -143,13 +152,13 @@ def _draw_pass_through(
     canvas: Canvas, conditional: ConditionalOutline, branch: BranchOutline
 ) -> dict[str, str]:
     """Draw a pill-shaped node for each value that a branch returns unchanged."""
-    pills: dict[str, str] = {}
+    pill_name_by_value: dict[str, str] = {}
     for output in branch.outputs:
-        if output.node_id is None and output.port_id and output.port_id not in pills:
+        if output.node_id is None and output.port_id and output.port_id not in pill_name_by_value:
             pill_name = canvas.unused_name(
-                conditional.owner, conditional.id, branch.title, output.port_id
+                conditional.owner_id, conditional.id, branch.title, output.port_id
             )
-            pills[output.port_id] = pill_name
+            pill_name_by_value[output.port_id] = pill_name
             canvas.add_node(
                 pill_name,
                 stack_lines(style_text(output.port_id, tag="I"), small_text("passed through")),
@@ -162,7 +171,7 @@ def _draw_pass_through(
                 margin="0.1,0.04",
                 height="0.3",
             )
-    return pills
+    return pill_name_by_value
 
 
 def _wire_outputs(
@@ -170,23 +179,25 @@ def _wire_outputs(
     conditional: ConditionalOutline,
     branch: BranchOutline,
     connections: dict[str, NodeConnections],
-    pills: dict[str, str],
+    pill_name_by_value: dict[str, str],
     input_table: TerminalTable,
     output_table: TerminalTable,
 ) -> None:
     """Draw edges from the outputs of a branch to the results of the conditional."""
-    for pill_name in pills.values():
+    for pill_name in pill_name_by_value.values():
         _keep_between_tables(canvas, input_table, pill_name, output_table)
     terminals = _terminals_by_name(conditional)
     for k, output in enumerate(branch.outputs):
         if output.node_id in connections:
-            node_ends = connections[output.node_id]
-            source_end = node_ends.outputs.get(output.port_id, node_ends.node_output)
-        elif output.port_id in pills:
-            source_end = EdgeEnd(pills[output.port_id])
+            node_connections = connections[output.node_id]
+            source_end = node_connections.outputs.get(output.port_id, node_connections.node_output)
+        elif output.port_id in pill_name_by_value:
+            source_end = EdgeEnd(pill_name_by_value[output.port_id])
             if output.port_id in terminals:
-                terminal_key, stroke = terminals[output.port_id]
-                canvas.add_edge(input_table.inner(terminal_key), source_end, stroke, output.path)
+                terminal_key, line_style = terminals[output.port_id]
+                canvas.add_edge(
+                    input_table.inner(terminal_key), source_end, line_style, output.path
+                )
         else:
             continue
         canvas.add_edge(source_end, output_table.inner(f"r{k}"), "data", f"{output.path} {k}")

@@ -14,25 +14,27 @@ def draw_edge(
     canvas: Canvas, edge: EdgeOutline, connections: dict[str, NodeConnections], view: View
 ) -> None:
     """Draw an edge between the ports of two drawn nodes."""
-    sender_ends, receiver_ends = connections[edge.sender], connections[edge.receiver]
+    sender_connections, receiver_connections = connections[edge.sender], connections[edge.receiver]
     weight_label = weight_text(edge.weight)
     if edge.is_feedback:
         label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
         label = label_text if view.detail.shows_bodies else ""
         canvas.add_edge(
-            EdgeEnd(sender_ends.first_dot_node),
-            EdgeEnd(receiver_ends.last_dot_node),
+            EdgeEnd(sender_connections.first_dot_node),
+            EdgeEnd(receiver_connections.last_dot_node),
             "feedback",
             edge.path,
             label,
         )
         return
-    source_end = sender_ends.outputs.get(edge.sender_port, EdgeEnd(sender_ends.last_dot_node))
-    for target in receiver_ends.inputs.get(
-        edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_ends.first_dot_node))]
+    source_end = sender_connections.outputs.get(
+        edge.sender_port, EdgeEnd(sender_connections.last_dot_node)
+    )
+    for target in receiver_connections.inputs.get(
+        edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_connections.first_dot_node))]
     ):
         label = weight_label if view.detail.shows_bodies else ""
-        canvas.add_edge(source_end, target.end, target.stroke, edge.path, label)
+        canvas.add_edge(source_end, target.edge_end, target.line_style, edge.path, label)
 
 
 def draw_inputs_and_outputs(
@@ -45,11 +47,11 @@ def draw_inputs_and_outputs(
     for model_input in graph.inputs:
         if model_input.node_id not in connections or model_input.node_id in drawn_input_ids:
             continue
-        node_ends = connections[model_input.node_id]
-        targets = node_ends.inputs.get(
-            model_input.port_id or "", [EdgeTarget(EdgeEnd(node_ends.first_dot_node))]
+        node_connections = connections[model_input.node_id]
+        edge_targets = node_connections.inputs.get(
+            model_input.port_id or "", [EdgeTarget(EdgeEnd(node_connections.first_dot_node))]
         )
-        if all(target.stroke in canvas.hidden_strokes for target in targets):
+        if all(target.line_style in canvas.hidden_line_styles for target in edge_targets):
             continue
         pill_name = canvas.unused_name("input", model_input.name)
         default_text = (
@@ -64,8 +66,10 @@ def draw_inputs_and_outputs(
             "input",
             view,
         )
-        for target in targets:
-            canvas.add_edge(EdgeEnd(pill_name), target.end, target.stroke, model_input.path)
+        for target in edge_targets:
+            canvas.add_edge(
+                EdgeEnd(pill_name), target.edge_end, target.line_style, model_input.path
+            )
     for output in graph.outputs:
         if output.node_id in connections:
             pill_name = canvas.unused_name("output", output.node_id, output.name)
@@ -80,9 +84,11 @@ def draw_inputs_and_outputs(
                 view,
                 observed_value,
             )
-            node_ends = connections[output.node_id]
+            node_connections = connections[output.node_id]
             canvas.add_edge(
-                node_ends.outputs.get(output.port_id, EdgeEnd(node_ends.last_dot_node)),
+                node_connections.outputs.get(
+                    output.port_id, EdgeEnd(node_connections.last_dot_node)
+                ),
                 EdgeEnd(pill_name),
                 "data",
                 output.path,

@@ -107,18 +107,18 @@ def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int
     In a cycle, the node that is visited first is the start of the path.
     """
     receivers: dict[str, list[str]] = defaultdict(list)
-    open_sender_counts = dict.fromkeys(names, 0)
+    unvisited_sender_counts = dict.fromkeys(names, 0)
     for tail, head in links:
         receivers[tail].append(head)
-        open_sender_counts[head] += 1
+        unvisited_sender_counts[head] += 1
     ranks = dict.fromkeys(names, 0)
-    source_names = [name for name in names if not open_sender_counts[name]]
+    source_names = [name for name in names if not unvisited_sender_counts[name]]
     unvisited_names = list(source_names)
     for name in unvisited_names:
         for head in receivers[name]:
             ranks[head] = max(ranks[head], ranks[name] + 1)
-            open_sender_counts[head] -= 1
-            if not open_sender_counts[head]:
+            unvisited_sender_counts[head] -= 1
+            if not unvisited_sender_counts[head]:
                 unvisited_names.append(head)
     for name in source_names:
         ranks[name] = max(min((ranks[head] for head in receivers[name]), default=1) - 1, 0)

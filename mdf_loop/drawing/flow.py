@@ -37,7 +37,7 @@ class Flow(Struct, frozen=True):
     chains: tuple[tuple[NodeOutline, ...], ...]
     links: tuple[tuple[int, int], ...]
     back_links: tuple[tuple[int, int], ...]
-    folded_count: int
+    folded_node_count: int
 
     @property
     def order(self) -> list[int]:
@@ -45,12 +45,12 @@ class Flow(Struct, frozen=True):
         return topological_order(range(len(self.chains)), self.links)
 
 
-def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
-    """Return a graph reduced to linear chains of nodes. Nodes in `alone` are chains of their own."""
-    live_ids = _live_node_ids(graph)
-    nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
+def flow_of(graph: GraphOutline, separate_ids: frozenset[str] = frozenset()) -> Flow:
+    """Return a graph reduced to linear chains of nodes. Nodes in `separate_ids` are chains of their own."""
+    live_node_ids = _live_node_ids(graph)
+    nodes = {node.id: node for node in graph.nodes if node.id in live_node_ids}
     edge_pairs = _edge_pairs(graph, nodes, feedback=False)
-    chains = _chains(nodes, edge_pairs, alone)
+    chains = _chains(nodes, edge_pairs, separate_ids)
     chain_index_by_node = {node_id: k for k, chain in enumerate(chains) for node_id in chain}
 
     def between(
@@ -72,7 +72,7 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
         chains=tuple(tuple(nodes[node_id] for node_id in chain) for chain in chains),
         links=between(edge_pairs, allow_self=False),
         back_links=between(_edge_pairs(graph, nodes, feedback=True), allow_self=True),
-        folded_count=len(graph.nodes) - len(nodes),
+        folded_node_count=len(graph.nodes) - len(nodes),
     )
 
 
@@ -91,24 +91,24 @@ def _edge_pairs(
 
 def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
     """Return the ids of nodes whose values may vary, and of nodes that provide the graph's outputs."""
-    input_nodes = {model_input.node_id for model_input in graph.inputs} | {
+    input_node_ids = {model_input.node_id for model_input in graph.inputs} | {
         node.id for node in graph.nodes if node.is_input
     }
-    varying_nodes = {node.id for node in graph.nodes if _varies_without_inputs(node)}
-    if not input_nodes | varying_nodes:
+    varying_node_ids = {node.id for node in graph.nodes if _varies_without_inputs(node)}
+    if not input_node_ids | varying_node_ids:
         return frozenset(node.id for node in graph.nodes)
     receivers = defaultdict(list)
     for edge in graph.edges:
         receivers[edge.sender].append(edge.receiver)
-    live_ids = input_nodes | varying_nodes
-    unvisited_ids = list(live_ids)
+    live_node_ids = input_node_ids | varying_node_ids
+    unvisited_ids = list(live_node_ids)
     while unvisited_ids:
         for receiver in receivers[unvisited_ids.pop()]:
-            if receiver not in live_ids:
-                live_ids.add(receiver)
+            if receiver not in live_node_ids:
+                live_node_ids.add(receiver)
                 unvisited_ids.append(receiver)
     return frozenset(
-        live_ids | {output.node_id for output in graph.outputs if output.node_id is not None}
+        live_node_ids | {output.node_id for output in graph.outputs if output.node_id is not None}
     )
 
 
@@ -116,14 +116,14 @@ def _varies_without_inputs(node: NodeOutline) -> bool:
     """Return True if the values of a node may vary although the node reads no values."""
     return bool(
         node.blocks
-        or node.condition
+        or node.scheduler_condition
         or node.is_random
         or any(definition.is_stateful for definition in node.definitions)
     )
 
 
 def _chains(
-    nodes: dict[str, NodeOutline], edge_pairs: list[tuple[str, str]], alone: frozenset[str]
+    nodes: dict[str, NodeOutline], edge_pairs: list[tuple[str, str]], separate_ids: frozenset[str]
 ) -> list[list[str]]:
     """Return the linear chains of nodes, in which each node feeds only the next node."""
     receivers, senders = defaultdict(list), defaultdict(list)
@@ -134,7 +134,10 @@ def _chains(
     def joins(node: str) -> bool:
         outline_node = nodes[node]
         return not (
-            outline_node.blocks or outline_node.is_input or outline_node.condition or node in alone
+            outline_node.blocks
+            or outline_node.is_input
+            or outline_node.scheduler_condition
+            or node in separate_ids
         )
 
     chains: list[list[str]] = []
@@ -161,26 +164,26 @@ def _chains(
 def topological_order(nodes: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T]:
     """Return the nodes in topological order. A cycle starts with its first node in the given order."""
     node_list = list(nodes)
-    receivers, open_sender_counts = defaultdict(list), dict.fromkeys(node_list, 0)
+    receivers, unvisited_sender_counts = defaultdict(list), dict.fromkeys(node_list, 0)
     for tail, head in links:
         receivers[tail].append(head)
-        open_sender_counts[head] += 1
+        unvisited_sender_counts[head] += 1
     ordered_nodes: dict[_T, None] = {}
-    for start_node in _start_nodes(node_list, open_sender_counts, ordered_nodes):
+    for start_node in _start_nodes(node_list, unvisited_sender_counts, ordered_nodes):
         unvisited_nodes = [start_node]
         while unvisited_nodes:
             node = unvisited_nodes.pop()
             ordered_nodes[node] = None
             for head in reversed(receivers[node]):
-                open_sender_counts[head] -= 1
-                if not open_sender_counts[head] and head not in ordered_nodes:
+                unvisited_sender_counts[head] -= 1
+                if not unvisited_sender_counts[head] and head not in ordered_nodes:
                     unvisited_nodes.append(head)
     return list(ordered_nodes)
 
 
 def _start_nodes(
-    nodes: list[_T], open_senders: dict[_T, int], order: dict[_T, None]
+    nodes: list[_T], unvisited_sender_counts: dict[_T, int], order: dict[_T, None]
 ) -> Iterator[_T]:
     """Yield the nodes without unvisited senders, then the first unvisited node of each cycle."""
-    yield from [node for node in nodes if not open_senders[node]]
+    yield from [node for node in nodes if not unvisited_sender_counts[node]]
     yield from (node for node in nodes if node not in order)

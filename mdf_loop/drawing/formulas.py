@@ -34,7 +34,7 @@ def own_formulas(node: NodeOutline) -> list[OwnFormula]:
             frozenset(definition.read_names),
         )
         for definition in node.definitions
-        if not definition.constant
+        if not definition.is_constant
     ]
     result_port_ids = {port for block in node.blocks for port in block.ports}
     result_port_ids |= {port.id for port in node.outputs if _is_name(port.value, node)}

@@ -59,7 +59,7 @@ class Frame(Struct, frozen=True):
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
     """Draw a loop as a frame that contains the loop's body."""
-    frame_name, title_lines = canvas.unused_name(loop.owner, loop.id), [loop_title(loop)]
+    frame_name, title_lines = canvas.unused_name(loop.owner_id, loop.id), [loop_title(loop)]
     if observation_text := describe_loop(view.observation, loop):
         title_lines.append(observation_text)
         canvas.mark_kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
@@ -75,10 +75,10 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         penwidth="1.6",
         margin="12",
     ):
-        rows = loop_terminal_rows(loop, view)
+        terminal_rows = loop_terminal_rows(loop, view)
         pass_lines = describe_schedule(loop) if view.detail.shows_bodies else []
         input_table, output_table = draw_terminal_tables(
-            canvas, loop, rows, wrap_frame_title(loop, [*title_lines, *pass_lines])
+            canvas, loop, terminal_rows, wrap_frame_title(loop, [*title_lines, *pass_lines])
         )
         if loop.body is not None and view.detail.shows_bodies:
             with _draw_passes_frame(canvas, loop, pass_lines):
@@ -88,8 +88,8 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
             receivers_by_node = keep_body_between_tables(
                 canvas, input_table.name, output_table.name, loop.body, connections
             )
-            chain_ends = longest_chain_ends(loop.body, receivers_by_node, connections)
-            straighten(canvas, input_table.name, output_table.name, chain_ends)
+            path_ends = longest_path_ends(loop.body, receivers_by_node, connections)
+            straighten(canvas, input_table.name, output_table.name, path_ends)
         else:
             placeholder_name = draw_placeholder(canvas, loop, loop.body)
             canvas.add_invisible_edge(input_table.name, placeholder_name, STRAIGHT_LINE_WEIGHT)
@@ -100,8 +100,8 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         last_dot_node=output_table.name,
         edge_targets=tuple(_edge_targets(loop, input_table)),
         result_ends=tuple(
-            output_table.outer(key)
-            for key in (
+            output_table.outer(terminal_key)
+            for terminal_key in (
                 *(f"v{k}" for k in range(len(loop.carried_values))),
                 *(f"r{k}" for k in range(len(loop.recorded_values))),
             )
@@ -114,8 +114,8 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
 
 def block_name(block: Block) -> str:
     """Return the displayed name of a loop or conditional: `node · function`, or only the node."""
-    is_unnamed = block.id in (block.owner, IMPORTED_FUNCTION_ID)
-    return shorten_name(block.owner, 60) if is_unnamed else f"{block.owner} · {block.id}"
+    is_unnamed = block.id in (block.owner_id, IMPORTED_FUNCTION_ID)
+    return shorten_name(block.owner_id, 60) if is_unnamed else f"{block.owner_id} · {block.id}"
 
 
 @contextmanager
@@ -128,11 +128,13 @@ def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str])
         yield
         return
     canvas.mark_kinds.add("schedule")
-    lines_below = pass_lines if canvas.direction.is_sideways else []
+    schedule_lines = pass_lines if canvas.direction.is_sideways else []
     with canvas.cluster(
-        canvas.unused_name(loop.owner, "passes"),
+        canvas.unused_name(loop.owner_id, "passes"),
         stack_lines(
-            bold_text("for each pass of an evaluation"), *map(small_text, lines_below), align="LEFT"
+            bold_text("for each pass of an evaluation"),
+            *map(small_text, schedule_lines),
+            align="LEFT",
         ),
         "passes",
         loop.path,
@@ -146,7 +148,7 @@ def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str])
 def describe_schedule(loop: LoopOutline) -> list[str]:
     """Describe when an evaluation of a scheduled model ends, and which events the scheduler counts."""
     body = loop.body
-    if body is None or loop.kind != "over time" or not body.scheduled:
+    if body is None or loop.kind != "over time" or not body.is_scheduled:
         return []
     termination_texts = [text.removeprefix("each evaluation ") for text in body.termination]
     descriptions = [
@@ -159,8 +161,8 @@ def describe_schedule(loop: LoopOutline) -> list[str]:
 
 def loop_title(loop: LoopOutline) -> str:
     """Return the title of a loop: its name, and a remark if the body reads only declared inputs."""
-    name = block_name(loop)
-    return f"{name} · strict: reads only what it is given" if loop.is_strict else name
+    loop_name = block_name(loop)
+    return f"{loop_name} · strict: reads only what it is given" if loop.is_strict else loop_name
 
 
 def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
@@ -168,7 +170,7 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
 
     If the table of inputs has headline and lines, the title has only the notes.
     """
-    notes = [
+    note_labels = [
         style_text(f"⚠ {shorten(note, 110)}", size=SMALL_FONT_SIZE, color=WARNING_COLOR)
         for note in block.notes
     ]
@@ -177,7 +179,7 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
         if canvas.direction.is_sideways
         else []
     )
-    return stack_lines(*headline_lines, *notes, align="LEFT")
+    return stack_lines(*headline_lines, *note_labels, align="LEFT")
 
 
 def wrap_frame_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
@@ -189,9 +191,11 @@ def wrap_frame_title(block: Block, text_lines: list[str]) -> tuple[list[str], li
 def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
     """Draw a placeholder for a hidden loop body or branch, and return its DOT name."""
     node_count = sum(1 for _ in all_nodes(body)) if body else 0
-    label = "no body" if body is None else f"{node_count} node{'s' if node_count != 1 else ''}"
-    placeholder_name = canvas.unused_name(block.owner, block.id, "body")
-    canvas.add_auxiliary_node(placeholder_name, small_text(f"… {label} …"))
+    placeholder_text = (
+        "no body" if body is None else f"{node_count} node{'s' if node_count != 1 else ''}"
+    )
+    placeholder_name = canvas.unused_name(block.owner_id, block.id, "body")
+    canvas.add_auxiliary_node(placeholder_name, small_text(f"… {placeholder_text} …"))
     return placeholder_name
 
 
@@ -210,11 +214,11 @@ def _edge_targets(loop: LoopOutline, input_table: TerminalTable) -> list[EdgeTar
         edge_targets.append(
             EdgeTarget(input_table.outer(f"v{k}"), "data", (carried_value.initial_expression,))
         )
-    for k, row_slice in enumerate(loop.slices):
+    for k, sliced_input in enumerate(loop.sliced_inputs):
         edge_targets.append(
-            EdgeTarget(input_table.outer(f"s{k}"), "data", (row_slice.source_expression,))
+            EdgeTarget(input_table.outer(f"s{k}"), "data", (sliced_input.source_expression,))
         )
-    for k, delay in enumerate(loop.delays):
+    for k, delay in enumerate(loop.delayed_values):
         edge_targets.append(
             EdgeTarget(input_table.outer(f"d{k}"), "data", (delay.initial_expression,))
         )
@@ -237,8 +241,10 @@ def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
             for k, carried_value in enumerate(loop.carried_values)
         }
     )
-    terminals.update({row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)})
-    terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
+    terminals.update(
+        {sliced_input.name: (f"s{k}", "data") for k, sliced_input in enumerate(loop.sliced_inputs)}
+    )
+    terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delayed_values)})
     terminals.update({loop.iteration_name: ("i", "data"), loop.condition_name: ("c", "data")})
     terminals.pop("", None)
     return terminals
@@ -253,19 +259,25 @@ def wire_inputs(
 ) -> None:
     """Draw edges from the inputs of a frame to the nodes that read them inside the frame."""
     for body_input in body.inputs:
-        terminal_key, terminal_stroke = terminals.get(body_input.name, ("", ""))
+        terminal_key, terminal_line_style = terminals.get(body_input.name, ("", ""))
         if not terminal_key:
             continue
-        node_ends = connections[body_input.node_id]
-        targets = node_ends.inputs if body_input.port_id is not None else node_ends.targets_by_name
-        for target in targets.get(
-            body_input.port_id or body_input.name, [EdgeTarget(node_ends.node_input)]
+        node_connections = connections[body_input.node_id]
+        targets_by_port = (
+            node_connections.inputs
+            if body_input.port_id is not None
+            else node_connections.targets_by_name
+        )
+        for target in targets_by_port.get(
+            body_input.port_id or body_input.name, [EdgeTarget(node_connections.node_input)]
         ):
-            stroke = "capture" if "capture" in (terminal_stroke, target.stroke) else "data"
+            line_style = (
+                "capture" if "capture" in (terminal_line_style, target.line_style) else "data"
+            )
             canvas.add_edge(
                 input_table.inner(terminal_key),
-                target.end,
-                stroke,
+                target.edge_end,
+                line_style,
                 body_input.path,
                 weight_text(body_input.weight),
             )
@@ -281,19 +293,22 @@ def _wire_outputs(
 ) -> None:
     """Draw edges from the body of a loop to the outputs of its frame."""
     terminals = _terminals_by_name(loop)
-    carried_keys = ["c", *(f"v{k}" for k in range(len(loop.carried_values)))]
-    terminal_keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded_values)))]
+    carried_terminal_keys = ["c", *(f"v{k}" for k in range(len(loop.carried_values)))]
+    terminal_keys = [*carried_terminal_keys, *(f"r{k}" for k in range(len(loop.recorded_values)))]
     for terminal_key, output in zip(terminal_keys, body.outputs, strict=False):
         if terminal_key == "c" and not tests_condition(loop):
             continue
         if output.node_id is not None:
-            node_ends = connections[output.node_id]
-            source_end = node_ends.outputs.get(output.port_id, node_ends.node_output)
+            node_connections = connections[output.node_id]
+            source_end = node_connections.outputs.get(output.port_id, node_connections.node_output)
             canvas.add_edge(source_end, output_table.inner(terminal_key), "data", output.path)
         elif output.port_id in terminals:
-            source_key, stroke = terminals[output.port_id]
+            source_key, line_style = terminals[output.port_id]
             canvas.add_edge(
-                input_table.inner(source_key), output_table.inner(terminal_key), stroke, output.path
+                input_table.inner(source_key),
+                output_table.inner(terminal_key),
+                line_style,
+                output.path,
             )
 
 
@@ -313,14 +328,16 @@ def _draw_back_edges(
             f"{loop.path} {carried_value.input_name}",
             "t+1" if k == 0 else "",
         )
-    keys_by_name = {
+    terminal_key_by_name = {
         carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried_values)
     }
-    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
-    for k, delay in enumerate(loop.delays):
-        if delay.source_name in keys_by_name:
+    terminal_key_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
+    for k, delay in enumerate(loop.delayed_values):
+        if delay.source_name in terminal_key_by_name:
             canvas.add_edge(
-                output_table.inner(keys_by_name[delay.source_name], direction.back_start_side),
+                output_table.inner(
+                    terminal_key_by_name[delay.source_name], direction.back_start_side
+                ),
                 input_table.inner(f"d{k}", direction.back_end_side),
                 "back",
                 f"{loop.path} {delay.name}",
@@ -339,8 +356,8 @@ def keep_body_between_tables(
 
     Return the receivers of each node.
     """
-    drawn_ids = [node.id for node in graph.nodes if node.id in connections]
-    receivers_by_node: dict[str, list[str]] = {node: [] for node in drawn_ids}
+    drawn_node_ids = [node.id for node in graph.nodes if node.id in connections]
+    receivers_by_node: dict[str, list[str]] = {node: [] for node in drawn_node_ids}
     for edge in graph.edges:
         if (
             not edge.is_feedback
@@ -348,9 +365,11 @@ def keep_body_between_tables(
             and edge.receiver in receivers_by_node
         ):
             receivers_by_node[edge.sender].append(edge.receiver)
-    fed_ids = {receiver for receivers in receivers_by_node.values() for receiver in receivers}
-    for node in drawn_ids:
-        if node not in fed_ids:
+    receiving_node_ids = {
+        receiver for receivers in receivers_by_node.values() for receiver in receivers
+    }
+    for node in drawn_node_ids:
+        if node not in receiving_node_ids:
             canvas.add_invisible_edge(first_dot_node, connections[node].first_dot_node)
         if not receivers_by_node[node]:
             canvas.add_invisible_edge(connections[node].last_dot_node, last_dot_node)
@@ -360,7 +379,7 @@ def keep_body_between_tables(
     return receivers_by_node
 
 
-def longest_chain_ends(
+def longest_path_ends(
     graph: GraphOutline,
     receivers_by_node: dict[str, list[str]],
     connections: dict[str, NodeConnections],
@@ -368,32 +387,32 @@ def longest_chain_ends(
     """Return the first and last DOT node of each node in the longest path of a graph."""
     return [
         (connections[node].first_dot_node, connections[node].last_dot_node)
-        for node in _longest_chain(graph, receivers_by_node)
+        for node in _longest_path(graph, receivers_by_node)
     ]
 
 
 def straighten(
-    canvas: Canvas, first_dot_node: str, last_dot_node: str, chain_ends: list[tuple[str, str]]
+    canvas: Canvas, first_dot_node: str, last_dot_node: str, path_ends: list[tuple[str, str]]
 ) -> None:
     """Add invisible edges that place a path of nodes and both sides of its frame on one line."""
-    edge_starts = [first_dot_node, *(end_name for _, end_name in chain_ends)]
-    edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_dot_node]
+    edge_starts = [first_dot_node, *(end_name for _, end_name in path_ends)]
+    edge_ends = [*(begin_name for begin_name, _ in path_ends), last_dot_node]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):
         canvas.add_invisible_edge(edge_start, edge_end, STRAIGHT_LINE_WEIGHT)
 
 
-def _longest_chain(graph: GraphOutline, receivers_by_node: dict[str, list[str]]) -> list[str]:
+def _longest_path(graph: GraphOutline, receivers_by_node: dict[str, list[str]]) -> list[str]:
     """Return the longest path of nodes along the edges of a graph."""
-    longest_chain_by_start: dict[str, list[str]] = {}
+    longest_path_by_start: dict[str, list[str]] = {}
     for node in (
         outline_node.id
         for outline_node in reversed(order_nodes(graph))
         if outline_node.id in receivers_by_node
     ):
-        receiver_chains = [
-            longest_chain_by_start[receiver]
+        receiver_paths = [
+            longest_path_by_start[receiver]
             for receiver in receivers_by_node[node]
-            if receiver in longest_chain_by_start
+            if receiver in longest_path_by_start
         ]
-        longest_chain_by_start[node] = [node, *max(receiver_chains, key=len, default=[])]
-    return max((longest_chain_by_start[node] for node in receivers_by_node), key=len, default=[])
+        longest_path_by_start[node] = [node, *max(receiver_paths, key=len, default=[])]
+    return max((longest_path_by_start[node] for node in receivers_by_node), key=len, default=[])

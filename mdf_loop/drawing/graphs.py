@@ -11,7 +11,7 @@ from mdf_loop.drawing.nodes import draw_node
 from mdf_loop.drawing.operators import draw_operators
 from mdf_loop.drawing.owners import draw_owner
 from mdf_loop.drawing.small import draw_small, inline_constants
-from mdf_loop.drawing.theme import STROKES
+from mdf_loop.drawing.theme import LINE_STYLES
 from mdf_loop.drawing.view import View
 from mdf_loop.drawing.weights import merge_captured_constants
 from mdf_loop.outline import GraphOutline, NodeOutline
@@ -24,9 +24,11 @@ def draw_graph(canvas: Canvas, graph: GraphOutline, view: View) -> dict[str, Nod
         return draw_operators(canvas, graph, view, draw_graph)
     graph = inline_constants(graph, view)
     connections: dict[str, NodeConnections] = {}
-    fed_ids = {edge.receiver for edge in graph.edges}
+    receiving_node_ids = {edge.receiver for edge in graph.edges}
     for node in canvas.direction.stacking_order(graph.nodes):
-        small_node_connections = None if node.id in fed_ids else draw_small(canvas, node, view)
+        small_node_connections = (
+            None if node.id in receiving_node_ids else draw_small(canvas, node, view)
+        )
         if small_node_connections is not None:
             connections[node.id] = small_node_connections
         elif node.id not in connections:
@@ -59,7 +61,7 @@ def _draw_cycle(
 ) -> dict[str, NodeConnections]:
     """Draw a frame around nodes that form a cycle."""
     label = stack_lines(
-        style_text("cycle: once around per pass", color=STROKES["feedback"].attributes["color"])
+        style_text("cycle: once around per pass", color=LINE_STYLES["feedback"].attributes["color"])
     )
     with canvas.cluster(
         canvas.unused_name("cycle", *group),
@@ -67,7 +69,7 @@ def _draw_cycle(
         "cycle",
         graph.path,
         style="rounded,dashed",
-        pencolor=STROKES["feedback"].attributes["color"],
+        pencolor=LINE_STYLES["feedback"].attributes["color"],
         margin="12",
     ):
         return _draw_nodes(canvas, (node for node in graph.nodes if node.id in group), view)

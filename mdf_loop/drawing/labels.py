@@ -87,11 +87,11 @@ def badge(kind: str, size: int, width: int, height: int, **attributes: str | int
     """
     mark = MARKS[kind]
     border_attributes: dict[str, str | int] = (
-        {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.background == PAPER_COLOR else {}
+        {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.background_color == PAPER_COLOR else {}
     )
     return cell(
         style_text(mark.sign, size=size, color=mark.text_color, tag="B"),
-        BGCOLOR=mark.background,
+        BGCOLOR=mark.background_color,
         WIDTH=width,
         HEIGHT=height,
         **border_attributes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.labels import badge, cell, row, small_text, style_text, table
-from mdf_loop.drawing.theme import MARKS, STROKES
+from mdf_loop.drawing.theme import LINE_STYLES, MARKS
 
 ENTRIES_PER_ROW = 5
 
@@ -20,10 +20,10 @@ def draw_legend(canvas: Canvas) -> str:
         if mark_kind in canvas.mark_kinds
     ]
     legend_entries += [
-        cell(style_text(stroke.legend_sample, color=stroke.attributes["color"], tag="B"))
-        + cell(small_text(stroke.legend_text), ALIGN="LEFT")
-        for stroke_kind, stroke in STROKES.items()
-        if stroke_kind in canvas.drawn_strokes and stroke.legend_text
+        cell(style_text(line_style.legend_sample, color=line_style.attributes["color"], tag="B"))
+        + cell(small_text(line_style.legend_text), ALIGN="LEFT")
+        for line_style_name, line_style in LINE_STYLES.items()
+        if line_style_name in canvas.drawn_line_styles and line_style.legend_text
     ]
     if not legend_entries:
         return ""

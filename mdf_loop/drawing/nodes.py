@@ -52,9 +52,11 @@ def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
 def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
     """Return the lines of a node's title: the node id and remarks, such as a scheduler condition."""
     remarks: list[str] = []
-    if node.condition:
+    if node.scheduler_condition:
         canvas.mark_kinds.add("schedule")
-        remarks += wrap_text(f"{MARKS['schedule'].sign} {node.condition}", MAX_CONDITION_LINE)
+        remarks += wrap_text(
+            f"{MARKS['schedule'].sign} {node.scheduler_condition}", MAX_CONDITION_LINE
+        )
     if node.is_random:
         canvas.mark_kinds.add("noise")
         remarks.append(f"{MARKS['noise'].sign} draws random numbers")
@@ -70,11 +72,11 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
 def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> NodeConnections:
     """Draw a node as one box with its title and `extra_lines`. All edges end at the box."""
     box_name = canvas.unused_name(node.id)
-    content = stack_lines(*title_lines(node, canvas), *extra_lines)
+    box_label = stack_lines(*title_lines(node, canvas), *extra_lines)
     box_kind = next((block.block_type for block in node.blocks), "node")
     canvas.add_node(
         box_name,
-        content,
+        box_label,
         box_kind,
         node.path,
         shape="box",
@@ -96,7 +98,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
     table_name = canvas.unused_name(node.id)
     input_dot_ports = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
     output_dot_ports = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
-    cells = _NodeCells(
+    node_cells = _NodeCells(
         header_cell=cell(
             stack_lines(*title_lines(node, canvas)),
             PORT="head",
@@ -120,14 +122,14 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         constants_text=_format_constants(node.definitions, view.detail),
     )
     arrange_rows = _sideways_rows if canvas.direction.is_sideways else _downward_rows
-    content = table(
-        (row([row_cell]) for row_cell in arrange_rows(cells)),
+    table_label = table(
+        (row([row_cell]) for row_cell in arrange_rows(node_cells)),
         BORDER=1,
         COLOR=LINE_COLOR,
         BGCOLOR=PAPER_COLOR,
         CELLPADDING=0,
     )
-    canvas.add_node(table_name, content, "node", node.path)
+    canvas.add_node(table_name, table_label, "node", node.path)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     connections = NodeConnections(
         first_dot_node=table_name,
@@ -219,8 +221,8 @@ def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
     )
     type_text = small_text(f"{port.type}  ") if detail.shows_types and port.type else ""
     observed_value = describe_value(view.observation, node.id, port.id)
-    remark = small_text(f"  {observed_value}") if observed_value else ""
-    return type_text + fit_formula(formula, detail, "RIGHT") + remark + style_text(" ▸")
+    value_remark = small_text(f"  {observed_value}") if observed_value else ""
+    return type_text + fit_formula(formula, detail, "RIGHT") + value_remark + style_text(" ▸")
 
 
 def fit_formula(text: str, detail: Detail, align: str) -> str:
@@ -237,7 +239,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
     cells: list[str] = []
     names_typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for definition in node.definitions:
-        if definition.constant:
+        if definition.is_constant:
             continue
         type_text = "" if definition.id in names_typed_at_port else definition.type
         state_sign = ""
@@ -256,30 +258,30 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
             for formula_text in formula_texts
         ]
     if len(cells) > detail.max_formulas:
-        omitted_count = len(cells) - detail.max_formulas + 1
+        omitted_formula_count = len(cells) - detail.max_formulas + 1
         cells = [
             *cells[: detail.max_formulas - 1],
-            cell(small_text(f"… {omitted_count} more"), ALIGN="LEFT"),
+            cell(small_text(f"… {omitted_formula_count} more"), ALIGN="LEFT"),
         ]
     return cells
 
 
 def _call_text(definition: DefinitionOutline) -> str:
     """Format the operator of an imported node as a call with shortened names, `Add(A=x, B=y)`."""
-    arguments = (
+    shortened_arguments = (
         (key, shorten_name(value, MAX_PORT_LENGTH) if isinstance(value, str) else value)
         for key, value in definition.arguments
     )
-    return call_text(definition.function.removeprefix("onnx::"), tuple(arguments))
+    return call_text(definition.function.removeprefix("onnx::"), tuple(shortened_arguments))
 
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
     """Build a table cell with a formula, and with its type at the highest level of detail."""
     type_remark = small_text(f"  {type_text}") if detail.shows_types and type_text else ""
-    attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
+    cell_attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
-        attributes["PORT"] = port
-    return cell(fit_formula(formula, detail, "LEFT") + type_remark, **attributes)
+        cell_attributes["PORT"] = port
+    return cell(fit_formula(formula, detail, "LEFT") + type_remark, **cell_attributes)
 
 
 def _format_constants(definitions: Iterable[DefinitionOutline], detail: Detail) -> str:
@@ -287,7 +289,7 @@ def _format_constants(definitions: Iterable[DefinitionOutline], detail: Detail) 
     constant_texts = [
         f"{definition.id} = {value_text(definition.value, 28)}"
         for definition in definitions
-        if definition.constant
+        if definition.is_constant
     ]
     constant_lines = _join_texts(constant_texts, detail.line_width)
     if not detail.shows_types and len(constant_lines) > 2:

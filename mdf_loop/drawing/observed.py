@@ -48,11 +48,11 @@ def describe_run(observation: Observation | None) -> list[str]:
     """Return texts about a whole run: observed batch member, stop reason and duration."""
     if observation is None:
         return []
-    evaluation = observation.loop("")
+    evaluation_observation = observation.loop("")
     duration_text = (
         ""
-        if evaluation is None or evaluation.seconds is None
-        else _format_milliseconds(evaluation.seconds)
+        if evaluation_observation is None or evaluation_observation.seconds is None
+        else _format_milliseconds(evaluation_observation.seconds)
     )
     descriptions = ["after a run", observation.member_text, observation.stopped_by, duration_text]
     return [" · ".join(filter(None, descriptions))]
@@ -83,7 +83,7 @@ def describe_terminal(observation: Observation | None, loop: LoopOutline, port: 
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node_id is not None:
                 return describe_value(observation, output.node_id, output.port_id)
-    return describe_value(observation, loop.owner, port)
+    return describe_value(observation, loop.owner_id, port)
 
 
 def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
@@ -133,10 +133,10 @@ def format_sparkline(rows: Array) -> str:
     lowest_mean, highest_mean = float(finite_means.min()), float(finite_means.max())
     if lowest_mean == highest_mean:
         return SPARKLINE_CHARACTERS[0] * len(group_means)
-    heights = (
+    bar_heights = (
         (group_means - lowest_mean) / (highest_mean - lowest_mean) * (len(SPARKLINE_CHARACTERS) - 1)
     )
     return "".join(
-        SPARKLINE_CHARACTERS[round(float(height))] if np.isfinite(height) else "×"
-        for height in heights
+        SPARKLINE_CHARACTERS[round(float(bar_height))] if np.isfinite(bar_height) else "×"
+        for bar_height in bar_heights
     )

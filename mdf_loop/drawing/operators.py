@@ -19,9 +19,9 @@ from mdf_loop.drawing.small import draw_small
 from mdf_loop.drawing.theme import (
     IMPORTED_FUNCTION_ID,
     LINE_COLOR,
+    LINE_STYLES,
     PAPER_COLOR,
     SMALL_FONT_SIZE,
-    STROKES,
 )
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
@@ -141,15 +141,15 @@ def _draw_chain(
         width="0.3",
         height="0.2",
     )
-    targets = [EdgeTarget(EdgeEnd(box_name))]
+    edge_targets = [EdgeTarget(EdgeEnd(box_name))]
     is_body = view.nesting_depth > 0
     return {
         node.id: NodeConnections(
             first_dot_node=box_name,
             last_dot_node=box_name,
-            inputs={port.id: targets for port in node.inputs},
+            inputs={port.id: edge_targets for port in node.inputs},
             outputs={port.id: EdgeEnd(box_name) for port in node.outputs},
-            targets_by_name=read_targets(node, targets) if is_body else {},
+            targets_by_name=read_targets(node, edge_targets) if is_body else {},
         )
         for node in chain
     }
@@ -179,28 +179,30 @@ def _draw_edges(
         if (sender_chain, stub_side) not in stub_names:
             stub_names[sender_chain, stub_side] = _draw_stub(canvas, stub_number, stub_side)
             if stub_side == "leaves":
-                sender_ends = connections[edge.sender]
-                source_end = sender_ends.outputs.get(
-                    edge.sender_port, EdgeEnd(sender_ends.last_dot_node)
+                sender_connections = connections[edge.sender]
+                source_end = sender_connections.outputs.get(
+                    edge.sender_port, EdgeEnd(sender_connections.last_dot_node)
                 )
                 canvas.add_edge(source_end, EdgeEnd(stub_names[sender_chain, stub_side]), "cut")
         if stub_side == "arrives":
-            receiver_ends = connections[edge.receiver]
-            for target in receiver_ends.inputs.get(
-                edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_ends.first_dot_node))]
+            receiver_connections = connections[edge.receiver]
+            for target in receiver_connections.inputs.get(
+                edge.receiver_port, [EdgeTarget(EdgeEnd(receiver_connections.first_dot_node))]
             ):
                 canvas.add_edge(
-                    EdgeEnd(stub_names[sender_chain, stub_side]), target.end, "cut", edge.path
+                    EdgeEnd(stub_names[sender_chain, stub_side]), target.edge_end, "cut", edge.path
                 )
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
     """Draw a numbered end of an edge that is cut between two columns, and return its DOT name."""
     stub_name = canvas.unused_name(f"cut {number} {side}")
-    label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
+    stub_label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.add_auxiliary_node(
         stub_name,
-        style_text(label, size=SMALL_FONT_SIZE, color=STROKES["cut"].attributes["color"], tag="B"),
+        style_text(
+            stub_label, size=SMALL_FONT_SIZE, color=LINE_STYLES["cut"].attributes["color"], tag="B"
+        ),
         shape="plaintext",
         margin="0.02,0.0",
         width="0.1",

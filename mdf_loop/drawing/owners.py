@@ -41,7 +41,7 @@ def draw_owner(
     if not view.opens(node):
         return draw_box(canvas, node, [_closed_block_lines(block) for block in node.blocks])
     formulas = own_formulas(node)
-    if len(node.blocks) == 1 and not formulas and not node.condition:
+    if len(node.blocks) == 1 and not formulas and not node.scheduler_condition:
         return _draw_frames_and_formulas(canvas, node, formulas, view, draw_graph)
     cluster_name = canvas.unused_name(node.id)
     with canvas.cluster(
@@ -82,7 +82,9 @@ def _draw_frames_and_formulas(
         for block in node.blocks
     }
     formula_ends, formula_targets = _draw_formulas(canvas, node, formulas, view)
-    formula_table_names = tuple(dict.fromkeys(end.name for end in formula_ends.values()))
+    formula_table_names = tuple(
+        dict.fromkeys(edge_end.node_name for edge_end in formula_ends.values())
+    )
     first_dot_nodes = [frame.first_dot_node for frame in frames.values()]
     last_dot_nodes = [frame.last_dot_node for frame in frames.values()]
     connections = NodeConnections(
@@ -101,7 +103,7 @@ def _draw_frames_and_formulas(
             if name in input_names:
                 connections.inputs.setdefault(name, []).append(target)
             elif name in formula_ends:
-                canvas.add_edge(formula_ends[name], target.end, target.stroke, node.path)
+                canvas.add_edge(formula_ends[name], target.edge_end, target.line_style, node.path)
             elif name not in frames:
                 connections.targets_by_name.setdefault(name, []).append(target)
         _wire_results(canvas, node, target, frames)
@@ -124,24 +126,26 @@ def _wire_results(
             for k in result_positions(expression, block_id):
                 result_ends = frame.result_ends if k is None else frame.result_ends[k : k + 1]
                 for end in result_ends:
-                    canvas.add_edge(end, target.end, target.stroke, node.path)
+                    canvas.add_edge(end, target.edge_end, target.line_style, node.path)
 
 
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, formulas: list[OwnFormula], view: View
 ) -> tuple[dict[str, EdgeEnd], list[EdgeTarget]]:
     """Draw tables of a node's formulas that are computed before, between and after its frames."""
-    stages = _formula_stages(node, formulas)
+    stage_by_formula_id = _formula_stages(node, formulas)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     formula_ends: dict[str, EdgeEnd] = {}
     formula_targets: list[EdgeTarget] = []
-    for stage in sorted(set(stages.values())):
+    for stage in sorted(set(stage_by_formula_id.values())):
         table_name = canvas.unused_name(node.id, "formulas")
-        rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
+        table_rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
         for k, formula in enumerate(
-            stage_formula for stage_formula in formulas if stages[stage_formula.id] == stage
+            stage_formula
+            for stage_formula in formulas
+            if stage_by_formula_id[stage_formula.id] == stage
         ):
-            rows += [
+            table_rows += [
                 row([formula_cell(text, formula.definition.type, view.detail, f"f{k}")])
                 for text in formula.formula_texts
             ]
@@ -151,7 +155,7 @@ def _draw_formulas(
             )
         canvas.add_node(
             table_name,
-            table(rows, BORDER=1, COLOR=LINE_COLOR, BGCOLOR=PAPER_COLOR, CELLPADDING=4),
+            table(table_rows, BORDER=1, COLOR=LINE_COLOR, BGCOLOR=PAPER_COLOR, CELLPADDING=4),
             "node",
             node.path,
         )
@@ -162,20 +166,20 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
     """Return the number of loops and conditionals on the longest path to each formula."""
     formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
-    stages_by_name: dict[str, int] = {}
+    stage_by_name: dict[str, int] = {}
 
     def stage(name: str, visiting: frozenset[str]) -> int:
         if name in visiting:
             return 0
-        if name not in stages_by_name:
+        if name not in stage_by_name:
             visited_names = visiting | {name}
             if name in blocks:
-                stages_by_name[name] = 1 + max(
+                stage_by_name[name] = 1 + max(
                     (stage(read_name, visited_names) for read_name in _names_read(blocks[name])),
                     default=0,
                 )
             elif name in formulas_by_id:
-                stages_by_name[name] = max(
+                stage_by_name[name] = max(
                     (
                         stage(read_name, visited_names)
                         for read_name in formulas_by_id[name].names_read
@@ -184,7 +188,7 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
                 )
             else:
                 return 0
-        return stages_by_name[name]
+        return stage_by_name[name]
 
     return {formula.id: stage(formula.id, frozenset()) for formula in formulas}
 

@@ -17,7 +17,7 @@ from mdf_loop.drawing.legend import draw_legend
 from mdf_loop.drawing.observed import describe_run
 from mdf_loop.drawing.page import Page
 from mdf_loop.drawing.render import format_of, render
-from mdf_loop.drawing.theme import BIG_FONT_SIZE, DIRECTIONS, LEVELS, OPERATORS_DETAIL
+from mdf_loop.drawing.theme import BIG_FONT_SIZE, DETAIL_LEVELS, DIRECTIONS, OPERATORS_DETAIL
 from mdf_loop.drawing.view import View
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_atomically
@@ -139,9 +139,9 @@ def draw(
         graph = focus_graph(graph, focus_ids)
     shows_all_constants = isinstance(captures, str) and captures == "all"
     request = LayoutRequest(
-        level=_check_level(level, bands),
+        detail_level=_check_level(level, bands),
         rankdir=_check_rankdir(rankdir),
-        depth=_check_depth(depth),
+        open_depth=_check_depth(depth),
         band_count=_check_bands(bands),
         view=View(
             detail=OPERATORS_DETAIL,
@@ -151,7 +151,7 @@ def draw(
             observation=observation,
         ),
     )
-    page = Page(graph, request.depth, request.view.shows_captures, collapse_ids, observation)
+    page = Page(graph, request.open_depth, request.view.shows_captures, collapse_ids, observation)
     drawing = Drawing(_draw_dot(graph, request), page, frozenset(read_files))
     if target is not None:
         drawing.save(target)
@@ -167,12 +167,12 @@ def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
 def _draw_canvas(graph: GraphOutline, layout: PictureLayout) -> Canvas:
     """Draw a graph with a level of detail and a direction, and return the canvas."""
     view = layout.view
-    hidden_kinds = frozenset() if view.shows_captures else frozenset({"capture"})
+    hidden_styles = frozenset() if view.shows_captures else frozenset({"capture"})
     canvas = Canvas(
-        graph.id, DIRECTIONS[layout.rankdir], hidden_kinds, dense=view.detail.shows_only_operators
+        graph.id, DIRECTIONS[layout.rankdir], hidden_styles, dense=view.detail.shows_only_operators
     )
-    title = _picture_title(graph, [*describe_run(view.observation), layout.note])
-    with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
+    picture_title = _picture_title(graph, [*describe_run(view.observation), layout.note])
+    with canvas.cluster("model", picture_title, "model", graph.path, pencolor="none", margin="8"):
         connections = draw_graph(canvas, graph, view)
         if not view.detail.shows_only_operators:
             draw_inputs_and_outputs(canvas, graph, connections, view)
@@ -192,8 +192,8 @@ def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
 
 def _termination_texts(graph: GraphOutline) -> tuple[str, ...]:
     """Describe when evaluations end, unless a model over time describes this in its frame."""
-    loops = (block.kind for node in graph.nodes for block in node.loops)
-    return () if "over time" in loops else graph.termination
+    loop_modes = (block.kind for node in graph.nodes for block in node.loops)
+    return () if "over time" in loop_modes else graph.termination
 
 
 def _check_page_options(level: int | str | None, rankdir: str, bands: int | None) -> None:
@@ -223,8 +223,8 @@ def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
 
 def _check_level(level: int | str | None, bands: int | None) -> int | str | None:
     """Return the checked level of detail, which is "operators" if `bands` is given."""
-    known_levels = (*range(len(LEVELS)), OPERATORS_DETAIL.level)
-    if level is not None and not (isinstance(level, int | str) and level in known_levels):
+    known_detail_levels = (*range(len(DETAIL_LEVELS)), OPERATORS_DETAIL.level)
+    if level is not None and not (isinstance(level, int | str) and level in known_detail_levels):
         raise InputError(
             f"there is no level {level}"[:200], hint="levels are 0, 1, 2 and 3, and 'operators'"
         )

@@ -42,8 +42,8 @@ def renderer() -> str:
     Raises:
         UnsupportedError: No drawing program is installed.
     """
-    program = shutil.which("dot")
-    return program or f"pygraphviz {_import_pygraphviz().__version__}"
+    dot_program = shutil.which("dot")
+    return dot_program or f"pygraphviz {_import_pygraphviz().__version__}"
 
 
 def render(dot: str, target_format: str) -> bytes:
@@ -54,8 +54,8 @@ def render(dot: str, target_format: str) -> bytes:
     """
     if target_format == "dot":
         return dot.encode()
-    draw = _render_with_dot if shutil.which("dot") else _render_with_pygraphviz
-    return draw(dot, target_format)
+    render_with_program = _render_with_dot if shutil.which("dot") else _render_with_pygraphviz
+    return render_with_program(dot, target_format)
 
 
 def _render_with_dot(dot: str, target_format: str) -> bytes:
@@ -108,8 +108,8 @@ def _import_pygraphviz() -> Any:
 
 def _render_error(target_format: str, error: BaseException) -> UnsupportedError:
     """Return the error for a failure of Graphviz."""
-    first_line = str(error).strip().split("\n")[0][:200]
+    first_error_line = str(error).strip().split("\n")[0][:200]
     return UnsupportedError(
-        f"Graphviz could not draw {target_format}: {first_line}",
+        f"Graphviz could not draw {target_format}: {first_error_line}",
         hint="save the DOT text (a name that ends in .dot) and look at it",
     )

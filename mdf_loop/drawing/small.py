@@ -27,45 +27,49 @@ MAX_NAME_LENGTH = 36
 
 def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
     """Replace constant nodes by default values of the ports that read the constants."""
-    constants = {node.id: node.constant for node in graph.nodes if node.constant is not None}
-    nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
+    constant_by_node_id = {
+        node.id: node.constant for node in graph.nodes if node.constant is not None
+    }
+    ids_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
-    nodes_to_draw = {output.node_id for output in graph.outputs} | view.collapsed_ids
-    nodes_to_draw |= {
+    separate_node_ids = {output.node_id for output in graph.outputs} | view.collapsed_ids
+    separate_node_ids |= {
         edge.sender
         for edge in graph.edges
-        if edge.receiver not in nodes_without_blocks or edge.weight is not None
+        if edge.receiver not in ids_without_blocks or edge.weight is not None
     }
-    nodes_to_draw |= {
+    separate_node_ids |= {
         node_id
-        for node_id, constant in constants.items()
+        for node_id, constant in constant_by_node_id.items()
         if reader_counts[node_id] != 1 and constant.size > _MAX_REPEATED_NUMBERS
     }
-    inlined_nodes = (
-        {node_id for node_id in constants if node_id not in nodes_to_draw} if graph.edges else set()
+    inlined_node_ids = (
+        {node_id for node_id in constant_by_node_id if node_id not in separate_node_ids}
+        if graph.edges
+        else set()
     )
-    port_values = {
-        (edge.receiver, edge.receiver_port): constants[edge.sender]
+    default_by_port = {
+        (edge.receiver, edge.receiver_port): constant_by_node_id[edge.sender]
         for edge in graph.edges
-        if edge.sender in inlined_nodes
+        if edge.sender in inlined_node_ids
     }
     return replace(
         graph,
         nodes=tuple(
-            _with_defaults(node, port_values)
+            _with_defaults(node, default_by_port)
             for node in graph.nodes
-            if node.id not in inlined_nodes
+            if node.id not in inlined_node_ids
         ),
-        edges=tuple(edge for edge in graph.edges if edge.sender not in inlined_nodes),
+        edges=tuple(edge for edge in graph.edges if edge.sender not in inlined_node_ids),
     )
 
 
-def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array]) -> NodeOutline:
+def _with_defaults(node: NodeOutline, default_by_port: dict[tuple[str, str], Array]) -> NodeOutline:
     """Return a node with constants as default values of its input ports."""
     return replace(
         node,
         inputs=tuple(
-            replace(port, default=port_values.get((node.id, port.id), port.default))
+            replace(port, default=default_by_port.get((node.id, port.id), port.default))
             for port in node.inputs
         ),
     )
@@ -80,10 +84,12 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
     if constant is None:
         draw_pill(canvas, node_name, node.id, node.inputs[0].type, node.path, "input", view)
     else:
-        label = f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(constant, 24)}"
+        constant_label = (
+            f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(constant, 24)}"
+        )
         canvas.add_node(
             node_name,
-            small_text(label),
+            small_text(constant_label),
             "constant",
             node.path,
             shape="box",

@@ -27,10 +27,10 @@ from mdf_loop.drawing.labels import (
 from mdf_loop.drawing.observed import describe_terminal
 from mdf_loop.drawing.theme import (
     BADGE_SIZE,
-    CHIP_BORDER_COLOR,
     IMPORTED_FUNCTION_ID,
     PAPER_COLOR,
     ROW_HEIGHT,
+    TERMINAL_BORDER_COLOR,
     Detail,
 )
 from mdf_loop.drawing.view import View
@@ -77,9 +77,9 @@ def loop_terminal_rows(loop: LoopOutline, view: View) -> Rows:
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
         trip_count_text = argument_text(loop.trip_count)
-        remark = "evaluations" if loop.kind == "over time" else "iterations"
-        remark += "" if loop.start_condition is None else " at most"
-        rows.append((Terminal("trip_count", "N", trip_count_text, remark), None))
+        count_remark = "evaluations" if loop.kind == "over time" else "iterations"
+        count_remark += "" if loop.start_condition is None else " at most"
+        rows.append((Terminal("trip_count", "N", trip_count_text, count_remark), None))
     if loop.iteration_name:
         rows.append((Terminal("iteration", "i", loop.iteration_name, "0, 1, 2, …"), None))
     rows.append((_start_terminal(loop), _stop_terminal(loop)))
@@ -87,13 +87,13 @@ def loop_terminal_rows(loop: LoopOutline, view: View) -> Rows:
         (_enter_terminal(loop, k, detail), _leave_terminal(loop, k, detail, observation))
         for k in range(len(loop.carried_values))
     ]
-    left_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
-    left_terminals += _capture_terminals(loop.captures, detail) if shows_captures else []
-    right_terminals = [
+    input_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
+    input_terminals += _capture_terminals(loop.captures, detail) if shows_captures else []
+    output_terminals = [
         *_recording_terminals(loop, detail, observation),
         *_report_terminals(loop, observation),
     ]
-    rows += zip_longest(left_terminals, right_terminals)
+    rows += zip_longest(input_terminals, output_terminals)
     return tuple(terminal_pair for terminal_pair in rows if terminal_pair != (None, None)) or (
         (None, None),
     )
@@ -106,21 +106,24 @@ def conditional_terminal_rows(
 
     The selector is first, then captures are beside results.
     """
-    left_terminals = [
+    input_terminals = [
         _selector_terminal(conditional),
         *(_capture_terminals(conditional.captures, detail) if captures else []),
     ]
-    right_terminals = [
+    output_terminals = [
         _join_terminal(conditional, k, detail) for k in range(len(conditional.joins))
     ]
-    return tuple(zip_longest(left_terminals, right_terminals))
+    return tuple(zip_longest(input_terminals, output_terminals))
 
 
 def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
     """Return the input terminal of the condition or number that selects a conditional's branch."""
-    remark = "condition" if conditional.kind == "if" else "number of the branch"
+    selector_remark = "condition" if conditional.kind == "if" else "number of the branch"
     return Terminal(
-        "choose", "c", argument_text(conditional.selector) if conditional.selector else "?", remark
+        "choose",
+        "c",
+        argument_text(conditional.selector) if conditional.selector else "?",
+        selector_remark,
     )
 
 
@@ -150,8 +153,8 @@ def argument_text(argument: ArgumentOutline) -> str:
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
     """Return the input terminal of a loop's condition, or None if the loop has no condition."""
     if loop.start_condition is not None:
-        remark = f"← {argument_text(loop.start_condition)}"
-        return Terminal("start", "c", loop.condition_name or "condition", remark)
+        condition_remark = f"← {argument_text(loop.start_condition)}"
+        return Terminal("start", "c", loop.condition_name or "condition", condition_remark)
     is_condition_read = loop.body is not None and any(
         body_input.role == "condition" for body_input in loop.body.inputs
     )
@@ -162,8 +165,8 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
     """Return the output terminal of a loop's condition, or None if the loop does not test it."""
     if not tests_condition(loop):
         return None
-    remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
-    return Terminal("stop", "c", loop.continue_name or "condition", remark)
+    condition_remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
+    return Terminal("stop", "c", loop.continue_name or "condition", condition_remark)
 
 
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
@@ -197,10 +200,10 @@ def _leave_terminal(
     """Return the output terminal of a loop's `k`-th carried value."""
     carried_value = loop.carried_values[k]
     type_text = carried_value.type if detail.shows_types else ""
-    remark = _ports_text(
+    ports_remark = _ports_text(
         carried_value.ports, type_text, _observed_value(observation, loop, carried_value.ports)
     )
-    return Terminal("leave", f"v{k}", carried_value.output_name or f"carried {k}", remark)
+    return Terminal("leave", f"v{k}", carried_value.output_name or f"carried {k}", ports_remark)
 
 
 def _recording_terminals(
@@ -210,15 +213,17 @@ def _recording_terminals(
     for k, recorded_value in enumerate(loop.recorded_values):
         type_text = recorded_value.type if detail.shows_types else ""
         observed_value = _observed_value(observation, loop, recorded_value.ports)
-        remark = _ports_text(recorded_value.ports, recorded_value.remark, type_text, observed_value)
-        yield Terminal("recorded", f"r{k}", recorded_value.name, remark)
+        ports_remark = _ports_text(
+            recorded_value.ports, recorded_value.remark, type_text, observed_value
+        )
+        yield Terminal("recorded", f"r{k}", recorded_value.name, ports_remark)
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
     """Yield the output terminals of a loop's reports, such as the iteration count."""
     for k, report in enumerate(loop.reports):
-        remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
-        yield Terminal("result", f"x{k}", report.name.replace("_", " "), remark)
+        ports_remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
+        yield Terminal("result", f"x{k}", report.name.replace("_", " "), ports_remark)
 
 
 def _observed_value(
@@ -235,16 +240,16 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
     """Yield the input terminals of a loop's sliced inputs."""
-    for k, row_slice in enumerate(loop.slices):
-        remark = ", ".join(
-            text for text in (f"= {slice_text(row_slice)}", row_slice.remark) if text
+    for k, sliced_input in enumerate(loop.sliced_inputs):
+        slice_remark = ", ".join(
+            text for text in (f"= {slice_text(sliced_input)}", sliced_input.remark) if text
         )
-        yield Terminal("sliced", f"s{k}", row_slice.name or f"input {k}", remark)
+        yield Terminal("sliced", f"s{k}", sliced_input.name or f"input {k}", slice_remark)
 
 
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
     """Yield the input terminals of a loop's delayed values."""
-    for k, delay in enumerate(loop.delays):
+    for k, delay in enumerate(loop.delayed_values):
         initial_text = (
             ""
             if delay.initial_expression is None
@@ -257,8 +262,8 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
     """Yield the input terminals of the values that a loop or conditional captures."""
     for k, capture in enumerate(captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
-        remark = capture.type if detail.shows_types else ""
-        yield Terminal("captured", f"o{k}", f"{capture.name}{value_remark}", remark)
+        type_remark = capture.type if detail.shows_types else ""
+        yield Terminal("captured", f"o{k}", f"{capture.name}{value_remark}", type_remark)
 
 
 # --- drawing ----------------------------------------------------------------------------------
@@ -297,7 +302,7 @@ def draw_terminal_tables(
     )
     terminal_tables = []
     for side_index, name_suffix in enumerate(("in", "out")):
-        table_name = canvas.unused_name(block.owner, block.id, name_suffix)
+        table_name = canvas.unused_name(block.owner_id, block.id, name_suffix)
         terminals = [terminal_pair[side_index] for terminal_pair in rows]
         if direction.is_sideways:
             table_rows = list(_vertical_table_rows(terminals, side_index))
@@ -307,8 +312,8 @@ def draw_terminal_tables(
                 side_index,
                 *title,
             )
-        content = table((row(cells) for cells in table_rows), CELLSPACING=3)
-        canvas.add_node(table_name, content, "terminals", block.path)
+        table_label = table((row(cells) for cells in table_rows), CELLSPACING=3)
+        canvas.add_node(table_name, table_label, "terminals", block.path)
         enter_side, leave_side = direction.enter_side, direction.leave_side
         terminal_tables.append(
             TerminalTable(table_name, enter_side, leave_side)
@@ -350,39 +355,39 @@ def _horizontal_table_rows(
 
 
 def _prepend_title(
-    table_rows: list[list[str]], side: int, headline_lines: list[str], lines_below: list[str]
+    table_rows: list[list[str]], side: int, headline_lines: list[str], text_lines: list[str]
 ) -> list[list[str]]:
     """Prepend a title cell to a table of inputs, or an empty cell to a table of outputs."""
     line_widths = [_LETTER_WIDTH * len(line) for line in headline_lines] + [
-        5.0 * len(line) for line in lines_below
+        5.0 * len(line) for line in text_lines
     ]
     if not line_widths:
         return table_rows
-    title_content = (
-        stack_lines(*map(bold_text, headline_lines), *map(small_text, lines_below), align="LEFT")
+    title_label = (
+        stack_lines(*map(bold_text, headline_lines), *map(small_text, text_lines), align="LEFT")
         if side == 0
         else ""
     )
     title_cell = cell(
-        title_content, ROWSPAN=2, WIDTH=int(max(line_widths)) + 12, ALIGN="LEFT", BALIGN="LEFT"
+        title_label, ROWSPAN=2, WIDTH=int(max(line_widths)) + 12, ALIGN="LEFT", BALIGN="LEFT"
     )
     return [[title_cell, *table_rows[0]], *table_rows[1:]]
 
 
 def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
     """Build a table cell with the name and the remark of an input or output of a frame."""
-    content = stack_lines(
+    name_label = stack_lines(
         style_text(shorten_name(terminal.name, 40)),
         small_text(shorten(terminal.remark, MAX_REMARK_LENGTH)) if terminal.remark else "",
         align=align,
     )
     return cell(
-        content,
+        name_label,
         PORT=f"{terminal.key}_o",
         ALIGN=align,
         BGCOLOR=PAPER_COLOR,
         BORDER=1,
-        COLOR=CHIP_BORDER_COLOR,
+        COLOR=TERMINAL_BORDER_COLOR,
         **size,
     )
 
@@ -404,6 +409,6 @@ def _column_widths(rows: Rows) -> list[int]:
         )
 
     return [
-        max(needed_width(left_terminal), needed_width(right_terminal))
-        for left_terminal, right_terminal in rows
+        max(needed_width(input_terminal), needed_width(output_terminal))
+        for input_terminal, output_terminal in rows
     ]

@@ -18,7 +18,7 @@ TEXT_COLOR = "#1b1f24"
 REMARK_COLOR = "#57606a"
 PAPER_COLOR = "#ffffff"
 LINE_COLOR = "#8c959f"
-CHIP_BORDER_COLOR = "#c8d1da"
+TERMINAL_BORDER_COLOR = "#c8d1da"
 WARNING_COLOR = "#a40e26"
 HEADER_COLOR = "#eaeef2"
 LOOP_LINE_COLOR = "#0b5394"
@@ -42,7 +42,7 @@ class Mark(Struct, frozen=True):
     """Sign on a coloured background that marks a property, with its legend text."""
 
     sign: str
-    background: str
+    background_color: str
     text_color: str
     legend_text: str
 
@@ -71,7 +71,7 @@ MARKS: dict[str, Mark] = {
 }
 
 
-class Stroke(Struct, frozen=True):
+class LineStyle(Struct, frozen=True):
     """Line style of an edge: Graphviz attributes, and a sample and a text for the legend."""
 
     attributes: dict[str, str]
@@ -79,14 +79,14 @@ class Stroke(Struct, frozen=True):
     legend_text: str
 
 
-STROKES: dict[str, Stroke] = {
-    "data": Stroke({"color": TEXT_COLOR}, "", ""),
-    "capture": Stroke(
+LINE_STYLES: dict[str, LineStyle] = {
+    "data": LineStyle({"color": TEXT_COLOR}, "", ""),
+    "capture": LineStyle(
         {"color": "#6e7781", "style": "dotted", "penwidth": "1.4", "arrowhead": "vee"},
         "···▸",
         "captured value",
     ),
-    "back": Stroke(
+    "back": LineStyle(
         {
             "color": "#0072b2",
             "fontcolor": "#0072b2",
@@ -97,8 +97,8 @@ STROKES: dict[str, Stroke] = {
         "╌╌▸",
         "next iteration (t+1)",
     ),
-    "cut": Stroke({"color": "#0072b2", "penwidth": "0.8"}, "3▸ ▸3", "goes on at its number"),
-    "feedback": Stroke(
+    "cut": LineStyle({"color": "#0072b2", "penwidth": "0.8"}, "3▸ ▸3", "goes on at its number"),
+    "feedback": LineStyle(
         {
             "color": "#8a3f7f",
             "fontcolor": "#8a3f7f",
@@ -155,7 +155,7 @@ class Detail(Struct, frozen=True):
     shows_only_operators: bool = False
 
 
-LEVELS = (
+DETAIL_LEVELS = (
     Detail(
         0, shows_frames=False, shows_bodies=False, shows_types=False, max_formulas=0, line_width=32
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.drawing.theme import LEVELS, OPERATORS_DETAIL, Detail
+from mdf_loop.drawing.theme import DETAIL_LEVELS, OPERATORS_DETAIL, Detail
 from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
@@ -15,7 +15,7 @@ class View(Struct, frozen=True):
     """Options of a picture, such as the level of detail and the depth of open frames.
 
     Attributes:
-        depth: Number of further nested frames to open. None means all.
+        open_depth: Number of further nested frames to open. None means all.
         shows_captures: True if captured values are drawn.
         nesting_depth: Number of frames around the current graph.
         band_count: Number of bands for the operators of a large graph.
@@ -24,7 +24,7 @@ class View(Struct, frozen=True):
     """
 
     detail: Detail
-    depth: int | None = None
+    open_depth: int | None = None
     shows_captures: bool = True
     collapsed_ids: frozenset[str] = frozenset()
     nesting_depth: int = 0
@@ -34,13 +34,13 @@ class View(Struct, frozen=True):
 
     def opens(self, node: NodeOutline) -> bool:
         """Return True if a node's loops and conditionals are drawn as frames, not as one box."""
-        is_depth_allowed = self.depth is None or self.depth > 0
+        is_depth_allowed = self.open_depth is None or self.open_depth > 0
         return self.detail.shows_frames and is_depth_allowed and node.id not in self.collapsed_ids
 
     def inner(self) -> View:
         """Return the view for the graph inside a frame, which is one level deeper."""
-        inner_depth = None if self.depth is None else self.depth - 1
-        return replace(self, depth=inner_depth, nesting_depth=self.nesting_depth + 1)
+        inner_depth = None if self.open_depth is None else self.open_depth - 1
+        return replace(self, open_depth=inner_depth, nesting_depth=self.nesting_depth + 1)
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
@@ -59,4 +59,4 @@ def default_level(graph: GraphOutline) -> int:
 
 def detail_of(level: int | str) -> Detail:
     """Return the settings of a level of detail, which is a number or "operators"."""
-    return OPERATORS_DETAIL if isinstance(level, str) else LEVELS[level]
+    return OPERATORS_DETAIL if isinstance(level, str) else DETAIL_LEVELS[level]

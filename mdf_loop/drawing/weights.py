@@ -22,14 +22,14 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
     if view.draws_all_constants or not any(node.blocks for node in graph.nodes):
         return graph
     constant_ids = {node.id for node in graph.nodes if node.constant is not None}
-    constant_ports: dict[str, set[str]] = {}
+    constant_ports_by_node: dict[str, set[str]] = {}
     for edge in graph.edges:
         if edge.sender in constant_ids and edge.weight is None:
-            constant_ports.setdefault(edge.receiver, set()).add(edge.receiver_port)
+            constant_ports_by_node.setdefault(edge.receiver, set()).add(edge.receiver_port)
     merged_ports: set[tuple[str, str]] = set()
     merged_nodes = []
     for node in graph.nodes:
-        merged_names = _mergeable_names(node, constant_ports.get(node.id, set()))
+        merged_names = _mergeable_names(node, constant_ports_by_node.get(node.id, set()))
         merged_nodes.append(_remove_names(node, merged_names) if merged_names else node)
         merged_ports |= {(node.id, port) for port in merged_names}
     if not merged_ports:
@@ -68,8 +68,8 @@ def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
     merged_captures = [capture for capture in block.captures if capture.name in names]
     if not merged_captures:
         return block
-    label = f"{len(merged_captures)} constant{'s' if len(merged_captures) > 1 else ''}"
-    merged_capture = CaptureOutline(label, "constants", "", block.path)
+    merged_name = f"{len(merged_captures)} constant{'s' if len(merged_captures) > 1 else ''}"
+    merged_capture = CaptureOutline(merged_name, "constants", "", block.path)
     other_captures = tuple(capture for capture in block.captures if capture.name not in names)
     changed_block = replace(block, captures=(*other_captures, merged_capture))
     return changed_block.with_bodies(lambda body: _merge_in_body(body, names))

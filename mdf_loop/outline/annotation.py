@@ -30,22 +30,22 @@ class Annotations(Struct, frozen=True):
     """Types, constants and notes about an MDF document, determined by the compiler's front end.
 
     Attributes:
-        program_values: Program value of each port, parameter and function.
-        loops: Program loop of each function that owns one.
+        program_value_by_path: Program value of each port, parameter and function.
+        program_loops: Program loop of each function that owns one.
         constants: Arrays of values that the model fixes.
         notes: Reasons why the model cannot be read, or remarks.
         counted_events: Events that the written conditions count.
     """
 
-    program_values: Mapping[str, Any] = field(default_factory=dict)
-    loops: Mapping[str, Loop] = field(default_factory=dict)
+    program_value_by_path: Mapping[str, Any] = field(default_factory=dict)
+    program_loops: Mapping[str, Loop] = field(default_factory=dict)
     constants: Mapping[Value, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     counted_events: tuple[str, ...] = ()
 
     def type_of(self, path: str, port: Any = None) -> str:
         """Return the type of the value at a document path, or else the type that `port` declares."""
-        program_value = self.program_values.get(path)
+        program_value = self.program_value_by_path.get(path)
         return program_value.type if isinstance(program_value, Value) else stated_type(port)
 
     def fixed_value(self, value: Value | None) -> Any | None:
@@ -90,8 +90,8 @@ def annotate(document: Document) -> Annotations:
         return Annotations(notes=(f"types are not known: {type(error).__name__}: {error}",))
     operations = list(walk(reading.program.ops))
     return Annotations(
-        program_values=reading.terms_by_path,
-        loops={
+        program_value_by_path=reading.terms_by_path,
+        program_loops={
             operation.where: operation for operation in operations if isinstance(operation, Loop)
         },
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
@@ -118,8 +118,8 @@ def annotate_over_time(document: Document) -> Annotations:
         return Annotations(notes=evaluation_notes)
     operations = list(walk(reading.later_program.ops))
     return Annotations(
-        program_values=reading.terms_by_path,
-        loops={
+        program_value_by_path=reading.terms_by_path,
+        program_loops={
             operation.where: operation for operation in operations if isinstance(operation, Loop)
         },
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},

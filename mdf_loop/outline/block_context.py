@@ -28,8 +28,8 @@ class BlockContext(Struct, frozen=True):
 
     definition: Any
     node: Any
-    node_where: str
-    where: str
+    node_path: str
+    path: str
     document: Document
     annotations: Annotations
     outer_scope: OutlineScope | None
@@ -47,7 +47,7 @@ class BlockContext(Struct, frozen=True):
 
     def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:
         """Return the scope of names that a body of the loop or conditional can capture."""
-        return node_scope(self.node, self.node_where, bindings, self.outer_scope)
+        return node_scope(self.node, self.node_path, bindings, self.outer_scope)
 
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:

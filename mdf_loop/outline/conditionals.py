@@ -22,13 +22,16 @@ from mdf_loop.reading.owned_graph import find_owned_graph
 def outline_if(context: BlockContext) -> ConditionalOutline:
     """Return the outline of an If with two branches, titled for example `if hot` and `else`."""
     condition_text = value_text(context.args.get("cond"), 60)
-    titles = {"then_branch": f"if {condition_text}", "else_branch": "else"}
+    branch_titles = {"then_branch": f"if {condition_text}", "else_branch": "else"}
     graphs_by_key = written_bodies(context.definition, context.node)
     return _build_conditional(
         context,
         "if",
         "cond",
-        [_outline_branch(context, titles[key], graphs_by_key[key], key) for key in graphs_by_key],
+        [
+            _outline_branch(context, branch_titles[key], graphs_by_key[key], key)
+            for key in graphs_by_key
+        ],
     )
 
 
@@ -54,19 +57,19 @@ def _build_conditional(
     """Return the outline of a conditional, composed of a selector and branches."""
     definition, node = context.definition, context.node
     selector_expression = context.args.get(selector)
-    notes = [note for branch in branches for note in branch.notes]
+    branch_notes = [note for branch in branches for note in branch.notes]
     if selector_expression is None:
-        notes.append(f"there is no {selector}")
+        branch_notes.append(f"there is no {selector}")
     return ConditionalOutline(
         id=definition.id,
-        owner=node.id,
-        path=context.where,
+        owner_id=node.id,
+        path=context.path,
         kind=kind,
         selector=outline_argument(selector_expression, node, None),
         branches=tuple(branches),
         joins=_outline_joins(context, max((len(branch.outputs) for branch in branches), default=0)),
         captures=_outline_captures(context, branches),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys(branch_notes)),
     )
 
 
@@ -80,7 +83,7 @@ def _outline_branch(
     try:
         role = describe_branch(context.name, key)
         owned_body = find_owned_graph(
-            written_graph, context.definition, context.where, role, context.document
+            written_graph, context.definition, context.path, role, context.document
         )
         output_names_of_graph = output_names(owned_body)
         body = context.read_body(
@@ -94,12 +97,15 @@ def _outline_branch(
 def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return the outline of a default branch that returns values without a graph."""
     default_value = written_body(context.definition, context.node, "default").graph_or_id
-    path = f"{context.where}.args.default"
-    output_texts = (value_text(expression) for expression in list_expressions(default_value))
+    default_path = f"{context.path}.args.default"
+    passed_expressions = (value_text(expression) for expression in list_expressions(default_value))
     return BranchOutline(
         "else",
         None,
-        tuple(OutputOutline(output_text, None, output_text, path) for output_text in output_texts),
+        tuple(
+            OutputOutline(output_text, None, output_text, default_path)
+            for output_text in passed_expressions
+        ),
     )
 
 

@@ -16,19 +16,19 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
     """Return the groups of node ids that form cycles, in document order."""
     import networkx
 
-    positions = {node.id: position for position, node in enumerate(graph.nodes)}
+    document_positions = {node.id: position for position, node in enumerate(graph.nodes)}
     edge_pairs = [
         (edge.sender, edge.receiver)
         for edge in graph.edges
-        if edge.sender in positions and edge.receiver in positions
+        if edge.sender in document_positions and edge.receiver in document_positions
     ]
-    self_loops = {sender for sender, receiver in edge_pairs if sender == receiver}
+    self_loop_ids = {sender for sender, receiver in edge_pairs if sender == receiver}
     node_groups = [
-        tuple(sorted(component, key=positions.__getitem__))
+        tuple(sorted(component, key=document_positions.__getitem__))
         for component in networkx.strongly_connected_components(networkx.DiGraph(edge_pairs))
-        if len(component) > 1 or component & self_loops
+        if len(component) > 1 or component & self_loop_ids
     ]
-    return tuple(sorted(node_groups, key=lambda group: positions[group[0]]))
+    return tuple(sorted(node_groups, key=lambda group: document_positions[group[0]]))
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -37,7 +37,7 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
     Such an edge carries the value of an earlier pass over the graph.
     """
     valid_edges = usable_edges(graph)
-    senders_before = find_required_senders(graph, valid_edges)
+    required_senders = find_required_senders(graph, valid_edges)
     closing_edge_ids: set[str] = set()
     for group in groups:
         group_edges = [
@@ -45,19 +45,20 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
         ]
         closing_edge_ids.update(
             _closing_edges(
-                [edge for edge in group_edges if edge.sender in senders_before[edge.receiver]],
+                [edge for edge in group_edges if edge.sender in required_senders[edge.receiver]],
                 group,
             )
         )
     forward_edges = [edge for edge in valid_edges if edge.id not in closing_edge_ids]
-    layers = sort_into_layers(graph, find_required_senders(graph, forward_edges), "")
-    position_of_node = {
-        node: position for position, node in enumerate(node for layer in layers for node in layer)
+    node_layers = sort_into_layers(graph, find_required_senders(graph, forward_edges), "")
+    position_by_node = {
+        node: position
+        for position, node in enumerate(node for layer in node_layers for node in layer)
     }
     backward_edge_ids = {
         edge.id
         for edge in forward_edges
-        if position_of_node[edge.sender] >= position_of_node[edge.receiver]
+        if position_by_node[edge.sender] >= position_by_node[edge.receiver]
     }
     return frozenset(closing_edge_ids | backward_edge_ids)
 
@@ -76,17 +77,17 @@ def usable_edges(graph: Any) -> list[Any]:
 def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
     """Return the ids of edges that close a cycle, found by depth-first search."""
     visited_nodes: set[str] = set()
-    nodes_on_path: list[str] = []
+    current_path: list[str] = []
     closing_edge_ids: list[str] = []
 
     def visit(node: str) -> None:
-        nodes_on_path.append(node)
+        current_path.append(node)
         for edge in (outgoing_edge for outgoing_edge in edges if outgoing_edge.sender == node):
-            if edge.receiver in nodes_on_path:
+            if edge.receiver in current_path:
                 closing_edge_ids.append(edge.id)
             elif edge.receiver not in visited_nodes:
                 visit(edge.receiver)
-        nodes_on_path.pop()
+        current_path.pop()
         visited_nodes.add(node)
 
     for node in order:

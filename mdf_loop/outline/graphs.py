@@ -134,9 +134,9 @@ class _Reader:
         for node in body.nodes:
             for port in node.output_ports:
                 if name in (port.id, f"{node.id}.{port.id}"):
-                    path = f"{where}.nodes['{node.id}'].output_ports['{port.id}']"
+                    port_path = f"{where}.nodes['{node.id}'].output_ports['{port.id}']"
                     return OutputOutline(
-                        name, node.id, port.id, path, self.annotations.type_of(path)
+                        name, node.id, port.id, port_path, self.annotations.type_of(port_path)
                     )
         return OutputOutline(name, None, name if name in passed_names else "", where)
 
@@ -146,19 +146,21 @@ class _Reader:
         self, node: Any, where: str, condition: str, scope: OutlineScope | None
     ) -> NodeOutline:
         """Return the outline of a node of an MDF graph."""
-        path = f"{where}.nodes['{node.id}']"
+        node_path = f"{where}.nodes['{node.id}']"
         return NodeOutline(
             id=node.id,
-            path=path,
+            path=node_path,
             inputs=tuple(
-                self._port(port, f"{path}.input_ports['{port.id}']") for port in node.input_ports
+                self._port(port, f"{node_path}.input_ports['{port.id}']")
+                for port in node.input_ports
             ),
-            definitions=tuple(self._definitions(node, path)),
-            blocks=tuple(self._blocks(node, path, scope)),
+            definitions=tuple(self._definitions(node, node_path)),
+            blocks=tuple(self._blocks(node, node_path, scope)),
             outputs=tuple(
-                self._port(port, f"{path}.output_ports['{port.id}']") for port in node.output_ports
+                self._port(port, f"{node_path}.output_ports['{port.id}']")
+                for port in node.output_ports
             ),
-            condition=condition,
+            scheduler_condition=condition,
         )
 
     def _port(self, port: Any, path: str) -> PortOutline:
@@ -176,13 +178,13 @@ class _Reader:
         for list_name, definition in _functions_and_parameters(node):
             function_name = graph_function(definition.function)
             if function_name is not None:
-                where = f"{path}.{list_name}['{definition.id}']"
+                definition_path = f"{path}.{list_name}['{definition.id}']"
                 yield BLOCK_OUTLINERS[function_name](
                     BlockContext(
                         definition,
                         node,
                         path,
-                        where,
+                        definition_path,
                         self.document,
                         self.annotations,
                         scope,
@@ -200,7 +202,7 @@ class _Reader:
         """Return the outline of a parameter or function."""
         derivative = getattr(definition, "time_derivative", None)
         initial_value = getattr(definition, "default_initial_value", None)
-        conditions = tuple(
+        condition_pairs = tuple(
             condition_fields(condition)
             for condition in getattr(definition, "conditions", None) or ()
         )
@@ -211,7 +213,7 @@ class _Reader:
             initial_value,
             *(argument_value for _, argument_value in arguments),
         )
-        expressions += tuple(text for condition_pair in conditions for text in condition_pair)
+        expressions += tuple(text for condition_pair in condition_pairs for text in condition_pair)
         read_names: set[str] = set().union(*map(names_in, expressions))
         is_self_referencing = isinstance(definition.value, str) and definition.id in names_in(
             definition.value
@@ -224,7 +226,7 @@ class _Reader:
             arguments=arguments,
             initial_expression=initial_value,
             derivative=derivative,
-            conditions=conditions,
+            conditions=condition_pairs,
             type=self.annotations.type_of(path),
             is_stateful=derivative is not None or initial_value is not None or is_self_referencing,
             read_names=tuple(sorted(read_names & (local_names(node) | _identifiers(read_names)))),
@@ -251,17 +253,25 @@ class _Reader:
     def model_outputs(self) -> tuple[OutputOutline, ...]:
         """Return the model's outputs that the metadata names, or else all unconnected output ports."""
         graph = self.document.graph
-        stated_names = _stated_outputs(graph)
+        name_by_port = _stated_outputs(graph)
         connected_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
         model_outputs = []
         for node in graph.nodes:
             for port in node.output_ports:
-                stated_name = stated_names.get(f"{node.id}.{port.id}") or stated_names.get(port.id)
-                if stated_name or (not stated_names and (node.id, port.id) not in connected_ports):
-                    path = f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
-                    type_text = self.annotations.type_of(path)
+                metadata_name = name_by_port.get(f"{node.id}.{port.id}") or name_by_port.get(
+                    port.id
+                )
+                if metadata_name or (
+                    not name_by_port and (node.id, port.id) not in connected_ports
+                ):
+                    port_path = (
+                        f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
+                    )
+                    type_text = self.annotations.type_of(port_path)
                     model_outputs.append(
-                        OutputOutline(stated_name or port.id, node.id, port.id, path, type_text)
+                        OutputOutline(
+                            metadata_name or port.id, node.id, port.id, port_path, type_text
+                        )
                     )
         return tuple(model_outputs)
 
@@ -271,10 +281,10 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
     output_metadata = (graph.metadata or {}).get("outputs") or ()
     if isinstance(output_metadata, Mapping):
         return {str(port): str(name) for name, port in output_metadata.items()}
-    stated_ports = (
+    listed_ports = (
         output_metadata if isinstance(output_metadata, list | tuple) else ()
     )  # the reader reports other types
-    return {str(port): str(port).rsplit(".", 1)[-1] for port in stated_ports}
+    return {str(port): str(port).rsplit(".", 1)[-1] for port in listed_ports}
 
 
 def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
@@ -289,8 +299,8 @@ def _is_graph(value: Any) -> bool:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
         return hasattr(value, "nodes")
-    single_value = next(iter(value.values()), None) if len(value) == 1 else None
-    return "nodes" in value or (single_value is not value and _is_graph(single_value))
+    only_entry = next(iter(value.values()), None) if len(value) == 1 else None
+    return "nodes" in value or (only_entry is not value and _is_graph(only_entry))
 
 
 def _identifiers(names: Iterable[str]) -> set[str]:

@@ -28,10 +28,10 @@ REPORT_NAMES = ("iterations", "condition", "stopped_by")
 class PartialSignature(Struct, frozen=True):
     """Names of a loop body's inputs and outputs, with empty texts for unknown names."""
 
-    iteration: str
-    condition_in: str
+    iteration_input: str
+    condition_input: str
     carried_inputs: tuple[str, ...]
-    condition_out: str
+    condition_output: str
     carried_outputs: tuple[str, ...]
     recorded_outputs: tuple[str, ...]
     note: str = ""
@@ -39,7 +39,7 @@ class PartialSignature(Struct, frozen=True):
     @property
     def roles(self) -> dict[str, str]:
         """Role of each input of the body: iteration, condition or carried."""
-        roles = {self.iteration: "iteration", self.condition_in: "condition"}
+        roles = {self.iteration_input: "iteration", self.condition_input: "condition"}
         roles.update(dict.fromkeys(self.carried_inputs, "carried"))
         roles.pop("", None)
         return roles
@@ -47,38 +47,41 @@ class PartialSignature(Struct, frozen=True):
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of a loop body's outputs: the condition, the carried and the recorded values."""
-        return (self.condition_out, *self.carried_outputs, *self.recorded_outputs)
+        return (self.condition_output, *self.carried_outputs, *self.recorded_outputs)
 
 
 def outline_loop(context: BlockContext) -> LoopOutline:
     """Return the outline of a loop that a node's function or parameter defines."""
     definition, node, annotations = context.definition, context.node, context.annotations
     try:
-        loop_arguments = parse_loop(definition, node, context.where, context.document)
+        loop_arguments = parse_loop(definition, node, context.path, context.document)
     except LoopError as error:
-        messages = tuple(finding.what for finding in error.findings)
+        error_messages = tuple(finding.what for finding in error.findings)
         return replace(
-            unknown_loop(context, ""), **_outline_arguments(context, None), notes=messages
+            unknown_loop(context, ""), **_outline_arguments(context, None), notes=error_messages
         )
     initial_expressions, signature = _read_signature(loop_arguments, node)
-    slices = tuple(
-        outline_slice(row_slice, signature.iteration) for row_slice in loop_arguments.slices
+    sliced_inputs = tuple(
+        outline_slice(sliced_input, signature.iteration_input)
+        for sliced_input in loop_arguments.slices
     )
-    delays = tuple(outline_delay(delay) for delay in loop_arguments.delays)
-    roles = signature.roles | dict.fromkeys((row_slice.name for row_slice in slices), "sliced")
-    roles |= dict.fromkeys((delay.name for delay in delays), "delayed")
+    delayed_values = tuple(outline_delay(delay) for delay in loop_arguments.delays)
+    roles = signature.roles | dict.fromkeys(
+        (sliced_input.name for sliced_input in sliced_inputs), "sliced"
+    )
+    roles |= dict.fromkeys((delay.name for delay in delayed_values), "delayed")
     scope = context.scope(tuple(loop_arguments.bindings))
     body = context.read_body(
         loop_arguments.body, loop_arguments.body_where, roles, signature.outputs, scope
     )
-    program_loop = annotations.loops.get(context.where)
+    program_loop = annotations.program_loops.get(context.path)
     return replace(
         unknown_loop(context, ""),
         **_outline_arguments(context, program_loop),
-        iteration_name=signature.iteration,
-        condition_name=signature.condition_in,
-        continue_name=signature.condition_out,
-        condition_text=_condition_text(loop_arguments.body, signature.condition_out),
+        iteration_name=signature.iteration_input,
+        condition_name=signature.condition_input,
+        continue_name=signature.condition_output,
+        condition_text=_condition_text(loop_arguments.body, signature.condition_output),
         carried_values=_outline_carried_values(
             initial_expressions, signature, node, definition.id, annotations, program_loop
         ),
@@ -91,8 +94,8 @@ def outline_loop(context: BlockContext) -> LoopOutline:
         ),
         body=mark_condition_nodes(body) if loop_arguments.has_mid_exit else body,
         notes=(signature.note,) if signature.note else (),
-        slices=slices,
-        delays=delays,
+        sliced_inputs=sliced_inputs,
+        delayed_values=delayed_values,
         has_mid_exit=loop_arguments.has_mid_exit,
         is_strict=loop_arguments.owned_graph.is_strict,
     )
@@ -102,8 +105,8 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
     """Return the outline of a loop of which only the path and the result ports are known."""
     return LoopOutline(
         id=context.definition.id,
-        owner=context.node.id,
-        path=context.where,
+        owner_id=context.node.id,
+        path=context.path,
         kind=kind,
         trip_count=None,
         start_condition=None,
@@ -121,16 +124,16 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
 
 def _outline_arguments(context: BlockContext, program_loop: ir.Loop | None) -> dict[str, Any]:
     """Return the trip count, the start condition and the operating mode of a loop."""
-    args, node = context.args, context.node
+    loop_args, node = context.args, context.node
     fixed_trip_count = (
         context.annotations.fixed_value(program_loop.trip_count) if program_loop else None
     )
-    trip_count = outline_argument(args.get("M"), node, fixed_trip_count)
+    trip_count = outline_argument(loop_args.get("M"), node, fixed_trip_count)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
     start_condition = _outline_start_condition(context, program_loop)
-    kind = loop_kind(trip_count, start_condition, has_slices=bool(args.get("slices")))
-    if start_condition is None and args.get("exit") == "middle":
+    kind = loop_kind(trip_count, start_condition, has_slices=bool(loop_args.get("slices")))
+    if start_condition is None and loop_args.get("exit") == "middle":
         kind = _KINDS_WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
     elif program_loop is not None and context.annotations.always_true(program_loop):
         kind = _KINDS_WITHOUT_CONDITION.get(kind, kind)
@@ -235,18 +238,18 @@ def _read_signature(
             if isinstance(loop_arguments.initial_expressions, dict)
             else loop_arguments.initial_expressions
         )
-        inputs, outputs, carried_count = (
+        input_names, output_names, carried_count = (
             loop_arguments.owned_graph.inputs or (),
             loop_arguments.owned_graph.outputs or (),
             len(initial_expressions),
         )
         partial_signature = PartialSignature(
-            iteration=_name_at(inputs, 0),
-            condition_in=_name_at(inputs, 1),
-            carried_inputs=tuple(inputs[2:]),
-            condition_out=_name_at(outputs, 0),
-            carried_outputs=tuple(outputs[1 : 1 + carried_count]),
-            recorded_outputs=tuple(outputs[1 + carried_count :]),
+            iteration_input=_name_at(input_names, 0),
+            condition_input=_name_at(input_names, 1),
+            carried_inputs=tuple(input_names[2:]),
+            condition_output=_name_at(output_names, 0),
+            carried_outputs=tuple(output_names[1 : 1 + carried_count]),
+            recorded_outputs=tuple(output_names[1 + carried_count :]),
             note="; ".join(finding.what for finding in error.findings),
         )
         return initial_expressions, partial_signature
@@ -255,10 +258,10 @@ def _read_signature(
 def _complete_signature(signature: Signature) -> PartialSignature:
     """Return a loop body's signature with empty texts in place of missing names."""
     return PartialSignature(
-        iteration=signature.iteration or "",
-        condition_in=signature.condition_in or "",
+        iteration_input=signature.iteration or "",
+        condition_input=signature.condition_in or "",
         carried_inputs=signature.carried_inputs,
-        condition_out=signature.condition_out,
+        condition_output=signature.condition_out,
         carried_outputs=signature.carried_outputs,
         recorded_outputs=signature.recorded_outputs,
     )
@@ -285,7 +288,7 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
     ports_with_bare_name = [
         port.id for port in node.output_ports if _remove_spaces(port.value) == loop_id
     ]
-    port_of_position = (
+    ports_of_bare_name = (
         [ports_with_bare_name[k]]
         if len(ports_with_bare_name) > 1 and k < len(ports_with_bare_name)
         else ports_with_bare_name[:1]
@@ -295,7 +298,7 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
     indexed_ports = [
         port.id for port in node.output_ports if _remove_spaces(port.value) == f"{loop_id}[{k}]"
     ]
-    return (*port_of_position, *indexed_ports)
+    return (*ports_of_bare_name, *indexed_ports)
 
 
 def _remove_spaces(value: Any) -> str:
@@ -329,12 +332,16 @@ def _outline_carried_values(
     carried_values = []
     for position in range(max(len(initial_expressions), len(signature.carried_inputs))):
         expression = initial_expressions[position] if position < len(initial_expressions) else None
-        program_carried = (
+        program_carried_value = (
             program_loop.carried[position]
             if program_loop and position < len(program_loop.carried)
             else None
         )
-        fixed_value = annotations.fixed_value(program_carried.initial) if program_carried else None
+        fixed_value = (
+            annotations.fixed_value(program_carried_value.initial)
+            if program_carried_value
+            else None
+        )
         initial_value = known_value(node, expression) if fixed_value is None else fixed_value
         carried_values.append(
             CarriedOutline(
@@ -342,7 +349,7 @@ def _outline_carried_values(
                 input_name=_name_at(signature.carried_inputs, position),
                 output_name=_name_at(signature.carried_outputs, position),
                 ports=result_ports(node, loop_id, position),
-                type=program_carried.body_input.type if program_carried else "",
+                type=program_carried_value.body_input.type if program_carried_value else "",
                 initial_value=initial_value,
             )
         )
@@ -365,17 +372,21 @@ def _outline_recorded_values(
     )
     for k, name in enumerate(signature.recorded_outputs):
         port_ids = result_ports(context.node, context.definition.id, carried_count + k)
-        remark = recording_remark(loop_arguments.recordings.get(name))
-        stacked_type = program_recordings[k].stack.type if program_recordings and not remark else ""
+        options_remark = recording_remark(loop_arguments.recordings.get(name))
+        stacked_type = (
+            program_recordings[k].stack.type if program_recordings and not options_remark else ""
+        )
         recorded_values.append(
-            RecordedOutline(name, port_ids, stacked_type or port_type(context, port_ids), remark)
+            RecordedOutline(
+                name, port_ids, stacked_type or port_type(context, port_ids), options_remark
+            )
         )
     return tuple(recorded_values)
 
 
 def port_type(context: BlockContext, ports: Iterable[str]) -> str:
     """Return the first known type of the output ports `ports`, or an empty text."""
-    paths = (f"{context.node_where}.output_ports['{port}']" for port in ports)
+    paths = (f"{context.node_path}.output_ports['{port}']" for port in ports)
     return next(
         (type_text for type_text in map(context.annotations.type_of, paths) if type_text), ""
     )

@@ -135,19 +135,19 @@ def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
 def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
     """Yield the name of each array output, and the values that a picture shows."""
     for name in results:
-        values = results[name]
-        if not hasattr(values, "dtype"):
+        output_values = results[name]
+        if not hasattr(output_values, "dtype"):
             continue  # a sequence, or absent: there is no array to show
         unit = results.units.get(name, "")
-        axes = results.axes_of(name)
-        axis_names = [axis.name for axis in axes]
+        output_axes = results.axes_of(name)
+        axis_names = [axis.name for axis in output_axes]
         first_member_index = tuple(slice(None) if name == OVER_TIME else 0 for name in axis_names)
-        array = values[first_member_index] if first_member_index else values
+        member_array = output_values[first_member_index] if first_member_index else output_values
         if OVER_TIME not in axis_names:
-            yield name, ValueObservation(np.asarray(array), unit=unit)
-        elif len(array):
-            rows = np.asarray(array[row_numbers])
-            yield name, ValueObservation(rows[-1], rows, unit)
+            yield name, ValueObservation(np.asarray(member_array), unit=unit)
+        elif len(member_array):
+            observed_rows = np.asarray(member_array[row_numbers])
+            yield name, ValueObservation(observed_rows[-1], observed_rows, unit)
 
 
 def _row_numbers(results: Outputs, count: int) -> Array:

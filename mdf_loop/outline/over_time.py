@@ -47,9 +47,9 @@ def outline_over_time(source: Source) -> GraphOutline:
 def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
     """Return an outline whose only node is a loop over time that contains the whole graph."""
     loop = _build_time_loop(graph, document)
-    port_names = [recorded.ports[0] for recorded in loop.recorded_values]
-    owner = NodeOutline(
-        id=loop.owner,
+    port_names = [recorded_value.ports[0] for recorded_value in loop.recorded_values]
+    time_loop_node = NodeOutline(
+        id=loop.owner_id,
         path=graph.path,
         inputs=tuple(
             PortOutline(graph_input.name, graph_input.path, graph_input.type)
@@ -60,14 +60,14 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
     )
     return replace(
         graph,
-        nodes=(owner,),
+        nodes=(time_loop_node,),
         edges=(),
         inputs=tuple(
-            replace(graph_input, node_id=owner.id, port_id=graph_input.name)
+            replace(graph_input, node_id=time_loop_node.id, port_id=graph_input.name)
             for graph_input in graph.inputs
         ),
         outputs=tuple(
-            OutputOutline(name, owner.id, name, output.path, row.type)
+            OutputOutline(name, time_loop_node.id, name, output.path, row.type)
             for name, output, row in zip(
                 port_names, graph.outputs, loop.recorded_values, strict=True
             )
@@ -86,7 +86,7 @@ def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
     loop_name = f"{graph.id} over time"
     return LoopOutline(
         id=loop_name,
-        owner=loop_name,
+        owner_id=loop_name,
         path=graph.path,
         kind="over time",
         trip_count=ArgumentOutline("steps"),
@@ -125,12 +125,12 @@ def _build_body(
         for state in states
     ]
     recorded_outputs = [
-        OutputOutline(recorded.name, output.node_id, output.port_id, output.path)
-        for recorded, output in zip(recorded_values, graph.outputs, strict=True)
+        OutputOutline(recorded_value.name, output.node_id, output.port_id, output.path)
+        for recorded_value, output in zip(recorded_values, graph.outputs, strict=True)
     ]
     return replace(
         graph,
-        edges=tuple(edge for edge in graph.edges if not edge.is_feedback or graph.scheduled),
+        edges=tuple(edge for edge in graph.edges if not edge.is_feedback or graph.is_scheduled),
         inputs=(
             *(body_input for state in states for body_input in state.body_inputs),
             *(replace(graph_input, role="captured") for graph_input in graph.inputs),
@@ -143,20 +143,20 @@ def _build_body(
 def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
     """Return the recorded values of the loop over time, one for each output of the graph."""
     name_counts = Counter(output.name for output in graph.outputs)
-    row_names = [
+    recorded_names = [
         output.name if name_counts[output.name] == 1 else f"{output.node_id}.{output.port_id}"
         for output in graph.outputs
     ]
     return tuple(
         RecordedOutline(f"{name}[t]", (name,), _prepend_time_axis(output.type))
-        for name, output in zip(row_names, graph.outputs, strict=True)
+        for name, output in zip(recorded_names, graph.outputs, strict=True)
     )
 
 
 def _prepend_time_axis(type_: str) -> str:
     """Prepend the time axis to a type such as `float64[n]`, or return "" for an unknown shape."""
-    dtype, opening_bracket, shape_text = type_.partition("[")
-    if not opening_bracket:
+    dtype, bracket, shape_text = type_.partition("[")
+    if not bracket:
         return ""
     return f"{dtype}[time]" if shape_text == "]" else f"{dtype}[time, {shape_text}"
 
@@ -197,9 +197,11 @@ def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
         )
         states.append(_build_parameter_state(state_name, node, definition, document))
         used_names.add(state_name)
-    for edges in _group_feedback_edges(graph):
-        state_name = _unused_name(f"{edges[0].sender}.{edges[0].sender_port}", used_names)
-        states.append(_build_output_state(state_name, edges, graph))
+    for output_edges in _group_feedback_edges(graph):
+        state_name = _unused_name(
+            f"{output_edges[0].sender}.{output_edges[0].sender_port}", used_names
+        )
+        states.append(_build_output_state(state_name, output_edges, graph))
         used_names.add(state_name)
     return states
 
@@ -282,7 +284,7 @@ def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline
 
 def _common_default(ports: list[PortOutline]) -> Any | None:
     """Return the default value that all ports share, or a phrase if the defaults differ."""
-    defaults = [port.default for port in ports]
-    if all(default == defaults[0] for default in defaults):
-        return defaults[0] if defaults else None
+    port_defaults = [port.default for port in ports]
+    if all(default == port_defaults[0] for default in port_defaults):
+        return port_defaults[0] if port_defaults else None
     return "the default of each port"

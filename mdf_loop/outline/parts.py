@@ -54,7 +54,7 @@ class DefinitionOutline(Struct, frozen=True):
     is_random: bool = False
 
     @property
-    def constant(self) -> bool:
+    def is_constant(self) -> bool:
         """True if the definition is a number, list or text that the model never changes."""
         is_computed = (
             self.function
@@ -82,7 +82,7 @@ class LoopOutline(Struct, frozen=True):
     block_type: ClassVar[str] = "loop"
 
     id: str
-    owner: str
+    owner_id: str
     path: str
     kind: str
     trip_count: ArgumentOutline | None
@@ -97,8 +97,8 @@ class LoopOutline(Struct, frozen=True):
     captures: tuple[CaptureOutline, ...]
     body: GraphOutline | None
     notes: tuple[str, ...] = ()
-    slices: tuple[SliceOutline, ...] = ()
-    delays: tuple[DelayOutline, ...] = ()
+    sliced_inputs: tuple[SliceOutline, ...] = ()
+    delayed_values: tuple[DelayOutline, ...] = ()
     has_mid_exit: bool = False
     is_strict: bool = False
 
@@ -114,8 +114,8 @@ class LoopOutline(Struct, frozen=True):
     @property
     def source_expressions(self) -> Iterator[Any]:
         """Initial values of the loop, and the arrays that its slices iterate over."""
-        yield from (carried.initial_expression for carried in self.carried_values)
-        yield from (row_slice.source_expression for row_slice in self.slices)
+        yield from (carried_value.initial_expression for carried_value in self.carried_values)
+        yield from (sliced_input.source_expression for sliced_input in self.sliced_inputs)
 
     @property
     def expressions(self) -> Iterator[Any]:
@@ -125,20 +125,20 @@ class LoopOutline(Struct, frozen=True):
             for argument in (self.trip_count, self.start_condition)
             if argument is not None
         )
-        yield from (carried.initial_expression for carried in self.carried_values)
-        yield from (row_slice.source_expression for row_slice in self.slices)
-        yield from (delay.initial_expression for delay in self.delays)
+        yield from (carried_value.initial_expression for carried_value in self.carried_values)
+        yield from (sliced_input.source_expression for sliced_input in self.sliced_inputs)
+        yield from (delay.initial_expression for delay in self.delayed_values)
 
     @property
     def full_name(self) -> str:
         """Name of the loop as `node.function`."""
-        return f"{self.owner}.{self.id}"
+        return f"{self.owner_id}.{self.id}"
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
         """Output ports of each result of the loop: final carried values, then recorded values."""
-        final_ports = tuple(carried.ports for carried in self.carried_values)
-        return final_ports + tuple(recorded.ports for recorded in self.recorded_values)
+        final_ports = tuple(carried_value.ports for carried_value in self.carried_values)
+        return final_ports + tuple(recorded_value.ports for recorded_value in self.recorded_values)
 
     @property
     def ports(self) -> frozenset[str]:
@@ -168,7 +168,7 @@ class ConditionalOutline(Struct, frozen=True):
     block_type: ClassVar[str] = "choice"
 
     id: str
-    owner: str
+    owner_id: str
     path: str
     kind: str
     selector: ArgumentOutline | None
@@ -203,7 +203,7 @@ class ConditionalOutline(Struct, frozen=True):
     @property
     def full_name(self) -> str:
         """Name of the conditional as `node.function`."""
-        return f"{self.owner}.{self.id}"
+        return f"{self.owner_id}.{self.id}"
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
@@ -226,7 +226,7 @@ BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
 class NodeOutline(Struct, frozen=True):
     """Outline of a node: ports, formulas, loops, conditionals and scheduler condition.
 
-    `condition` is the scheduler's condition in words. `is_before_test` is True for a node of a body on which the
+    `scheduler_condition` is the condition in words. `is_before_test` is True for a node of a body on which the
     loop's condition depends, if the condition is tested in the middle.
     """
 
@@ -236,7 +236,7 @@ class NodeOutline(Struct, frozen=True):
     definitions: tuple[DefinitionOutline, ...] = ()
     blocks: tuple[Block, ...] = ()
     outputs: tuple[PortOutline, ...] = ()
-    condition: str = ""
+    scheduler_condition: str = ""
     is_before_test: bool = False
 
     @property
@@ -268,7 +268,8 @@ class NodeOutline(Struct, frozen=True):
         """True if the node only passes on the value of one unconnected port of the same name."""
         port_names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
         has_only_ports = (
-            not (self.definitions or self.blocks or self.condition) and len(self.inputs) == 1
+            not (self.definitions or self.blocks or self.scheduler_condition)
+            and len(self.inputs) == 1
         )
         return has_only_ports and port_names == [
             (port.id, port.id, port.value) for port in self.outputs
@@ -343,6 +344,6 @@ class GraphOutline(Struct, frozen=True):
     counted_events: tuple[str, ...] = ()
 
     @property
-    def scheduled(self) -> bool:
+    def is_scheduled(self) -> bool:
         """True if scheduler conditions may split an evaluation of the graph into several passes."""
-        return bool(self.termination) or any(node.condition for node in self.nodes)
+        return bool(self.termination) or any(node.scheduler_condition for node in self.nodes)

@@ -50,7 +50,7 @@ def _loop_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the pseudo-code lines of a loop: initial values, head, body and final values."""
     yield from _initial_lines(loop)
     yield _head_line(loop)
-    yield from (INDENT + line for line in _body_lines(loop))
+    yield from (INDENT + body_line for body_line in _body_lines(loop))
     yield from _final_lines(loop)
 
 
@@ -72,14 +72,16 @@ _KINDS_TESTED_FIRST = ("while", "for-while", "sliced-while")
 
 def _initial_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of a loop's initial values, start condition and empty recordings."""
-    for k, carried in enumerate(loop.carried_values):
-        argument = ArgumentOutline(carried.initial_expression, carried.initial_value)
-        value_literal = fixed_text(argument)
-        remark = f"carried, starts as {value_literal}" if value_literal else "carried"
+    for k, carried_value in enumerate(loop.carried_values):
+        argument = ArgumentOutline(carried_value.initial_expression, carried_value.initial_value)
+        constant_text = fixed_text(argument)
+        remark = f"carried, starts as {constant_text}" if constant_text else "carried"
         initial_text = (
-            "?" if carried.initial_expression is None else value_text(carried.initial_expression)
+            "?"
+            if carried_value.initial_expression is None
+            else value_text(carried_value.initial_expression)
         )
-        yield with_remark(f"{carried.input_name or f'carried_{k}'} = {initial_text}", remark)
+        yield with_remark(f"{carried_value.input_name or f'carried_{k}'} = {initial_text}", remark)
     if loop.start_condition is not None and loop.kind in _KINDS_TESTED_FIRST:
         remark = "start condition" + (
             f", {fixed_text(loop.start_condition)}" if fixed_text(loop.start_condition) else ""
@@ -87,11 +89,11 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
         yield with_remark(
             f"{_condition_variable(loop)} = {value_text(loop.start_condition.expression)}", remark
         )
-    for recorded in loop.recorded_values:
+    for recorded_value in loop.recorded_values:
         remark = ", ".join(
-            remark_part for remark_part in ("recorded", recorded.remark) if remark_part
+            remark_part for remark_part in ("recorded", recorded_value.remark) if remark_part
         )
-        yield with_remark(f"{_list_name(recorded.name, recorded.ports)} = []", remark)
+        yield with_remark(f"{_list_name(recorded_value.name, recorded_value.ports)} = []", remark)
 
 
 def _condition_variable(loop: LoopOutline) -> str:
@@ -108,18 +110,20 @@ def _head_line(loop: LoopOutline) -> str:
     """Return the `for` or `while` line of a loop in the pseudo-code."""
     if loop.trip_count is not None:
         trip_count_text = value_text(loop.trip_count.expression)
-        value_literal = fixed_text(loop.trip_count)
-        remark = f"M = {value_literal}" if value_literal else "M"
-        return with_remark(f"for {loop.iteration_name or '_'} in range({trip_count_text}):", remark)
+        constant_text = fixed_text(loop.trip_count)
+        count_remark = f"M = {constant_text}" if constant_text else "M"
+        return with_remark(
+            f"for {loop.iteration_name or '_'} in range({trip_count_text}):", count_remark
+        )
     if loop.kind in _ITERATION_REMARKS:
         return with_remark(
             f"for {loop.iteration_name or 'i'} over {slice_sources(loop)}:",
             _ITERATION_REMARKS[loop.kind],
         )
-    remark_text = f"{loop.iteration_name} = 0, 1, 2, …" if loop.iteration_name else ""
+    iteration_remark = f"{loop.iteration_name} = 0, 1, 2, …" if loop.iteration_name else ""
     if loop.kind == "while" and loop.start_condition is not None:
-        return with_remark(f"while {_condition_variable(loop)}:", remark_text)
-    return with_remark("while True:", remark_text)
+        return with_remark(f"while {_condition_variable(loop)}:", iteration_remark)
+    return with_remark("while True:", iteration_remark)
 
 
 _ITERATION_REMARKS = {
@@ -135,9 +139,11 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the pseudo-code statements of a loop's body."""
     if loop.kind in ("for-while", "sliced-while") and loop.start_condition is not None:
         yield f"if not {_condition_variable(loop)}: break"
-    for row_slice in loop.slices:
-        yield with_remark(f"{row_slice.name or '?'} = {slice_text(row_slice)}", row_slice.remark)
-    for delay in loop.delays:
+    for sliced_input in loop.sliced_inputs:
+        yield with_remark(
+            f"{sliced_input.name or '?'} = {slice_text(sliced_input)}", sliced_input.remark
+        )
+    for delay in loop.delayed_values:
         initial_remark = (
             ""
             if delay.initial_expression is None
@@ -155,17 +161,17 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
         yield with_remark(f"if not {loop.continue_name}: break", "tested in the middle")
     for node in (node for node in ordered_nodes if not node.is_before_test):
         yield from node_lines(node, loop.body)
-    for recorded in loop.recorded_values:
-        yield f"{_list_name(recorded.name, recorded.ports)}.append({recorded.name})"
+    for recorded_value in loop.recorded_values:
+        yield f"{_list_name(recorded_value.name, recorded_value.ports)}.append({recorded_value.name})"
     yield from _update_lines(loop)
 
 
 def _update_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the simultaneous update of all carried values, then the test of the condition."""
     carried_name_pairs = [
-        (carried.input_name, carried.output_name)
-        for carried in loop.carried_values
-        if carried.input_name and carried.output_name
+        (carried_value.input_name, carried_value.output_name)
+        for carried_value in loop.carried_values
+        if carried_value.input_name and carried_value.output_name
     ]
     is_tested_first = loop.kind in _KINDS_TESTED_FIRST and not loop.has_mid_exit
     if is_tested_first and loop.continue_name:
@@ -181,12 +187,12 @@ def _update_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _final_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of a loop's results to output ports."""
-    for carried in loop.carried_values:
-        for port in carried.ports:
-            yield with_remark(f"{port} = {carried.input_name or '?'}", "final value")
-    for recorded in loop.recorded_values:
-        list_name = _list_name(recorded.name, recorded.ports)
-        yield from (f"{port} = {list_name}" for port in recorded.ports if port != list_name)
+    for carried_value in loop.carried_values:
+        for port in carried_value.ports:
+            yield with_remark(f"{port} = {carried_value.input_name or '?'}", "final value")
+    for recorded_value in loop.recorded_values:
+        list_name = _list_name(recorded_value.name, recorded_value.ports)
+        yield from (f"{port} = {list_name}" for port in recorded_value.ports if port != list_name)
     for result in loop.reports:
         for port in result.ports:
             yield with_remark(f"{port} = {loop.id}.{result.name}", "report on the run")
@@ -197,12 +203,12 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _conditional_lines(conditional: ConditionalOutline) -> Iterator[str]:
     """Yield the `if` or `match` statement of a conditional with all branches."""
-    value_literal = fixed_text(conditional.selector) if conditional.selector is not None else ""
+    constant_text = fixed_text(conditional.selector) if conditional.selector is not None else ""
     selector_expression, case_indent = selector_text(conditional), ""
     if conditional.kind == "case":
         yield with_remark(
             f"match {selector_expression}:",
-            f"{selector_expression} = {value_literal}" if value_literal else "",
+            f"{selector_expression} = {constant_text}" if constant_text else "",
         )
         case_indent = INDENT
     for k, branch in enumerate(conditional.branches):
@@ -247,7 +253,7 @@ def _pass_remark(output: OutputOutline) -> str:
 
 def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
     """Yield the pseudo-code statements of a node, including its loops and conditionals."""
-    yield f"# {node.id}" + (f" ({node.condition})" if node.condition else "")
+    yield f"# {node.id}" + (f" ({node.scheduler_condition})" if node.scheduler_condition else "")
     for edge in graph.edges:
         if edge.receiver == node.id and not _is_plain_edge(edge):
             yield _edge_line(edge)
@@ -265,16 +271,16 @@ def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
 
 def _is_plain_edge(edge: EdgeOutline) -> bool:
     """Return True if an edge without weight and feedback connects two ports of the same name."""
-    is_unchanged = edge.weight is None and not edge.is_feedback
-    return is_unchanged and edge.sender_port == edge.receiver_port
+    passes_value_unchanged = edge.weight is None and not edge.is_feedback
+    return passes_value_unchanged and edge.sender_port == edge.receiver_port
 
 
 def _edge_line(edge: EdgeOutline) -> str:
     """Return a pseudo-code line that assigns the value of an edge to the receiving port."""
     weight_factor = "" if edge.weight is None else f"{value_text(edge.weight)} * "
-    remark = "as it was in the pass before" if edge.is_feedback else ""
+    feedback_remark = "as it was in the pass before" if edge.is_feedback else ""
     return with_remark(
-        f"{edge.receiver_port} = {weight_factor}{edge.sender}.{edge.sender_port}", remark
+        f"{edge.receiver_port} = {weight_factor}{edge.sender}.{edge.sender_port}", feedback_remark
     )
 
 

@@ -16,7 +16,7 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
     exactly the result is not a reader.
     """
     other_blocks = (other_block for other_block in node.blocks if other_block is not block)
-    expressions_by_name = [
+    texts_by_name = [
         *(
             (definition.id, _texts([*_definition_expressions(definition)]))
             for definition in node.definitions
@@ -27,7 +27,7 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
         ),
         *((port.id, _texts(port.value)) for port in node.outputs if port.id not in block.ports),
     ]
-    return tuple(name for name, texts in expressions_by_name if _reads_result(texts, block.id, k))
+    return tuple(name for name, texts in texts_by_name if _reads_result(texts, block.id, k))
 
 
 def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:

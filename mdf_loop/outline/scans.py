@@ -28,7 +28,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
     """Return the outline of a Scan: carried states, sliced inputs and stacked outputs."""
     try:
         scan_arguments, signature = convert_scan(
-            context.definition, context.node, context.where, context.document
+            context.definition, context.node, context.path, context.document
         )
     except LoopError as error:
         return _outline_unknown_scan(context, error)
@@ -36,10 +36,10 @@ def outline_scan(context: BlockContext) -> LoopOutline:
         order_initial_values(scan_arguments),
         len(signature.carried_inputs),
     )
-    slices = tuple(map(outline_slice, scan_arguments.slices))
+    sliced_inputs = tuple(map(outline_slice, scan_arguments.slices))
     bound_names = tuple(scan_arguments.bindings)
     body = _outline_body(
-        context, scan_arguments.owned_graph, bound_names, signature.carried_inputs, slices
+        context, scan_arguments.owned_graph, bound_names, signature.carried_inputs, sliced_inputs
     )
     return replace(
         unknown_loop(context, "scan"),
@@ -63,7 +63,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
             )
             for k, name in enumerate(signature.recorded_outputs)
         ),
-        slices=slices,
+        sliced_inputs=sliced_inputs,
         captures=_outline_captures(context, body, bound_names),
         body=body,
     )
@@ -83,18 +83,18 @@ def outline_map(context: BlockContext) -> LoopOutline:
     names_and_sequences = zip_longest(
         (owned_body.inputs or ())[: len(sequence_expressions)], sequence_expressions, fillvalue=""
     )
-    slices = tuple(
+    sliced_inputs = tuple(
         _outline_map_slice(context, k, *name_and_sequence)
         for k, name_and_sequence in enumerate(names_and_sequences)
     )
-    body = _outline_body(context, owned_body, bound_names, (), slices)
+    body = _outline_body(context, owned_body, bound_names, (), sliced_inputs)
     return replace(
         unknown_loop(context, "map"),
         recorded_values=tuple(
             _outline_recorded_value(context, k, name, "a sequence")
             for k, name in enumerate(output_names(owned_body))
         ),
-        slices=slices,
+        sliced_inputs=sliced_inputs,
         captures=_outline_captures(context, body, bound_names),
         body=body,
     )
@@ -108,11 +108,11 @@ def _outline_map_slice(context: BlockContext, k: int, name: str, source: Any) ->
 
     A further input that is a tensor is the same for every element.
     """
-    type_text = context.annotations.type_of(f"{context.node_where}.input_ports['{source}']")
+    type_text = context.annotations.type_of(f"{context.node_path}.input_ports['{source}']")
     if k and type_text and not type_text.startswith("sequence("):
         return SliceOutline(name, source, "")
-    remark = "if it is a sequence" if k and not type_text else ""
-    return SliceOutline(name, source, "i", remark)
+    sequence_remark = "if it is a sequence" if k and not type_text else ""
+    return SliceOutline(name, source, "i", sequence_remark)
 
 
 def _outline_recorded_value(
@@ -144,9 +144,7 @@ def _outline_state(
 def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
     """Return the graph that is the body of a Scan or SequenceMap."""
     written_graph = written_body(context.definition, context.node)
-    return find_owned_graph(
-        written_graph, context.definition, context.where, role, context.document
-    )
+    return find_owned_graph(written_graph, context.definition, context.path, role, context.document)
 
 
 def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
@@ -167,11 +165,13 @@ def _outline_body(
     owned: OwnedGraph,
     bound_names: Sequence[str],
     state_names: Iterable[str],
-    slices: Iterable[SliceOutline],
+    sliced_inputs: Iterable[SliceOutline],
 ) -> GraphOutline:
     """Return the outline of a Scan's or SequenceMap's body, with the role of each input."""
     roles = dict.fromkeys(state_names, "carried")
-    roles |= dict.fromkeys((row_slice.name for row_slice in slices if row_slice.name), "sliced")
+    roles |= dict.fromkeys(
+        (sliced_input.name for sliced_input in sliced_inputs if sliced_input.name), "sliced"
+    )
     output_names_of_body = (
         "",
         *output_names(owned),

@@ -27,7 +27,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
     `Always` has an effect on a node that would otherwise wait for another node.
     """
     written_conditions = getattr(graph.conditions, "node_specific", None) or {}
-    senders_before = find_required_senders(graph, usable_edges(graph))
+    required_senders = find_required_senders(graph, usable_edges(graph))
     condition_texts = {
         str(node_id(node)): describe_condition(condition)
         for node, condition in written_conditions.items()
@@ -35,7 +35,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
     return {
         node: "in every pass" if condition_text == "always" else condition_text
         for node, condition_text in condition_texts.items()
-        if condition_text != "always" or senders_before.get(node)
+        if condition_text != "always" or required_senders.get(node)
     }
 
 
@@ -44,10 +44,10 @@ def termination_texts(graph: Any) -> tuple[str, ...]:
     written_conditions = getattr(graph.conditions, "termination", None) or {}
     termination_descriptions = []
     for scale_key, condition in written_conditions.items():
-        scale = scale_name(scale_key)
-        scale_text = _TIME_SCALE_NAMES.get(scale, scale.replace("_", " ").lower())
-        if not is_condition_type(condition, _DEFAULT_TERMINATIONS.get(scale_text, "")):
+        time_scale = scale_name(scale_key)
+        time_scale_name = _TIME_SCALE_NAMES.get(time_scale, time_scale.replace("_", " ").lower())
+        if not is_condition_type(condition, _DEFAULT_TERMINATIONS.get(time_scale_name, "")):
             termination_descriptions.append(
-                f"each {scale_text} ends {describe_condition(condition)}"
+                f"each {time_scale_name} ends {describe_condition(condition)}"
             )
     return tuple(termination_descriptions)

@@ -69,10 +69,10 @@ def node_scope(
     ):
         field_name = kind_text.replace(" ", "_") + "s"
         for definition in definitions:
-            path = f"{where}.{field_name}['{definition.id}']"
+            definition_path = f"{where}.{field_name}['{definition.id}']"
             constant_value = known_value(node, definition.id) if kind_text == "parameter" else None
             captures_by_name[definition.id] = CaptureOutline(
-                definition.id, kind_text, node.id, path, constant_value
+                definition.id, kind_text, node.id, definition_path, constant_value
             )
     for argument_name in bindings:
         captures_by_name[argument_name] = CaptureOutline(argument_name, "argument", node.id, where)
@@ -81,8 +81,8 @@ def node_scope(
 
 def local_names(node: Any) -> frozenset[str]:
     """Return the names of a node's own input ports, parameters and functions."""
-    definitions = (*node.input_ports, *node.parameters, *node.functions)
-    return frozenset(definition.id for definition in definitions)
+    named_elements = (*node.input_ports, *node.parameters, *node.functions)
+    return frozenset(definition.id for definition in named_elements)
 
 
 def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
@@ -151,21 +151,23 @@ def body_inputs(
     `declared` has the role of each input of the signature: iteration, condition, carried, ...
     """
     connected_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    inputs: list[InputOutline] = []
+    input_outlines: list[InputOutline] = []
     for node in graph.nodes:
         node_path = f"{where}.nodes['{node.id}']"
         for port in node.input_ports:
             if (node.id, port.id) not in connected_ports:
                 role = _input_role(port, declared, outer_scope)
-                path = f"{node_path}.input_ports['{port.id}']"
-                inputs.append(
-                    InputOutline(port.id, node.id, port.id, role, path, default=port.default_value)
+                port_path = f"{node_path}.input_ports['{port.id}']"
+                input_outlines.append(
+                    InputOutline(
+                        port.id, node.id, port.id, role, port_path, default=port.default_value
+                    )
                 )
         for name in free_names(node, blocks.get(node.id, ())):
             if name in declared or outer_scope.find(name) is not None:
                 role = declared.get(name, "captured")
-                inputs.append(InputOutline(name, node.id, None, role, node_path))
-    return tuple(inputs)
+                input_outlines.append(InputOutline(name, node.id, None, role, node_path))
+    return tuple(input_outlines)
 
 
 def _input_role(port: Any, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:

@@ -77,12 +77,12 @@ class CaptureOutline(Struct, frozen=True):
     """Outline of a value that a body reads from outside, with its origin and constant value.
 
     `kind` is its kind at the origin: input port, parameter, function, argument, carried value, iteration number
-    or condition. `owner` is the id of the node or loop that it belongs to.
+    or condition. `owner_id` is the id of the node or loop that it belongs to.
     """
 
     name: str
     kind: str
-    owner: str
+    owner_id: str
     path: str
     value: Any | None = None
     type: str = ""

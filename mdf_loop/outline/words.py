@@ -59,7 +59,7 @@ def _mid_exit_head(loop: LoopOutline) -> str:
     """Describe in one line a loop whose condition is tested in the middle of its body."""
     if loop.trip_count is not None:
         return _for_text(loop)
-    return f"for each row of {slice_sources(loop)}" if loop.slices else "loop"
+    return f"for each row of {slice_sources(loop)}" if loop.sliced_inputs else "loop"
 
 
 def _condition_name(loop: LoopOutline) -> str:
@@ -69,18 +69,20 @@ def _condition_name(loop: LoopOutline) -> str:
 
 def slice_sources(loop: LoopOutline) -> str:
     """Return the names of the arrays or sequences that a loop iterates over, such as `x, y`."""
-    sources = dict.fromkeys(
-        _slice_source(row_slice) for row_slice in loop.slices if row_slice.indices
+    source_names = dict.fromkeys(
+        _slice_source(sliced_input) for sliced_input in loop.sliced_inputs if sliced_input.indices
     )
-    return ", ".join(sources) or "?"
+    return ", ".join(source_names) or "?"
 
 
-def _slice_source(row_slice: SliceOutline) -> str:
+def _slice_source(sliced_input: SliceOutline) -> str:
     """Return the name of the array that a sliced input reads."""
-    if isinstance(row_slice.source_expression, str):
-        return shorten_name(row_slice.source_expression, 32)
+    if isinstance(sliced_input.source_expression, str):
+        return shorten_name(sliced_input.source_expression, 32)
     return (
-        "?" if row_slice.source_expression is None else value_text(row_slice.source_expression, 32)
+        "?"
+        if sliced_input.source_expression is None
+        else value_text(sliced_input.source_expression, 32)
     )
 
 
@@ -92,8 +94,8 @@ def _for_text(loop: LoopOutline) -> str:
 
 def _argument_text(argument: ArgumentOutline) -> str:
     """Format the value of an argument, or its expression if the value is unknown."""
-    shown_argument = argument.value if argument.value is not None else argument.expression
-    return value_text(shown_argument, 32)
+    value_or_expression = argument.value if argument.value is not None else argument.expression
+    return value_text(value_or_expression, 32)
 
 
 def _condition_text(loop: LoopOutline) -> str:
@@ -147,16 +149,16 @@ def _case_count(conditional: ConditionalOutline) -> int:
 # --- values -----------------------------------------------------------------------------------
 
 
-def slice_text(row_slice: SliceOutline) -> str:
+def slice_text(sliced_input: SliceOutline) -> str:
     """Return the expression of a sliced input in iteration i, such as `x[:, i]`."""
     return (
-        f"{_slice_source(row_slice)}[{row_slice.indices}]"
-        if row_slice.indices
-        else _slice_source(row_slice)
+        f"{_slice_source(sliced_input)}[{sliced_input.indices}]"
+        if sliced_input.indices
+        else _slice_source(sliced_input)
     )
 
 
 def delay_text(delay: DelayOutline) -> str:
     """Describe a delayed value, such as `v_out, 2 iterations ago`."""
-    iteration_count_text = value_text(delay.iterations_back)
-    return f"{delay.source_name}, {iteration_count_text} {'iteration' if iteration_count_text == '1' else 'iterations'} ago"
+    count_text = value_text(delay.iterations_back)
+    return f"{delay.source_name}, {count_text} {'iteration' if count_text == '1' else 'iterations'} ago"

@@ -56,11 +56,11 @@ def test_a_long_chain_is_several_runs():
 def test_nodes_without_inputs_fold():
     flow = flow_of(graph(["ab", "wv", "vb"]))
     assert runs(flow) == ["ab"]
-    assert flow.folded_count == 2
+    assert flow.folded_node_count == 2
 
 
 def test_a_graph_without_inputs_is_not_folded():
-    assert flow_of(graph(["ab", "wv", "vb"], input_nodes=())).folded_count == 0
+    assert flow_of(graph(["ab", "wv", "vb"], input_nodes=())).folded_node_count == 0
 
 
 def test_outputs_and_states_do_not_fold():
@@ -86,7 +86,7 @@ def test_a_constant_folds():
     constant = NodeOutline(
         "k", "k", definitions=(item,), outputs=(PortOutline("k", "k", value="value"),)
     )
-    assert flow_of(graph(["ab", "kb"], extra_nodes=[constant])).folded_count == 1
+    assert flow_of(graph(["ab", "kb"], extra_nodes=[constant])).folded_node_count == 1
 
 
 def test_senders_come_before_receivers():

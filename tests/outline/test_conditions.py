@@ -181,7 +181,7 @@ def test_default_conditions_have_no_words():
     graph = outline(
         {"g": {"nodes": {"a": start, "b": ports}, "edges": {"e": edge}, "conditions": conditions}}
     )
-    assert [node.condition for node in graph.nodes] == ["", "in every pass"]
+    assert [node.scheduler_condition for node in graph.nodes] == ["", "in every pass"]
     assert graph.termination == ()
 
 

@@ -133,7 +133,7 @@ def test_outline_of_a_scan():
     assert [(p.input_name, p.output_name, p.ports) for p in scan.carried_values] == [
         ("s", "s_next", ("s_final",))
     ]
-    assert [(p.name, slice_text(p), p.remark) for p in scan.slices] == [
+    assert [(p.name, slice_text(p), p.remark) for p in scan.sliced_inputs] == [
         ("x_t", "x[i]", ""),
         ("z_t", "z[:, i]", "backwards"),
     ]
@@ -166,8 +166,8 @@ def test_additional_sequences_of_a_sequence_map_are_sliced():
         "functions": {"f": {"function": "onnx::SequenceMap", "args": args}},
     }
     (loop,) = outline({"g": {"nodes": {"n": node}}}).nodes[0].loops
-    assert slice_text(loop.slices[0]) == "s[i]"
-    assert slice_text(loop.slices[1]) in ("t", "t[i]")  # its type may not be known
+    assert slice_text(loop.sliced_inputs[0]) == "s[i]"
+    assert slice_text(loop.sliced_inputs[1]) in ("t", "t[i]")  # its type may not be known
 
 
 def test_slices_delays_and_recordings_of_a_loop():
@@ -180,7 +180,7 @@ def test_slices_delays_and_recordings_of_a_loop():
         "decay": "captured",
         "z_t": "sliced",
     }
-    assert [delay_text(delay) for delay in loop.delays] == ["v_out, 2 iterations ago"]
+    assert [delay_text(delay) for delay in loop.delayed_values] == ["v_out, 2 iterations ago"]
     assert [r.remark for r in loop.recorded_values] == [
         "on axis 1",
         "joined along axis 0, last iteration first",

@@ -40,7 +40,7 @@ def test_outline_of_a_loop():
     assert (recorded.name, recorded.ports) == ("lost", ("losses",))
     assert recorded.type == "float64[halve_iterations]"
     (capture,) = loop.captures
-    assert (capture.name, capture.kind, capture.owner) == ("factor", "input port", "halving")
+    assert (capture.name, capture.kind, capture.owner_id) == ("factor", "input port", "halving")
     assert [node.id for node in loop.body.nodes] == ["step"]
     assert loop.notes == ()
 
@@ -64,7 +64,7 @@ def test_captures_of_nested_loops():
     outer = loop_of("nested", "outer_node")
     inner = outer.body.nodes[0].loops[0]
     assert [c.name for c in outer.captures] == ["steps", "rate"]
-    assert [(c.name, c.kind, c.owner) for c in inner.captures] == [
+    assert [(c.name, c.kind, c.owner_id) for c in inner.captures] == [
         ("rate", "input port", "outer_node")
     ]
 
@@ -149,10 +149,10 @@ def test_nodes_of_a_graph_with_states_conditions_and_feedback():
     graph = outline(MODELS / "feedback.yaml")
     first, second, third = graph.nodes
     assert [item.id for item in first.definitions if item.is_stateful] == ["v"]
-    assert [item.id for item in first.definitions if item.constant] == ["tau"]
+    assert [item.id for item in first.definitions if item.is_constant] == ["tau"]
     assert [item.id for item in second.definitions if item.is_stateful] == ["count", "spike"]
     assert first.inputs[0].default == 0.0
-    assert (second.condition, third.condition) == (
+    assert (second.scheduler_condition, third.scheduler_condition) == (
         "every 2 calls of cell/1:a-b.c<d>",
         "when cell_2.count >= 3",
     )
@@ -206,7 +206,7 @@ def test_a_dict_parameter_is_a_constant():
         {"g": {"nodes": {"n": {"parameters": {"chunk": {"value": {"name": "count", "a": 1}}}}}}}
     )
     (item,) = graph.nodes[0].definitions
-    assert item.constant
+    assert item.is_constant
     assert list(formula_lines(item)) == ["chunk = {name: count, a: 1}"]
 
 

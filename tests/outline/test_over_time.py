@@ -43,7 +43,9 @@ def test_states_and_feedback_outputs_are_carried():
 def test_nodes_are_the_same_with_and_without_time():
     graph = outline(MODELS / "conditions.yaml")
     body = time_loop(MODELS / "conditions.yaml").body
-    assert [(n.id, n.condition) for n in body.nodes] == [(n.id, n.condition) for n in graph.nodes]
+    assert [(n.id, n.scheduler_condition) for n in body.nodes] == [
+        (n.id, n.scheduler_condition) for n in graph.nodes
+    ]
     assert [list(map(list, map(formula_lines, n.definitions))) for n in body.nodes] == [
         list(map(list, map(formula_lines, n.definitions))) for n in graph.nodes
     ]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mdf_loop.drawing.page.scene import Port, Wire
 
 WireEnd = tuple[int, str]
-"""Number of a port or a box, with the stroke of wires that end there."""
+"""Number of a port or a box, with the line style of wires that end there."""
 
 
 class NodeEnds(Struct):
@@ -90,9 +90,9 @@ class BoxPorts:
             self.left_ports[name] = replace(
                 port_template, id=self.numbering.next(), passes_value=True
             )
-        strokes = {stroke for _, stroke in ends}
-        self.wires += [Wire(self.left_ports[name].id, end, stroke) for end, stroke in ends]
-        return self.left_ports[name].id, "capture" if strokes == {"capture"} else "data"
+        line_styles = {line_style for _, line_style in ends}
+        self.wires += [Wire(self.left_ports[name].id, end, line_style) for end, line_style in ends]
+        return self.left_ports[name].id, "capture" if line_styles == {"capture"} else "data"
 
     def exit_port(self, name: str, source: int, port: Port | None = None) -> int:
         """Return the port at which a value leaves a box, with a wire from `source` to the port."""

@@ -98,7 +98,7 @@ class FrameBuilder:
             self.numbering.frame_number_by_loop[loop.full_name] = number
             self.numbering.recordings += [
                 Recording(
-                    self.right_ports[f"r{k}"].id, number, loop.full_name, f"{loop.owner}.{port}"
+                    self.right_ports[f"r{k}"].id, number, loop.full_name, f"{loop.owner_id}.{port}"
                 )
                 for k, row in enumerate(loop.recorded_values)
                 for port in row.ports[:1]
@@ -150,15 +150,19 @@ class FrameBuilder:
     def _input_wires(self, body: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> Iterator[Wire]:
         """Yield wires from the input ports of a loop's box to the readers inside the body."""
         for body_input in body.inputs:
-            terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(
+            terminal_key, terminal_line_style = self.terminals.terminal_by_name.get(
                 body_input.name, ("", "")
             )
             if terminal_key in self.left_ports and body_input.node_id in ends_by_node:
-                for end, target_stroke in ends_by_node[body_input.node_id].targets(
+                for end, target_line_style in ends_by_node[body_input.node_id].targets(
                     body_input.port_id, body_input.name
                 ):
-                    stroke = "capture" if "capture" in (terminal_stroke, target_stroke) else "data"
-                    yield Wire(self.left_ports[terminal_key].id, end, stroke)
+                    line_style = (
+                        "capture"
+                        if "capture" in (terminal_line_style, target_line_style)
+                        else "data"
+                    )
+                    yield Wire(self.left_ports[terminal_key].id, end, line_style)
 
     def _output_wires(
         self, outputs: tuple[OutputOutline, ...], ends_by_node: dict[str, NodeEnds]
@@ -171,9 +175,9 @@ class FrameBuilder:
             if output.node_id in ends_by_node:
                 yield Wire(ends_by_node[output.node_id].source(output.port_id), target_port.id)
             elif output.port_id in self.terminals.terminal_by_name:
-                source_key, stroke = self.terminals.terminal_by_name[output.port_id]
+                source_key, line_style = self.terminals.terminal_by_name[output.port_id]
                 if source_key in self.left_ports:
-                    yield Wire(self.left_ports[source_key].id, target_port.id, stroke)
+                    yield Wire(self.left_ports[source_key].id, target_port.id, line_style)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
         """Return the box of a branch, with wires between the branch and the conditional's ports."""
@@ -235,10 +239,10 @@ class FrameBuilder:
                 pill_id = ends_by_node[f"passed {output.port_id}"].box_id
                 targets_by_name.setdefault(output.port_id, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
-            terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(name, ("", ""))
+            terminal_key, terminal_line_style = self.terminals.terminal_by_name.get(name, ("", ""))
             if terminal_key in self.left_ports:
                 entry_end, _ = box_ports.entry_port(name, list(dict.fromkeys(targets)), Port(0))
-                yield Wire(self.left_ports[terminal_key].id, entry_end, terminal_stroke)
+                yield Wire(self.left_ports[terminal_key].id, entry_end, terminal_line_style)
 
 
 def _merge_scenes(scenes: list[Scene]) -> Scene:

@@ -38,7 +38,7 @@ def build_model_scene(graph: GraphOutline, numbering: Numbering) -> Scene:
             default_text = (
                 "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
             )
-            pill = build_pill_box(
+            pill_box = build_pill_box(
                 numbering,
                 "input",
                 model_input.name,
@@ -46,16 +46,16 @@ def build_model_scene(graph: GraphOutline, numbering: Numbering) -> Scene:
                 model_input.path,
                 default_text,
             )
-            boxes.append(pill)
+            boxes.append(pill_box)
             targets = ends_by_node[model_input.node_id].targets(
                 model_input.port_id, model_input.name
             )
-            wires += [Wire(pill.id, end, stroke) for end, stroke in targets]
+            wires += [Wire(pill_box.id, end, line_style) for end, line_style in targets]
     for output in graph.outputs:
         if output.node_id in ends_by_node:
-            pill = build_pill_box(numbering, "output", output.name, output.type, output.path)
-            boxes.append(pill)
-            wires.append(Wire(ends_by_node[output.node_id].source(output.port_id), pill.id))
+            pill_box = build_pill_box(numbering, "output", output.name, output.type, output.path)
+            boxes.append(pill_box)
+            wires.append(Wire(ends_by_node[output.node_id].source(output.port_id), pill_box.id))
     return simplify_scene(Scene(tuple(boxes), tuple(wires)), numbering)
 
 
@@ -69,7 +69,7 @@ class _SceneBuilder(Struct, frozen=True):
         self.numbering.current_depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES
-        fed_ids = {edge.receiver for edge in graph.edges}
+        receiving_node_ids = {edge.receiver for edge in graph.edges}
         boxes: list[Box] = []
         ends_by_node: dict[str, NodeEnds] = {}
         for node in graph.nodes:
@@ -83,7 +83,7 @@ class _SceneBuilder(Struct, frozen=True):
                 )
                 box, node_ends = build_owner_box(node, outer_names, self.numbering, self.build)
             else:
-                box, node_ends = self._node_box(node, node.id in fed_ids, is_large)
+                box, node_ends = self._node_box(node, node.id in receiving_node_ids, is_large)
             ends_by_node[node.id] = node_ends
             boxes.append(box)
         wires = tuple(_edge_wires(graph, ends_by_node))
@@ -103,8 +103,10 @@ class _SceneBuilder(Struct, frozen=True):
                 node, self.numbering, "input", shorten_name(node.id, MAX_TITLE_LENGTH)
             )
         if node.constant is not None:
-            label = f"{shorten_name(node.id, MAX_TITLE_LENGTH)} = {value_text(node.constant, 24)}"
-            return build_small_box(node, self.numbering, "constant", label)
+            constant_label = (
+                f"{shorten_name(node.id, MAX_TITLE_LENGTH)} = {value_text(node.constant, 24)}"
+            )
+            return build_small_box(node, self.numbering, "constant", constant_label)
         if is_large and operator_name(node):
             return build_small_box(node, self.numbering, "operator", operator_name(node))
         return build_node_box(node, self.numbering)
@@ -117,7 +119,9 @@ def _edge_wires(graph: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> list[
         if edge.sender in ends_by_node and edge.receiver in ends_by_node:
             source_end = ends_by_node[edge.sender].source(edge.sender_port)
             label = weight_text(edge.weight)
-            for end, target_stroke in ends_by_node[edge.receiver].targets(edge.receiver_port, ""):
-                stroke = "feedback" if edge.is_feedback else target_stroke
-                wires.append(Wire(source_end, end, stroke, label))
+            for end, target_line_style in ends_by_node[edge.receiver].targets(
+                edge.receiver_port, ""
+            ):
+                line_style = "feedback" if edge.is_feedback else target_line_style
+                wires.append(Wire(source_end, end, line_style, label))
     return wires

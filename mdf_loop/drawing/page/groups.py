@@ -48,17 +48,17 @@ def group_boxes(scene: Scene, numbering: Numbering) -> Scene:
     """Group the boxes of a scene if there are more than `MAX_BOXES`, and return the scene."""
     if len(scene.boxes) <= MAX_BOXES:
         return scene
-    pills = tuple(box for box in scene.boxes if box.kind in _PILL_KINDS)
-    if len(pills) > MAX_GROUP_SIZE:
-        pills = ()
-    pill_ids = {box.id for box in pills}
+    pill_boxes = tuple(box for box in scene.boxes if box.kind in _PILL_KINDS)
+    if len(pill_boxes) > MAX_GROUP_SIZE:
+        pill_boxes = ()
+    pill_box_ids = {box.id for box in pill_boxes}
     box_graph = _build_box_graph(scene)
     groups = _group_by_scopes(
-        tuple(box for box in scene.boxes if box.id not in pill_ids), box_graph
+        tuple(box for box in scene.boxes if box.id not in pill_box_ids), box_graph
     )
     if len(groups) > MAX_GROUPS:
         groups = list(_merge_neighbours(groups, box_graph))
-    return _replace_groups(scene, [_Group((box,)) for box in pills] + groups, numbering)
+    return _replace_groups(scene, [_Group((box,)) for box in pill_boxes] + groups, numbering)
 
 
 def _build_box_graph(scene: Scene) -> nx.DiGraph:
@@ -69,7 +69,7 @@ def _build_box_graph(scene: Scene) -> nx.DiGraph:
     box_graph.add_edges_from(
         (box_id_by_end[wire.source], box_id_by_end[wire.target])
         for wire in scene.wires
-        if wire.stroke != "feedback"
+        if wire.line_style != "feedback"
         and wire.source in box_id_by_end
         and wire.target in box_id_by_end
     )
@@ -115,9 +115,9 @@ def _scope_of(box: Box) -> tuple[str, ...]:
 
     The scope of `/encoder/layer.0/Add` is (encoder, layer.0).
     """
-    name = next((text for title, text in box.details if title == "id"), box.title)
-    separator = "/" if "/" in name else "."
-    return tuple(name_part for name_part in name.split(separator) if name_part)[:-1]
+    box_name = next((text for title, text in box.details if title == "id"), box.title)
+    separator = "/" if "/" in box_name else "."
+    return tuple(name_part for name_part in box_name.split(separator) if name_part)[:-1]
 
 
 def _group_scopes(
@@ -268,8 +268,8 @@ def _replace_groups(scene: Scene, groups: list[_Group], numbering: Numbering) ->
             inner_wires[source_index].append(Wire(wire.source, wire_source))
         if target_index is not None:
             wire_target = pin(target_index, "left", wire.source)
-            inner_wires[target_index].append(Wire(wire_target, wire.target, wire.stroke))
-        outer_wires[Wire(wire_source, wire_target, wire.stroke, wire.label)] = None
+            inner_wires[target_index].append(Wire(wire_target, wire.target, wire.line_style))
+        outer_wires[Wire(wire_source, wire_target, wire.line_style, wire.label)] = None
     boxes = [
         group.boxes[0]
         if group.is_single
@@ -296,15 +296,16 @@ def _build_group_box(
         for side in ("left", "right")
     }
     inner_scene = Scene(group.boxes, tuple(dict.fromkeys(wires)))
-    titles = [box.title for box in group.boxes]
-    title = "/".join(group.scope) or f"{titles[0]} … {titles[-1]}"
+    box_titles = [box.title for box in group.boxes]
+    group_title = "/".join(group.scope) or f"{box_titles[0]} … {box_titles[-1]}"
     return Box(
         id=numbering.next(),
         kind="group",
-        title=shorten_name(title, MAX_NAME_LENGTH) + (f" ({group.remark})" if group.remark else ""),
+        title=shorten_name(group_title, MAX_NAME_LENGTH)
+        + (f" ({group.remark})" if group.remark else ""),
         remark=f"{inner_scene.count} boxes",
         left_ports=ports_by_side["left"],
         right_ports=ports_by_side["right"],
         inner_scene=group_boxes(inner_scene, numbering),
-        details=(("id", title), ("", f"{inner_scene.count} boxes")),
+        details=(("id", group_title), ("", f"{inner_scene.count} boxes")),
     )

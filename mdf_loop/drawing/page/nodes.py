@@ -83,13 +83,13 @@ def build_pill_box(
     numbering: Numbering, kind: str, title: str, type_: str, path: str, suffix: str = ""
 ) -> Box:
     """Build the pill-shaped box of a model's input or output, or of a value passed through."""
-    details = (("id", title), ("type", type_)) if type_ else (("id", title),)
+    title_and_type = (("id", title), ("type", type_)) if type_ else (("id", title),)
     return Box(
         id=numbering.next(),
         kind=kind,
         title=shorten_name(title, MAX_TITLE_LENGTH) + suffix,
         remark=type_,
-        details=details,
+        details=title_and_type,
         path=path,
     )
 
@@ -97,8 +97,10 @@ def build_pill_box(
 def node_remarks(node: NodeOutline) -> str:
     """Return remarks about a node, such as its scheduler condition."""
     remarks = []
-    if node.condition:
-        remarks.append(f"{MARKS['schedule'].sign} {shorten(node.condition, MAX_FORMULA_LENGTH)}")
+    if node.scheduler_condition:
+        remarks.append(
+            f"{MARKS['schedule'].sign} {shorten(node.scheduler_condition, MAX_FORMULA_LENGTH)}"
+        )
     if node.is_random:
         remarks.append(f"{MARKS['noise'].sign} draws random numbers")
     if node.is_before_test:
@@ -112,7 +114,7 @@ def node_remarks(node: NodeOutline) -> str:
 def node_formulas(node: NodeOutline) -> Iterator[str]:
     """Yield the formulas of a node, such as `↻ V(0) = -1` or `out = 2 * V`, without constants."""
     for definition in node.definitions:
-        if not definition.constant:
+        if not definition.is_constant:
             state_sign = f"{MARKS['state'].sign} " if definition.is_stateful else ""
             yield from (state_sign + text for text in definition_formulas(definition))
     for port in node.outputs:
@@ -148,7 +150,7 @@ def _box_lines(node: NodeOutline) -> Iterator[str]:
     constant_texts = [
         f"{definition.id} = {value_text(definition.value, 20)}"
         for definition in node.definitions
-        if definition.constant
+        if definition.is_constant
     ]
     if constant_texts:
         yield shorten(", ".join(constant_texts), MAX_FORMULA_LENGTH)
@@ -177,14 +179,14 @@ def _read_ends(node: NodeOutline, box_ends: list[WireEnd]) -> dict[str, list[Wir
 def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
     """Yield (title, text) pairs with the details of a node, such as its ports and formulas."""
     yield "id", node.id
-    if node.condition:
-        yield "when", node.condition
+    if node.scheduler_condition:
+        yield "when", node.scheduler_condition
     for port in node.inputs:
         yield "in", port_text(port)
     for text in node_formulas(node):
         yield "", text
     for definition in node.definitions:
-        if definition.constant:
+        if definition.is_constant:
             yield "constant", f"{definition.id} = {value_text(definition.value, 400)}"
     for port in node.outputs:
         yield "out", port_text(port)

@@ -43,16 +43,16 @@ def _fold_constant_operators(scene: Scene) -> Scene:
 
     The details of the reader's box describe the removed operators.
     """
-    links = _Links(scene)
+    box_links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
     unvisited_ids = [
         box.id
         for box in scene.boxes
-        if box.kind == "operator" and not links.source_ids_by_box[box.id]
+        if box.kind == "operator" and not box_links.source_ids_by_box[box.id]
     ]
     while unvisited_ids:
         box_id = unvisited_ids.pop()
-        reader_ids = links.reader_ids_by_box[box_id]
+        reader_ids = box_links.reader_ids_by_box[box_id]
         (reader_id,) = reader_ids if len(reader_ids) == 1 else (0,)
         if reader_id not in boxes_by_id or boxes_by_id[reader_id].kind != "operator":
             continue
@@ -61,8 +61,8 @@ def _fold_constant_operators(scene: Scene) -> Scene:
         boxes_by_id[reader_id] = replace(
             boxes_by_id[reader_id], details=(*boxes_by_id[reader_id].details, *folded_details)
         )
-        links.source_ids_by_box[reader_id].discard(box_id)
-        if not links.source_ids_by_box[reader_id]:
+        box_links.source_ids_by_box[reader_id].discard(box_id)
+        if not box_links.source_ids_by_box[reader_id]:
             unvisited_ids.append(reader_id)
     remaining_ends = {end for box in boxes_by_id.values() for end in box.ends}
     removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
@@ -72,20 +72,20 @@ def _fold_constant_operators(scene: Scene) -> Scene:
 
 def _join_chains(scene: Scene, numbering: Numbering) -> Scene:
     """Join each linear chain of operators into one box."""
-    links = _Links(scene)
+    box_links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
     chain_start_by_box: dict[int, int] = {}
     boxes_by_chain: dict[int, list[Box]] = {}
-    for box in _topological_order(scene, links):
+    for box in _topological_order(scene, box_links):
         sender_id = (
-            next(iter(links.source_ids_by_box[box.id]), 0)
-            if len(links.source_ids_by_box[box.id]) == 1
+            next(iter(box_links.source_ids_by_box[box.id]), 0)
+            if len(box_links.source_ids_by_box[box.id]) == 1
             else 0
         )
         chain_start = chain_start_by_box.get(sender_id, 0)
         is_chain_extended = (
             chain_start
-            and links.reader_ids_by_box[sender_id] == {box.id}
+            and box_links.reader_ids_by_box[sender_id] == {box.id}
             and len(boxes_by_chain[chain_start]) < MAX_CHAIN_LENGTH
         )
         if box.kind == "operator" and is_chain_extended:
@@ -119,22 +119,24 @@ def _join_chains(scene: Scene, numbering: Numbering) -> Scene:
 def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     """Return the boxes of a scene in topological order. Boxes of cycles are last."""
     boxes_by_id = {box.id: box for box in scene.boxes}
-    open_source_ids = {
+    unvisited_source_ids = {
         box_id: {
             source_id for source_id in links.source_ids_by_box[box_id] if source_id in boxes_by_id
         }
         for box_id in boxes_by_id
     }
-    visitable_ids = [box_id for box_id, source_ids in open_source_ids.items() if not source_ids]
+    ready_box_ids = [
+        box_id for box_id, source_ids in unvisited_source_ids.items() if not source_ids
+    ]
     ordered_boxes: list[Box] = []
-    for box_id in visitable_ids:
+    for box_id in ready_box_ids:
         ordered_boxes.append(boxes_by_id[box_id])
         for reader_id in links.reader_ids_by_box[box_id]:
-            source_ids = open_source_ids.get(reader_id)
+            source_ids = unvisited_source_ids.get(reader_id)
             if source_ids and box_id in source_ids:
                 source_ids.discard(box_id)
                 if not source_ids:
-                    visitable_ids.append(reader_id)
+                    ready_box_ids.append(reader_id)
     ordered_ids = {box.id for box in ordered_boxes}
     return ordered_boxes + [box for box in scene.boxes if box.id not in ordered_ids]
 
@@ -143,6 +145,12 @@ def _build_chain_box(boxes: list[Box]) -> Box:
     """Build one box that represents a linear chain of operators."""
     if len(boxes) == 1:
         return boxes[0]
-    details = (detail for box in boxes for detail in (("operator", box.title), *box.details))
-    titles = tuple(box.title for box in boxes)
-    return replace(boxes[0], kind="run", title=titles[0], lines=titles[1:], details=tuple(details))
+    chain_details = (detail for box in boxes for detail in (("operator", box.title), *box.details))
+    operator_names = tuple(box.title for box in boxes)
+    return replace(
+        boxes[0],
+        kind="run",
+        title=operator_names[0],
+        lines=operator_names[1:],
+        details=tuple(chain_details),
+    )

@@ -23,8 +23,8 @@ from mdf_loop.outline import NodeOutline
 from mdf_loop.outline.loops import result_positions
 from mdf_loop.outline.text import shorten, shorten_name
 
-Reader = tuple[int, str, tuple[Any, ...]]
-"""Target of wires that reads expressions: its number, its stroke and the expressions."""
+ExpressionReader = tuple[int, str, tuple[Any, ...]]
+"""Target of wires that reads expressions: its number, its line style and the expressions."""
 
 
 def build_owner_box(
@@ -39,7 +39,7 @@ def build_owner_box(
     """
     formulas = own_formulas(node)
     frame_builders = {block.id: FrameBuilder(block, numbering) for block in node.blocks}
-    if len(frame_builders) == 1 and not formulas and not node.condition:
+    if len(frame_builders) == 1 and not formulas and not node.scheduler_condition:
         (frame,) = frame_builders.values()
         return _build_single_frame_box(node, frame, build_graph)
     known_names = outer | {port.id for port in node.inputs}
@@ -56,10 +56,10 @@ def _build_single_frame_box(
     box = replace(box, details=(*box.details, *_details_without_id(node)))
     node_ends = NodeEnds(box.id, outputs=_port_ends(frame))
     input_names = {port.id for port in node.inputs}
-    for reader_number, stroke, expressions in _frame_readers(frame):
+    for reader_number, line_style, expressions in _frame_readers(frame):
         for name in _sorted_names(expressions):
             ends_by_name = node_ends.inputs if name in input_names else node_ends.targets_by_name
-            ends_by_name.setdefault(name, []).append((reader_number, stroke))
+            ends_by_name.setdefault(name, []).append((reader_number, line_style))
     return box, node_ends
 
 
@@ -77,27 +77,27 @@ def _build_box_around_frames(
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
     """Build a box that contains the loops, conditionals and formulas of a node."""
-    boxes = {formula.id: _build_formula_box(formula, numbering) for formula in formulas}
-    readers: list[Reader] = [
-        (boxes[formula.id].id, "data", formula.expressions) for formula in formulas
+    formula_boxes = {formula.id: _build_formula_box(formula, numbering) for formula in formulas}
+    expression_readers: list[ExpressionReader] = [
+        (formula_boxes[formula.id].id, "data", formula.expressions) for formula in formulas
     ]
     for frame in frames.values():
-        readers += _frame_readers(frame)
-    wires, outer_ends = _build_inner_wires(node, frames, boxes, readers)
+        expression_readers += _frame_readers(frame)
+    wires, ends_by_outer_name = _build_inner_wires(node, frames, formula_boxes, expression_readers)
     box_ports, node_ends = BoxPorts(numbering), NodeEnds(numbering.next())
     input_names = {port.id for port in node.inputs}
-    for name in (name for name in outer_ends if name in known_names):
+    for name in (name for name in ends_by_outer_name if name in known_names):
         entry_port = box_ports.entry_port(
-            name, outer_ends[name], Port(0, shorten_name(name, MAX_PORT_LENGTH))
+            name, ends_by_outer_name[name], Port(0, shorten_name(name, MAX_PORT_LENGTH))
         )
         (node_ends.inputs if name in input_names else node_ends.targets_by_name)[name] = [
             entry_port
         ]
-    for port, source_number in _source_numbers(node, frames, formulas, boxes).items():
+    for port, source_number in _source_numbers(node, frames, formulas, formula_boxes).items():
         node_ends.outputs[port] = box_ports.exit_port(
             port, source_number, Port(0, shorten_name(port, MAX_PORT_LENGTH))
         )
-    inner_boxes = (*boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
+    inner_boxes = (*formula_boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
     box = Box(
         id=node_ends.box_id,
         kind="owner",
@@ -128,10 +128,10 @@ def _build_formula_box(formula: OwnFormula, numbering: Numbering) -> Box:
     )
 
 
-def _frame_readers(frame: FrameBuilder) -> list[Reader]:
+def _frame_readers(frame: FrameBuilder) -> list[ExpressionReader]:
     """Return the input ports of a loop or conditional, with the expressions that each port reads."""
     return [
-        (frame.left_ports[terminal.key].id, terminal.stroke, terminal.expressions)
+        (frame.left_ports[terminal.key].id, terminal.line_style, terminal.expressions)
         for terminal in frame.terminals.input_terminals
         if terminal.key in frame.left_ports
     ]
@@ -146,26 +146,26 @@ def _build_inner_wires(
     node: NodeOutline,
     frames: dict[str, FrameBuilder],
     boxes: dict[str, Box],
-    readers: list[Reader],
+    expression_readers: list[ExpressionReader],
 ) -> tuple[list[Wire], dict[str, list[WireEnd]]]:
     """Return the wires between formulas and frames inside a node, and the wire ends of its inputs."""
     wires: list[Wire] = []
-    outer_ends: dict[str, list[WireEnd]] = {}
+    ends_by_outer_name: dict[str, list[WireEnd]] = {}
     input_names = {port.id for port in node.inputs}
-    for reader_number, stroke, expressions in readers:
+    for reader_number, line_style, expressions in expression_readers:
         for name in _sorted_names(expressions):
             if name in boxes and name not in input_names and boxes[name].id != reader_number:
-                wires.append(Wire(boxes[name].id, reader_number, stroke))
+                wires.append(Wire(boxes[name].id, reader_number, line_style))
             elif name not in frames:
-                outer_ends.setdefault(name, []).append((reader_number, stroke))
+                ends_by_outer_name.setdefault(name, []).append((reader_number, line_style))
         for block_id, frame in frames.items():
-            read_positions = {
+            result_indices = {
                 k for expression in expressions for k in result_positions(expression, block_id)
             }
             wires += [
-                Wire(end, reader_number, stroke) for end in _result_ends(frame, read_positions)
+                Wire(end, reader_number, line_style) for end in _result_ends(frame, result_indices)
             ]
-    return wires, outer_ends
+    return wires, ends_by_outer_name
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
@@ -183,7 +183,7 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
     """Map each output port of a node to the number of the loop's or conditional's port."""
-    port_keys = frame.terminals.key_by_port.items()
+    port_keys = frame.terminals.key_by_output_port.items()
     return {port: frame.right_ports[key].id for port, key in port_keys if key in frame.right_ports}
 
 

@@ -12,7 +12,7 @@ from mdf_loop.drawing.page.graphs import build_model_scene
 from mdf_loop.drawing.page.html import embed_in_frame, page_html
 from mdf_loop.drawing.page.replay import pack_run
 from mdf_loop.drawing.page.scene import Box, Scene, pack_scene, safe_text
-from mdf_loop.drawing.theme import MARKS, STROKES
+from mdf_loop.drawing.theme import LINE_STYLES, MARKS
 from mdf_loop.outline import GraphOutline, Observation
 
 MAX_INITIAL_BOXES = 50
@@ -24,14 +24,14 @@ class Page(Struct, frozen=True):
     """Interactive HTML page of a model, with the data that the page contains.
 
     Attributes:
-        depth: Number of nested frames that are open at first.
+        open_depth: Number of nested frames that are open at first.
         shows_captures: True if the wires of captured values are visible at first.
         collapsed_ids: Nodes that are closed at first.
         observation: Observation of a run.
     """
 
     graph: GraphOutline
-    depth: int | None = None
+    open_depth: int | None = None
     shows_captures: bool = True
     collapsed_ids: frozenset[str] = frozenset()
     observation: Observation | None = None
@@ -52,10 +52,10 @@ class Page(Struct, frozen=True):
         source_lines = (
             [graph.source_name] if graph.source_name and graph.source_name != graph.id else []
         )
-        strokes = {"data": _VALUE_LEGEND_TEXT} | {
-            stroke_kind: stroke.legend_text
-            for stroke_kind, stroke in STROKES.items()
-            if stroke.legend_text
+        line_styles = {"data": _VALUE_LEGEND_TEXT} | {
+            line_style_name: line_style.legend_text
+            for line_style_name, line_style in LINE_STYLES.items()
+            if line_style.legend_text
         }
         run_content = pack_run(self.observation, numbering) if self.observation else None
         return {
@@ -64,20 +64,20 @@ class Page(Struct, frozen=True):
             "said": safe_text(" · ".join((*source_lines, *graph.termination, *graph.notes))),
             "file": _file_name(graph.id),
             "g": pack_scene(scene),
-            "open": list(_boxes_open_at_first(scene, self.depth, self.collapsed_ids)),
+            "open": list(_boxes_open_at_first(scene, self.open_depth, self.collapsed_ids)),
             "captures": self.shows_captures,
             "marks": {
-                mark_kind: [mark.sign, mark.background, mark.text_color, mark.legend_text]
+                mark_kind: [mark.sign, mark.background_color, mark.text_color, mark.legend_text]
                 for mark_kind, mark in MARKS.items()
             },
-            "strokes": strokes,
+            "strokes": line_styles,
         }
 
 
 def _is_over_time(graph: GraphOutline) -> bool:
     """Return True if the whole model is one loop over time steps."""
-    loops = (loop for node in graph.nodes for loop in node.loops)
-    return any(loop.kind == "over time" for loop in loops)
+    all_loops = (loop for node in graph.nodes for loop in node.loops)
+    return any(loop.kind == "over time" for loop in all_loops)
 
 
 def _file_name(name: str) -> str:
@@ -94,17 +94,17 @@ def _boxes_open_at_first(
     """Yield the boxes to open first, outer before inner, until `MAX_INITIAL_BOXES` are visible."""
     visible_count = len(scene.boxes)
     box_queue = [(box, 0) for box in scene.boxes]
-    for box, level in box_queue:
+    for box, frame_depth in box_queue:
         if box.inner_scene is None or box.kind == "group" or _node_id(box) in collapse:
             continue
-        added_count = _visible_count(box.inner_scene)
-        if visible_count + added_count > MAX_INITIAL_BOXES or (
-            depth is not None and level >= depth
+        added_box_count = _visible_count(box.inner_scene)
+        if visible_count + added_box_count > MAX_INITIAL_BOXES or (
+            depth is not None and frame_depth >= depth
         ):
             continue
-        visible_count += added_count
+        visible_count += added_box_count
         yield box.id
-        inner_level = level + (box.kind != "owner")
+        inner_level = frame_depth + (box.kind != "owner")
         for nested_box in box.inner_scene.boxes:
             visible_boxes = (
                 nested_box.inner_scene.boxes
@@ -119,13 +119,13 @@ def _visible_count(inner_scene: Scene) -> int:
 
     The branches of a conditional open with the conditional.
     """
-    branches = (
+    branch_scenes = (
         box.inner_scene for box in inner_scene.boxes if box.kind == "branch" and box.inner_scene
     )
-    return len(inner_scene.boxes) + sum(len(branch.boxes) for branch in branches)
+    return len(inner_scene.boxes) + sum(len(branch.boxes) for branch in branch_scenes)
 
 
 def _node_id(box: Box) -> str:
     """Return the id of the node that a box represents, or that owns a loop's or conditional's box."""
-    box_id = next((text for title, text in box.details if title == "id"), "")
-    return box_id.partition(".")[0] if box.kind in ("loop", "choice") else box_id
+    details_id = next((text for title, text in box.details if title == "id"), "")
+    return details_id.partition(".")[0] if box.kind in ("loop", "choice") else details_id

@@ -19,9 +19,9 @@ from mdf_loop.outline import LoopObservation, Observation
 from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.text import value_text
 
-MAX_ROW_NUMBERS = 4
+MAX_SHOWN_ELEMENTS = 4
 """Maximum number of elements of a row that a page shows."""
-MAX_TAPE_ROWS = 400
+MAX_REPLAYED_ROWS = 400
 """Maximum number of rows of a tape, evenly spaced from the first to the last."""
 
 
@@ -38,13 +38,13 @@ def pack_run(observation: Observation, numbering: Numbering) -> dict[str, Any]:
         if name in numbering.port_number_by_output
     }
     tapes = [*_time_tapes(observation, numbering), *_iteration_tapes(observation, numbering)]
-    evaluation = observation.loop("")
-    duration = (
+    evaluation_observation = observation.loop("")
+    duration_text = (
         ""
-        if evaluation is None or evaluation.seconds is None
-        else _format_milliseconds(evaluation.seconds)
+        if evaluation_observation is None or evaluation_observation.seconds is None
+        else _format_milliseconds(evaluation_observation.seconds)
     )
-    run_descriptions = (observation.stopped_by, observation.member_text, duration)
+    run_descriptions = (observation.stopped_by, observation.member_text, duration_text)
     return {
         "said": safe_text(
             " · ".join(description for description in run_descriptions if description)
@@ -69,8 +69,8 @@ def pack_run(observation: Observation, numbering: Numbering) -> dict[str, Any]:
 
 def describe_loop(loop: LoopObservation) -> str:
     """Describe an observed loop: `6 iterations · its condition became false · native · 3.1 ms`."""
-    duration = "" if loop.seconds is None else _format_milliseconds(loop.seconds)
-    descriptions = (loop.iterations_text, loop.stopped_by, loop.native_text, duration)
+    duration_text = "" if loop.seconds is None else _format_milliseconds(loop.seconds)
+    descriptions = (loop.iterations_text, loop.stopped_by, loop.native_text, duration_text)
     return " · ".join(text for text in descriptions if text)
 
 
@@ -116,7 +116,7 @@ def _time_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict
 
 def _iteration_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
     """Yield the recorded values over the iterations of each loop, for replay on the page."""
-    rows_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
+    recordings_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
     for recording in numbering.recordings:
         value_observation = observation.values.get(recording.output_name)
         if (
@@ -124,18 +124,18 @@ def _iteration_tapes(observation: Observation, numbering: Numbering) -> Iterator
             and value_observation.rows is None
             and np.ndim(value_observation.last_value) > 0
         ):
-            recorded_row = (
+            loop_recording = (
                 recording,
                 np.asarray(value_observation.last_value),
                 value_observation.unit,
             )
-            rows_by_frame.setdefault(recording.frame_number, []).append(recorded_row)
-    for frame, rows in rows_by_frame.items():
-        common_row_count = min(len(row_array) for _, row_array, _ in rows)
+            recordings_by_frame.setdefault(recording.frame_number, []).append(loop_recording)
+    for frame, rows in recordings_by_frame.items():
+        common_row_count = min(len(recorded_array) for _, recorded_array, _ in rows)
         if common_row_count == 0:
             continue
         row_numbers = np.unique(
-            np.linspace(0, common_row_count - 1, min(common_row_count, MAX_TAPE_ROWS))
+            np.linspace(0, common_row_count - 1, min(common_row_count, MAX_REPLAYED_ROWS))
             .round()
             .astype(np.int64)
         )
@@ -160,7 +160,7 @@ def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
         safe_text(name),
         safe_text(unit),
         flat_rows.shape[1],
-        [_json_numbers(row) for row in flat_rows[:, :MAX_ROW_NUMBERS]],
+        [_json_numbers(row) for row in flat_rows[:, :MAX_SHOWN_ELEMENTS]],
     ]
 
 

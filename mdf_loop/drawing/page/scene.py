@@ -30,11 +30,11 @@ class Port(Struct, frozen=True):
 
 
 class Wire(Struct, frozen=True):
-    """Wire from one port or box to another. `stroke` is the name of a line style."""
+    """Wire from one port or box to another. `line_style` is the name of a style in the legend."""
 
     source: int
     target: int
-    stroke: str = "data"
+    line_style: str = "data"
     label: str = ""
 
 
@@ -132,7 +132,7 @@ def _pack_port(port: Port | None) -> list[Any] | int:
 
 def _pack_wire(wire: Wire) -> list[Any]:
     """Convert a wire to plain data for JSON."""
-    return [wire.source, wire.target, wire.stroke, safe_text(wire.label)]
+    return [wire.source, wire.target, wire.line_style, safe_text(wire.label)]
 
 
 def safe_text(text: str) -> str:

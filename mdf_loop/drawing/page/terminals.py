@@ -23,12 +23,12 @@ from mdf_loop.drawing.terminal_tables import (
     loop_terminal_rows,
     tests_condition,
 )
-from mdf_loop.drawing.theme import LEVELS
+from mdf_loop.drawing.theme import DETAIL_LEVELS
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import Block, CaptureOutline, ConditionalOutline, LoopOutline
 from mdf_loop.outline.text import value_text
 
-FULL_VIEW = View(LEVELS[-1])
+FULL_VIEW = View(DETAIL_LEVELS[-1])
 """View of the highest level, because a page has the whole content of a model."""
 
 
@@ -37,7 +37,7 @@ class InputTerminal(Struct, frozen=True):
 
     key: str
     expressions: tuple[Any, ...]
-    stroke: str = "data"
+    line_style: str = "data"
 
 
 class Terminals(Struct, frozen=True):
@@ -48,14 +48,14 @@ class Terminals(Struct, frozen=True):
         input_terminals: Left terminals, with the expressions that each terminal reads.
         key_by_port: Key of the right terminal of each output port.
         result_keys: Keys of the right terminals by position of the result.
-        terminal_by_name: Key of the left terminal and stroke of each name in the body.
+        terminal_by_name: Key of the left terminal and line style of each name in the body.
         output_keys: Keys of the right terminals in the order of the body's outputs.
         back_edges: Right key, left key and label of each value that a later iteration reads.
     """
 
     rows: Rows
     input_terminals: tuple[InputTerminal, ...]
-    key_by_port: dict[str, str]
+    key_by_output_port: dict[str, str]
     result_keys: tuple[str, ...]
     terminal_by_name: dict[str, tuple[str, str]]
     output_keys: tuple[str, ...] = ()
@@ -73,12 +73,12 @@ def build_terminals(block: Block) -> Terminals:
 
 def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     """Return the inputs and outputs (terminals) of a loop, and their connections."""
-    carried_keys = tuple(f"v{k}" for k in range(len(loop.carried_values)))
+    carried_terminal_keys = tuple(f"v{k}" for k in range(len(loop.carried_values)))
     recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded_values)))
-    arguments = (("N", loop.trip_count), ("c", loop.start_condition))
+    loop_arguments = (("N", loop.trip_count), ("c", loop.start_condition))
     input_terminals = [
         InputTerminal(terminal_key, (argument.expression,))
-        for terminal_key, argument in arguments
+        for terminal_key, argument in loop_arguments
         if argument is not None
     ]
     input_terminals += [
@@ -86,11 +86,12 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
         for k, carried_value in enumerate(loop.carried_values)
     ]
     input_terminals += [
-        InputTerminal(f"s{k}", (row_slice.source_expression,))
-        for k, row_slice in enumerate(loop.slices)
+        InputTerminal(f"s{k}", (sliced_input.source_expression,))
+        for k, sliced_input in enumerate(loop.sliced_inputs)
     ]
     input_terminals += [
-        InputTerminal(f"d{k}", (delay.initial_expression,)) for k, delay in enumerate(loop.delays)
+        InputTerminal(f"d{k}", (delay.initial_expression,))
+        for k, delay in enumerate(loop.delayed_values)
     ]
     terminal_by_name = _capture_keys(loop.captures)
     terminal_by_name |= {
@@ -98,37 +99,39 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
         for k, carried_value in enumerate(loop.carried_values)
     }
     terminal_by_name |= {
-        row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)
+        sliced_input.name: (f"s{k}", "data") for k, sliced_input in enumerate(loop.sliced_inputs)
     }
-    terminal_by_name |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
+    terminal_by_name |= {
+        delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delayed_values)
+    }
     terminal_by_name |= {loop.iteration_name: ("i", "data"), loop.condition_name: ("c", "data")}
     terminal_by_name.pop("", None)
-    result_keys = (*carried_keys, *recorded_keys)
-    key_by_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))
-    key_by_port |= dict(
+    result_keys = (*carried_terminal_keys, *recorded_keys)
+    key_by_output_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))
+    key_by_output_port |= dict(
         _keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.reports))
     )
     return Terminals(
         rows=loop_terminal_rows(loop, FULL_VIEW),
         input_terminals=(*input_terminals, *_capture_terminals(loop.captures)),
-        key_by_port=key_by_port,
+        key_by_output_port=key_by_output_port,
         result_keys=result_keys,
         terminal_by_name=terminal_by_name,
         output_keys=("c" if tests_condition(loop) else "", *result_keys),
-        back_edges=(*((key, key, "t+1") for key in carried_keys), *_delay_edges(loop)),
+        back_edges=(*((key, key, "t+1") for key in carried_terminal_keys), *_delay_edges(loop)),
     )
 
 
 def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     """Return the output terminal, input terminal and label of the back edge of each delayed value."""
-    keys_by_name = {
+    terminal_key_by_name = {
         carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried_values)
     }
-    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
+    terminal_key_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
     return [
-        (keys_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.iterations_back)}")
-        for k, delay in enumerate(loop.delays)
-        if delay.source_name in keys_by_name
+        (terminal_key_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.iterations_back)}")
+        for k, delay in enumerate(loop.delayed_values)
+        if delay.source_name in terminal_key_by_name
     ]
 
 
@@ -141,7 +144,9 @@ def _build_conditional_terminals(conditional: ConditionalOutline) -> Terminals:
             InputTerminal("c", tuple(conditional.expressions)),
             *_capture_terminals(conditional.captures),
         ),
-        key_by_port=dict(_keys_by_port(zip(conditional.result_ports, result_keys, strict=True))),
+        key_by_output_port=dict(
+            _keys_by_port(zip(conditional.result_ports, result_keys, strict=True))
+        ),
         result_keys=result_keys,
         terminal_by_name=_capture_keys(conditional.captures),
         output_keys=result_keys,

@@ -51,7 +51,7 @@ def wired(scene, kind=None):
         (names[wire.source], names[wire.target])
         for _, inner_scene in all_scenes(scene)
         for wire in inner_scene.wires
-        if kind in (None, wire.stroke)
+        if kind in (None, wire.line_style)
     }
 
 
@@ -192,8 +192,8 @@ def test_details_have_end_and_counted_events():
 def test_frames_that_are_open_at_first():
     graph = outline(EXAMPLES / "nested_triangular" / "model.yaml")
     assert len(Page(graph).data()["open"]) == 3
-    assert len(Page(graph, depth=1).data()["open"]) == 1
-    assert Page(graph, depth=0).data()["open"] == []
+    assert len(Page(graph, open_depth=1).data()["open"]) == 1
+    assert Page(graph, open_depth=0).data()["open"] == []
     assert Page(graph, collapsed_ids=frozenset({"adder"})).data()["open"] == []
     assert len(Page(graph, collapsed_ids=frozenset({"row"})).data()["open"]) == 1
 
