@@ -41,6 +41,7 @@ import onnxruntime
 
 import mdf_loop
 from mdf_loop.api.compiled import CompiledModel
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.specification import specify
 
 MODEL = Path(__file__).parent / "models" / "FN.yaml"
@@ -112,7 +113,7 @@ def build_unbroken_run(compiled: CompiledModel, steps: int, every: int = 1) -> C
     The function returns only the rows of this call.
     """
     rows = (steps - 1) // every
-    spec = specify(steps=steps, dt=DT, every=every)
+    spec = specify(RunOptions(steps=steps, dt=DT, every=every))
     bound = compiled.prepared.bind(spec)
     session = compiled.prepared.over_time(spec, bound)
     is_brief = session.register_run(steps, session.members(bound))

@@ -55,6 +55,7 @@ from native_peers.system import NamedArrays, by_jax, by_numba, by_numpy
 import mdf_loop
 from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import UnsupportedError
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.onnxruntime import session as onnxruntime_session
 from mdf_loop.specification import specify
@@ -125,7 +126,7 @@ def build_loop_call(case: Case, model: CompiledModel, steps: int) -> Way:
     if case.dt is None:
         arrays, _, evaluation = model.prepare(arguments["inputs"])
         return lambda: case.select_outputs(evaluation.run(arrays))
-    specification = specify(**arguments)
+    specification = specify(RunOptions(**arguments))
     bound = model.prepared.bind(specification)
     session = model.prepared.over_time(specification, bound)
     initial_state = session.state_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -88,6 +88,59 @@ def command_help() -> str:
         )
         sections.append(f"## mdf-loop {name}\n\n```text\n{invocation.output.strip()}\n```\n")
     return "\n".join(sections)
+
+
+# --- options of `run` ---------------------------------------------------------------------------
+
+
+def run_options() -> str:
+    """Return the tables of the options of `run`, one for each group."""
+    from mdf_loop.request.option import groups_of
+    from mdf_loop.request.run_options import RunOptions
+
+    tables = []
+    for title, fields in groups_of(RunOptions).items():
+        rows = [f"**{title}**", "", "| argument | default | meaning |", "|---|---|---|"]
+        for field in fields:
+            default = repr(field.parameter.default).replace("'", '"')
+            meaning = field.option.meaning.replace("|", "\\|")
+            rows.append(f"| `{field.name}` | `{default}` | {meaning} |")
+        tables.append("\n".join(rows))
+    return "\n" + "\n\n".join(tables) + "\n\n"
+
+
+def run_conditions() -> str:
+    """Return sentences on the options of `run` that need others, or are not supported in some runs."""
+    from mdf_loop.request.option import IN_ENGINE, ON_CLUSTER, OVER_TRIALS, fields_of
+    from mdf_loop.request.run_options import RunOptions
+
+    fields = fields_of(RunOptions)
+    names_by_need: dict[tuple[str, ...], list[str]] = {}
+    for field in fields:
+        if field.option.needs is not None:
+            names_by_need.setdefault(field.option.needs.names, []).append(field.name)
+    sentences = [
+        f"{_words(names, 'and')} {'require' if len(names) > 1 else 'requires'} {_words(needed, 'or')}."
+        for needed, names in names_by_need.items()
+    ]
+    for mode, beginning in (
+        (IN_ENGINE, 'With `engine="modeci"`'),
+        (ON_CLUSTER, "With `cluster`"),
+        (OVER_TRIALS, "With `over_trials`"),
+    ):
+        refused = []
+        for field in fields:
+            phrase = field.option.conflicts.get(mode, ())
+            values = [""] if isinstance(phrase, str) else [f'="{value}"' for value in phrase]
+            refused += [f"`{field.name}{value}`" for value in values]
+        sentences.append(f"{beginning}, these arguments are not supported: {', '.join(refused)}.")
+    return "\n" + "\n".join(f"- {sentence}" for sentence in sentences) + "\n\n"
+
+
+def _words(names: Sequence[str], conjunction: str) -> str:
+    """Return names of arguments as a list in a sentence."""
+    quoted = [f"`{name}`" for name in names]
+    return f" {conjunction} ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
 
 
 # --- requirements -----------------------------------------------------------------------------
@@ -201,6 +254,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "mdf_functions": mdf_functions,
     "onnx_functions": onnx_functions,
     "command_help": command_help,
+    "run_conditions": run_conditions,
+    "run_options": run_options,
     "requirements": requirements,
     "reasons": stop_reasons,
 }

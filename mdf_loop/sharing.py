@@ -11,9 +11,7 @@ from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.paths import path_of
-
-DEFAULT_RETRIES = 5
-"""Default number of times that a block is run again after its worker died."""
+from mdf_loop.request.run_options import DEFAULT_RETRIES, RunOptions
 
 
 class Sharing(Struct, frozen=True):
@@ -32,28 +30,22 @@ class Sharing(Struct, frozen=True):
     resumes: bool = False
 
 
-def checked_sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
+def checked_sharing(options: RunOptions) -> Sharing | None:
     """Return the checked cluster options of a run, or None without a cluster.
 
     Raises:
-        InputError: `block` or `retries` is invalid, or is given without `cluster`.
+        InputError: An option is invalid, or does not fit a run on a cluster.
     """
-    if block is not None:
-        block = arguments.positive_integer(block, "block")
+    cluster, retries = options.cluster, options.retries
+    block = None if options.block is None else arguments.positive_integer(options.block, "block")
     if not is_whole(retries) or retries < 0:
         raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
-    if cluster is not None:
-        return Sharing(cluster, block, int(retries))
-    for argument_text, is_given in (
-        ("a block is", block is not None),
-        ("retries are", retries != DEFAULT_RETRIES),
-    ):
-        if is_given:
-            raise InputError(f"{argument_text} for a cluster", hint="give cluster (--cluster), too")
-    return None
+    if cluster is None:
+        return None
+    return Sharing(cluster, block, int(retries), _resumes_store(options.resume, options.output))
 
 
-def resumes_store(resume: Any, output: Any) -> bool:
+def _resumes_store(resume: Any, output: Any) -> bool:
     """Return True if a run on a cluster resumes from the Zarr store that it writes.
 
     Raises:
@@ -68,11 +60,3 @@ def resumes_store(resume: Any, output: Any) -> bool:
             hint="give the same store as output and resume: output='sweep.zarr', resume=True",
         )
     return True
-
-
-def checkpoint_error() -> InputError:
-    """Return the error for a checkpoint of a run on a cluster, which is not supported."""
-    return InputError(
-        "a run on a cluster has no checkpoint: its store says what is computed",
-        hint="give output='sweep.zarr', and resume=True to go on",
-    )

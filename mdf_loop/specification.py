@@ -1,33 +1,29 @@
 """Specification of a run, created in the same way from Python and the command line.
 
-    specify({"I": 0.5}, steps=1000, dt=1e-3, record="cell.v", time_limit="10min")
+    specify(RunOptions({"I": 0.5}, steps=1000, dt=1e-3, record="cell.v", time_limit="10min"))
 
 The description is independent of a model. Words and numbers are checked, but names are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from operator import is_
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from mdf_loop import arguments
 from mdf_loop.durations import STEP_HINT, seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
-from mdf_loop.sharing import (
-    DEFAULT_RETRIES,
-    Sharing,
-    checked_sharing,
-    checkpoint_error,
-    resumes_store,
-)
+from mdf_loop.request.conflicts import refuse_conflicts
+from mdf_loop.request.run_options import ProgressOption, RunOptions
+from mdf_loop.sharing import Sharing, checked_sharing
 from mdf_loop.sweeps import ComputedSweep
 from mdf_loop.trials import (
     DEFAULT_DRAWS,
@@ -48,9 +44,6 @@ NAN_REACTIONS = ("ignore", "stop", "error")
 
 DEFAULT_CHECKPOINT_SECONDS = 60.0
 """Default number of seconds between two checkpoints."""
-
-ProgressOption: TypeAlias = "bool | Callable[[Any], Any] | None"
-"""Argument `progress`: a flag for the progress bar, or a function (see `run.control.progress`)."""
 
 
 class Values(Struct, frozen=True):
@@ -139,9 +132,6 @@ class RunControls(Struct, frozen=True):
         return self.checkpoint or self.resume
 
 
-_DEFAULT_SELECTION, _DEFAULT_CONTROLS = Selection(), RunControls()
-
-
 class RunSpecification(Struct, frozen=True):
     """Complete specification of a run.
 
@@ -153,19 +143,41 @@ class RunSpecification(Struct, frozen=True):
         runs: Expected number of runs of this kind. Compilation to machine code may pay off for many
             runs, but not for one.
         sharing: Options for the distribution over a cluster, or None.
+        options: Options of the run, of which those with a checked form elsewhere have their defaults.
     """
 
     values: Values = field(default_factory=Values)
-    selection: Selection = _DEFAULT_SELECTION
-    controls: RunControls = _DEFAULT_CONTROLS
+    selection: Selection = Selection()
+    controls: RunControls = RunControls()
     steps: int | None = None
     dt: float | None = None
-    execution_list: bool = False
-    engine: str = "onnxruntime"
-    output: str | Path | None = None
-    overwrite: bool = False
     runs: int = 1
     sharing: Sharing | None = None
+    options: RunOptions = RunOptions()
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine."""
+        return self.options.engine
+
+    @property
+    def execution_list(self) -> bool:
+        """True if the results list the executed nodes."""
+        return self.options.execution_list
+
+    @property
+    def output(self) -> str | Path | None:
+        """File for the results, or None."""
+        return self.options.output
+
+    @property
+    def overwrite(self) -> bool:
+        """True if the run may replace the store of another run."""
+        return self.options.overwrite
+
+    def with_options(self, **changes: Any) -> RunSpecification:
+        """Return the specification with other options of the run."""
+        return replace(self, options=replace(self.options, **changes))
 
     @property
     def program_options(self) -> Hashable:
@@ -204,112 +216,83 @@ class RunSpecification(Struct, frozen=True):
         return self.sharing is not None and self.store is not None and not trial_statistics
 
 
-def specify(
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    record: Sequence[str] = (),
-    only: Sequence[str] | None = None,
-    set: Mapping[str, Any] | None = None,
-    sweep: Mapping[str, Any] | None = None,
-    steps: int | None = None,
-    dt: float | None = None,
-    every: int = 1,
-    when: str | None = None,
-    reduce: Mapping[str, str | Sequence[str]] | None = None,
-    over_trials: Mapping[str, Any] | None = None,
-    by: str | None = None,
-    state: Mapping[str, Any] | None = None,
-    seed: int | str = 0,
-    trials: int | Sequence[int] | None = None,
-    execution_list: bool = False,
-    engine: str = "onnxruntime",
-    time_limit: float | str | None = None,
-    nan: str | None = None,
-    progress: ProgressOption = None,
-    output: str | Path | None = None,
-    overwrite: bool = False,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: float | str | None = None,
-    resume: str | Path | bool | None = None,
-    memory_limit: float | str | None = None,
-    cluster: Any = None,
-    block: int | None = None,
-    retries: int = DEFAULT_RETRIES,
-) -> RunSpecification:
-    """Return the specification of a run from the arguments of `CompiledModel.run`.
+def specify(options: RunOptions) -> RunSpecification:
+    """Return the checked specification of a run from the arguments of `CompiledModel.run`.
 
     Raises:
         InputError: An argument is invalid, or two arguments exclude each other.
     """
-    all_arguments: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce)
-    all_arguments += (
-        over_trials,
-        by,
-        state,
-        seed,
-        trials,
-        execution_list,
-        engine,
-        time_limit,
-        nan,
-        progress,
-        output,
-        overwrite,
-    )
-    all_arguments += (checkpoint, checkpoint_every, resume, memory_limit, cluster, block, retries)
-    if all(map(is_, all_arguments, _DEFAULT_ARGUMENTS)):  # fast path: most calls give inputs only
-        return RunSpecification(Values(arguments.inputs(inputs)))
-    values = Values(
-        arguments.inputs(inputs),
-        {} if set is None else arguments.settings(set),
-        sweep
-        if isinstance(sweep, ComputedSweep)
-        else arguments.mapping(sweep, "sweep", _SWEEP_EXAMPLE),
-        state,
-        checked_draws(seed, trials),
-    )
-    selection = _build_selection(record, only, every, when, reduce)
-    if over_trials is not None or by is not None:
-        selection = replace(selection, over_trials=checked_over_trials(over_trials, by, trials))
-    sharing = checked_sharing(cluster, block, retries)
-    if sharing is not None:
-        if checkpoint is not None or checkpoint_every is not None:
-            raise checkpoint_error()
-        sharing, resume = replace(sharing, resumes=resumes_store(resume, output)), None
-    controls = _build_controls(
-        time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
-    )
+    if _has_only_inputs(options):  # fast path for the most frequent call
+        return RunSpecification(Values(arguments.inputs(options.inputs)))
+    sharing = checked_sharing(options)
+    if sharing is not None:  # its store takes the place of a checkpoint
+        options = replace(options, resume=None)
+    arguments.word(options.engine, "engine", ENGINES)
     spec = RunSpecification(
-        values,
-        selection,
-        controls,
-        steps,
-        dt,
-        arguments.flag(execution_list, "execution_list"),
-        arguments.word(engine, "engine", ENGINES),
-        output,
-        arguments.flag(overwrite, "overwrite"),
+        _build_values(options),
+        _build_selection(options),
+        _build_controls(options),
+        None if options.steps is None else arguments.positive_integer(options.steps, "steps"),
+        _checked_time_step(options.dt),
         sharing=sharing,
+        options=replace(
+            options,
+            **_CHECKED_ELSEWHERE,
+            execution_list=arguments.flag(options.execution_list, "execution_list"),
+            overwrite=arguments.flag(options.overwrite, "overwrite"),
+        ),
     )
-    return _checked_time(spec)
+    refuse_conflicts(options)
+    return spec
 
 
-_DEFAULT_ARGUMENTS = tuple((specify.__kwdefaults__ or {}).values())
-_SWEEP_EXAMPLE = "sweep={'node.parameter': [0.1, 0.2]}"
+_CHECKED_ELSEWHERE = dict.fromkeys(
+    (
+        *("inputs", "set", "sweep", "state", "steps", "dt", "only", "when", "reduce", "trials"),
+        *("over_trials", "by", "time_limit", "memory_limit", "nan", "progress", "on_interrupt"),
+        *("checkpoint", "checkpoint_every", "resume", "cluster", "block"),
+    )
+)
+"""Options that `RunSpecification` holds in another field, or that the call itself handles."""
+
+_DEFAULTS = astuple(RunOptions())[1:]
 
 
-def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
-    """Return the selection of recorded values from a run's arguments, with checked types."""
-    recorded_names = arguments.names(record, "record")
-    records_all_rows = type(every) is int and every == 1 and when is None and reduce is None
-    if records_all_rows and not recorded_names and only is None:
-        return _DEFAULT_SELECTION
+def _has_only_inputs(options: RunOptions) -> bool:
+    """Return True if all options except `inputs` have their defaults."""
+    return all(map(is_, astuple(options)[1:], _DEFAULTS))
+
+
+def _build_values(options: RunOptions) -> Values:
+    """Return the values of a run from its options, with checked types."""
+    sweep = options.sweep
+    if not isinstance(sweep, ComputedSweep):
+        sweep = arguments.mapping(sweep, "sweep", "sweep={'node.parameter': [0.1, 0.2]}")
+    return Values(
+        arguments.inputs(options.inputs),
+        arguments.settings(options.set),
+        sweep,
+        options.state,
+        checked_draws(options.seed, options.trials),
+    )
+
+
+def _build_selection(options: RunOptions) -> Selection:
+    """Return the selection of recorded values from the options of a run, with checked types."""
+    recorded_names = arguments.names(options.record, "record")
+    only, when, reduce = options.only, options.when, options.reduce
+    every = (
+        options.every
+        if options.steps is None
+        else arguments.positive_integer(options.every, "every")
+    )
     return Selection(
         recorded_names,
         None if only is None else arguments.names(only, "only"),
         every,
         None if when is None else arguments.text(when, "when", "when='node.port'"),
         {} if reduce is None else _parse_reductions(reduce),
+        checked_over_trials(options.over_trials, options.by),
     )
 
 
@@ -328,70 +311,26 @@ def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
     return tuple(word.strip() for word_list in word_lists for word in word_list)
 
 
-def _build_controls(
-    time_limit: Any,
-    nan: str | None,
-    progress: ProgressOption,
-    checkpoint: str | Path | None,
-    checkpoint_every: Any,
-    resume: str | Path | bool | None,
-    memory_limit: Any,
-) -> RunControls:
-    """Return the limits and checkpoints of a run from its arguments, with checked values."""
-    if nan is not None:
-        arguments.word(nan, "nan", NAN_REACTIONS)
-    if isinstance(resume, bool):
-        if resume:
-            raise InputError(
-                "resume=True is for a store that a cluster has written",
-                hint="give cluster, too; or the name of a checkpoint: resume='run.ckpt'",
-            )
-        resume = None
-    has_checkpoint_file = checkpoint is not None or resume is not None
-    has_limit = time_limit is not None or memory_limit is not None
-    if not (
-        has_checkpoint_file or has_limit or checkpoint_every is not None or progress is not None
-    ):
-        return _DEFAULT_CONTROLS if nan == _DEFAULT_CONTROLS.nan else RunControls(nan=nan)
-    if checkpoint_every is not None and not has_checkpoint_file:
+def _build_controls(options: RunOptions) -> RunControls:
+    """Return the limits and checkpoints of a run from its options, with checked values."""
+    time_limit, nan, every = options.time_limit, options.nan, options.checkpoint_every
+    checkpoint, resume = options.checkpoint, options.resume
+    if resume is True:
         raise InputError(
-            "a time between checkpoints needs a file for them",
-            hint="give checkpoint (--checkpoint), too",
+            "resume=True is for a store that a cluster has written",
+            hint="give cluster, too; or the name of a checkpoint: resume='run.ckpt'",
         )
     return RunControls(
         None if time_limit is None else seconds(time_limit, "the time limit"),
-        nan,
-        progress,
+        None if nan is None else arguments.word(nan, "nan", NAN_REACTIONS),
+        options.progress,
         None if checkpoint is None else path_of(checkpoint, "the checkpoint"),
         DEFAULT_CHECKPOINT_SECONDS
-        if checkpoint_every is None
-        else seconds(checkpoint_every, "the time between checkpoints"),
-        None if resume is None else path_of(resume, "the checkpoint to go on from"),
-        checked_limit(memory_limit),
+        if every is None
+        else seconds(every, "the time between checkpoints"),
+        path_of(resume, "the checkpoint to go on from") if resume else None,
+        checked_limit(options.memory_limit),
     )
-
-
-# --- time -----------------------------------------------------------------------------------------
-
-
-def _checked_time(spec: RunSpecification) -> RunSpecification:
-    """Return the run specification with `steps`, `every` and `dt` as Python numbers.
-
-    Raises:
-        InputError: `steps` or `every` is no whole number above 0, `dt` is no finite number above 0, or an
-            argument needs `steps`.
-    """
-    dt = _checked_time_step(spec.dt)
-    if spec.steps is not None:
-        steps, every = (
-            arguments.positive_integer(spec.steps, "steps"),
-            arguments.positive_integer(spec.selection.every, "every"),
-        )
-        selection = replace(spec.selection, every=every)
-        return replace(spec, steps=steps, dt=dt, selection=selection)
-    if spec.engine != "modeci":
-        _refuse_without_steps(spec)
-    return replace(spec, dt=dt)
 
 
 def _checked_time_step(dt: Any) -> float | None:
@@ -404,31 +343,3 @@ def _checked_time_step(dt: Any) -> float | None:
     if dt <= 0:
         raise InputError(f"dt must be longer than zero, but is {dt!r}", hint=STEP_HINT)
     return float(dt)
-
-
-def _refuse_without_steps(spec: RunSpecification) -> None:
-    """Raise an error for arguments of a run that are valid only with `steps`."""
-    selection = spec.selection
-    dt, state, has_execution_list = spec.dt, spec.values.state, spec.execution_list
-    every, when, reduce = selection.every, selection.when, selection.reduce
-    if (
-        dt is None
-        and state is None
-        and every == 1
-        and when is None
-        and not (reduce or has_execution_list)
-    ):
-        return
-    over_time_arguments = {
-        "dt": dt,
-        "state": state,
-        "every": None if every == 1 else every,
-        "when": when,
-    }
-    over_time_arguments |= {"reduce": reduce or None, "execution_list": has_execution_list or None}
-    name = next(
-        argument_name
-        for argument_name, argument_value in over_time_arguments.items()
-        if argument_value is not None
-    )
-    raise InputError(f"{name} needs steps: it is about a run over time", hint="give steps too")

@@ -1,7 +1,7 @@
 """Options for random runs: the seed, the trials, and statistics over trials.
 
 checked_draws(seed=1, trials=range(100, 200))
-checked_over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice", trials=1000)
+checked_over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice")
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.quantities import NO_UNIT, convert
+from mdf_loop.request.recording_options import OVER_TRIALS_EXAMPLE
 
 
 class Draws(Struct, frozen=True):
@@ -118,22 +119,15 @@ def _list_integers(argument: Any) -> tuple[int, ...]:
     return tuple(map(int, argument)) if is_integer_list else ()
 
 
-_EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
-
-
-def checked_over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
+def checked_over_trials(argument: Any, by: Any) -> OverTrials:
     """Return the requested statistics over trials from a run's arguments `over_trials` and `by`.
 
     Raises:
-        InputError: An argument is invalid, or the run has no trials.
+        InputError: An argument is invalid.
     """
-    words_by_output = arguments.mapping(argument, "over_trials", _EXAMPLE)
-    if trials is None or not words_by_output:
-        missing_argument = "trials" if words_by_output else "over_trials"
-        raise InputError(
-            f"{'over_trials' if words_by_output else 'by'} needs {missing_argument}: it is about what trials share",
-            hint=f"e.g. trials=10_000, {_EXAMPLE}",
-        )
+    if argument is None and by is None:
+        return NO_STATISTICS
+    words_by_output = arguments.mapping(argument, "over_trials", OVER_TRIALS_EXAMPLE)
     statistics = {
         output_name: tuple(_parse_statistics(output_name, statistic_words))
         for output_name, statistic_words in words_by_output.items()
@@ -148,7 +142,7 @@ def _parse_statistics(name: str, argument: Any) -> Iterator[Statistic]:
             yield Statistic(statistic_word)
             continue
         for statistic_name, statistic_numbers in arguments.mapping(
-            statistic_word, f"over_trials of '{name}'", _EXAMPLE
+            statistic_word, f"over_trials of '{name}'", OVER_TRIALS_EXAMPLE
         ).items():
             statistic_numbers = convert(
                 statistic_numbers, NO_UNIT, f"{statistic_name} over trials of '{name}'"

@@ -57,6 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         ),
         "sweeps",
         "sharing",
+        "request",
         "specification",
     ),
     ("ir",),

@@ -16,6 +16,7 @@ from mdf_loop.cluster.environment import environment_versions
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.run.device import Placement
 from mdf_loop.specification import specify
 
@@ -111,10 +112,12 @@ def _measure_speed() -> tuple[dict[str, str], float]:
     """Return this process's library versions and speed, in steps of a model neuron per second."""
     prepared_model = PreparedModel(open_document(_NEURON), Placement("cpu"), Options())
     spec = specify(
-        sweep={"current": np.linspace(0, 1, _MEMBER_COUNT)},
-        steps=_STEP_COUNT,
-        dt=0.1,
-        progress=False,
+        RunOptions(
+            sweep={"current": np.linspace(0, 1, _MEMBER_COUNT)},
+            steps=_STEP_COUNT,
+            dt=0.1,
+            progress=False,
+        )
     )
     run(prepared_model, spec)
     start_time = perf_counter()

@@ -23,7 +23,6 @@ from mdf_loop.api.gathering import split_grid_axis
 from mdf_loop.api.over_trials import (
     build_statistics_results,
     refuse_padding,
-    refuse_with_statistics,
 )
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.errors import RunError, UnsupportedError
@@ -215,7 +214,6 @@ class OverTrialsSink:
     """Destination that accumulates statistics over trials, and adds the trials in order."""
 
     def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
-        refuse_with_statistics(spec)
         self.member_count, self.done_count = pilot_run.partition.member_count, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None

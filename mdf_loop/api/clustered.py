@@ -27,7 +27,7 @@ from mdf_loop.cluster.clients import (
 )
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks, WorkerDiedError
-from mdf_loop.errors import Finding, InputError, LoopError, RunError
+from mdf_loop.errors import Finding, LoopError, RunError
 from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.run.control.progress import Reporter, open_reporter
@@ -49,27 +49,9 @@ def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
         LoopError: An argument does not fit, or members have failed. The error names these members,
             and its `results` hold the other members.
     """
-    _refuse_arguments(spec)
     assert spec.sharing is not None
     check_cluster(spec.sharing.cluster)
     return compute_with_files(prepared, spec, lambda lease: _compute_members(prepared, spec, lease))
-
-
-def _refuse_arguments(spec: RunSpecification) -> None:
-    """Raise an error for arguments of a run that cannot be combined with a cluster."""
-    if not spec.values.sweep and spec.values.draws.trials is None:
-        raise InputError(
-            "a cluster shares the members of a sweep, or trials, and there are none",
-            hint="give sweep or trials, or leave cluster out",
-        )
-    for argument, is_given in (
-        ("a state", spec.values.state is not None),
-        ("rows of some steps only (when)", spec.selection.when is not None),
-        ("nan='stop': members do not stop one another", spec.controls.nan == "stop"),
-        ("modeci_mdf's engine", spec.engine == "modeci"),
-    ):
-        if is_given:
-            raise InputError(f"a cluster does not take {argument}", hint="leave one of them out")
 
 
 def _compute_members(

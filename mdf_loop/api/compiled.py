@@ -19,16 +19,16 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
-from mdf_loop.ir import Array, Data, Program
+from mdf_loop.ir import Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import track_read_files
 from mdf_loop.public_call import public_call, public_calls
+from mdf_loop.request.option import takes_options
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import Runnable
-from mdf_loop.run.control.progress import Callback
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
-from mdf_loop.sharing import DEFAULT_RETRIES
 from mdf_loop.specification import specify
 from mdf_loop.user_warnings import warn_user
 
@@ -124,7 +124,7 @@ class CompiledModel(Describable, Fittable):
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Runnable]:
         """Return the input arrays, the program for their types, and its ONNX Runtime session."""
-        spec = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
+        spec = specify(RunOptions(self.prepared.model_units.convert_inputs(inputs), record=record))
         bound_values = self.prepared.bind(spec)
         evaluation = self.prepared.evaluation(spec, bound_values)
         return dict(bound_values.arrays), evaluation.program, evaluation.single_run.session
@@ -146,161 +146,25 @@ class CompiledModel(Describable, Fittable):
 
     # --- running ------------------------------------------------------------------------------
 
-    def run(
-        self,
-        inputs: Mapping[str, Any] | None = None,
-        *,
-        record: Sequence[str] = (),
-        only: Sequence[str] | None = None,
-        set: Mapping[str, Any] | None = None,
-        sweep: Mapping[str, Any] | None = None,
-        steps: int | None = None,
-        dt: float | str | None = None,
-        every: int = 1,
-        when: str | None = None,
-        reduce: Mapping[str, str | Sequence[str]] | None = None,
-        over_trials: Mapping[str, Any] | None = None,
-        by: str | None = None,
-        state: Mapping[str, Array] | None = None,
-        seed: int | str = 0,
-        trials: int | Sequence[int] | None = None,
-        execution_list: bool = False,
-        engine: str = "onnxruntime",
-        time_limit: float | str | None = None,
-        nan: str | None = None,
-        progress: bool | Callback | None = None,
-        output: str | Path | None = None,
-        overwrite: bool = False,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: float | str | None = None,
-        resume: str | Path | bool | None = None,
-        memory_limit: float | str | None = None,
-        cluster: Any = None,
-        block: int | None = None,
-        retries: int = DEFAULT_RETRIES,
-        on_interrupt: str | None = None,
-    ) -> Results:
+    @takes_options(RunOptions)
+    def run(self, options: RunOptions) -> Results:
         """Run one evaluation of the model, or with `steps` the model over time.
 
         A run that is stopped (`time_limit`, `nan`, a full disk or memory) returns the results until then, and
         `results.stopped_by` gives the reason. Ctrl-C raises KeyboardInterrupt, with the results so far in
         `.results`. In an interactive session (REPL, notebook) the run returns these results with a warning.
 
-        Model and inputs:
-            inputs: Values by port id (`node.port` where ambiguous). Other inputs have their defaults.
-                Over time, one value applies to all steps, or an array has a leading axis with one row
-                for each step. In all arguments, a pint Quantity is converted to the unit of the model.
-            set: Parameter values by `node.parameter`. For a state, the initial value.
-            sweep: Lists of values for parameters or inputs. All members run at once, and results have a
-                leading axis of members. `mdf_loop.grid` gives one axis for each name instead.
-            state: `results.state` of an earlier run, to continue from it.
-            engine: `onnxruntime`; `interpreter`, the slow reference implementation in NumPy; or `modeci`,
-                modeci_mdf's own engine.
-
-        Time:
-            steps: Number of evaluations. Every output then has a leading axis of time, with one row for
-                each evaluation.
-            dt: Time between two evaluations. No time passes before the first evaluation. A number is in
-                the model's unit of time (seconds, if the model states none). A text or a Quantity has a
-                unit: `"0.5ms"` is 0.0005 seconds. With None no time passes.
-
-        What to record:
-            record: `node.port`, `node.parameter` or `node.function` to record in addition to the outputs.
-            only: Such names, to record instead of the outputs.
-            every: Record the row of every `every`-th evaluation, beginning with the first.
-            when: Record only the rows in which the value of this name is true.
-            reduce: `mean`, `sum`, `last`, `min` or `max` (or several: `mean,max`) of an output over all
-                evaluations, recorded as `node.port.mean` instead of the rows of the output.
-            execution_list: Record the executed nodes in `results.execution_list`, even if values determine
-                which nodes run. Such a run needs one call of ONNX Runtime for each step.
-
-        Random numbers and trials:
-            seed: Seed of the random numbers: an integer from 0 to 2**64 - 1, or `"fresh"` for a new seed,
-                which `results.seed` reports. Equal seeds draw equal numbers.
-            trials: Number of runs with different random numbers, or a list of trial numbers. Results have
-                an axis `trial` after the axis of a sweep. Trial 0 equals the run without trials.
-            over_trials: Statistics of an output over all trials, in place of the trials: `mean`, `var`,
-                `std`, `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or
-                a list of statistics. The results have names such as `node.port.mean`. Trials are run in
-                batches, and not stored.
-            by: Output with one number in each trial. `over_trials` is computed separately for each value
-                of this output, along an axis with the output's name after the axis of a sweep.
-
-        Limits:
-            time_limit: Time after which the run stops: seconds, or text such as `"10min"`.
-            memory_limit: Largest memory of this process: bytes, or text such as `"4GB"`. With None, three
-                quarters of the memory of the machine or its container. A run that is known to need more
-                memory is refused. A run that reaches the limit is stopped by an error, whose `results`
-                are the results until then.
-            nan: Reaction to a value that becomes nan or infinite. `ignore` continues, `stop` stops the run
-                there, and `error` raises an error with the results until then in `error.results`. With
-                None the last rows and the final states are checked after the run. A value that is not
-                finite then gives a `RuntimeWarning` and a sentence in `results.notes`.
-            progress: True shows a progress bar on stderr, False shows none, and None shows one if stderr
-                is a terminal. A function receives a `Progress` and may return False to stop the run.
-            on_interrupt: Effect of Ctrl-C: `raise` or `return`, in place of the default.
-
-        Files:
-            output: File for the results. The rows of a `.zarr` folder are written during the run and do
-                not stay in memory. Other files are written at the end.
-            overwrite: Replace a `.zarr` folder that another run has finished.
-            checkpoint: File from which the run can be resumed. The file is replaced periodically.
-            checkpoint_every: Time between two checkpoints: seconds, or text such as `"5min"`. The default
-                is one minute.
-            resume: Checkpoint of the same model and arguments to resume from. New checkpoints replace this
-                file, if `checkpoint` names no other file. With `cluster`, True resumes the `.zarr` folder.
-
-        Cluster:
-            cluster: Workers for a sweep or for trials: a number of processes of this machine, of one
-                thread each; `tcp://host:8786`, a Dask scheduler; a `dask.distributed.Client`; or a YAML
-                file with `slurm:` or `ssh:`. The workers write a `.zarr` output, and `resume=True`
-                computes only the missing blocks of that output.
-            block: Number of members (or trials) that a worker computes at once. With None, as many as take
-                about 10 s.
-            retries: Number of times that a block is run again after its worker died.
-
         Raises:
             LoopError: An input does not fit, or the model failed. The message names the place.
             KeyboardInterrupt: Ctrl-C was pressed. Files are written, and `.results` holds the results until
                 then, or None.
         """
-        units = self.prepared.model_units
-        spec = specify(
-            units.convert_inputs(inputs),
-            record=record,
-            only=only,
-            set=units.convert_settings(set),
-            sweep=units.convert_sweep(sweep),
-            steps=steps,
-            dt=units.convert_time_step(dt),
-            every=every,
-            when=when,
-            reduce=reduce,
-            over_trials=units.convert_over_trials(over_trials),
-            by=by,
-            state=units.convert_state(state),
-            seed=seed,
-            trials=trials,
-            execution_list=execution_list,
-            engine=engine,
-            time_limit=time_limit,
-            nan=nan,
-            progress=progress,
-            output=output,
-            overwrite=overwrite,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            memory_limit=memory_limit,
-            cluster=cluster,
-            block=block,
-            retries=retries,
-        )
+        spec = specify(self.prepared.model_units.convert_options(options))
         for warning_text in describe_differing_steps(self.prepared, spec):
             warn_user(warning_text)
         results = interruptible(
             lambda: specified_run.run_specified(self.prepared, spec),
-            on_interrupt,
+            options.on_interrupt,
             lambda results: results.reason,
         )
         if results.not_finite is not None:
@@ -373,7 +237,7 @@ class CompiledModel(Describable, Fittable):
         from mdf_loop.api.export import evaluation_as_onnx, run_as_onnx
 
         inputs = self.prepared.model_units.convert_inputs(inputs)
-        spec = specify(inputs, steps=steps, dt=self.prepared.time_step(dt))
+        spec = specify(RunOptions(inputs, steps=steps, dt=self.prepared.time_step(dt)))
         if steps is None:
             return evaluation_as_onnx(self.prepared, inputs, origin=origin)
         return run_as_onnx(self.prepared, spec)

@@ -13,6 +13,7 @@ from mdf_loop import arguments
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.losses import Loss, checked_names, checked_truncation, parse_losses
 from mdf_loop.public_call import public_calls
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.specification import specify
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ class Derivable:
         from mdf_loop.api.differentiated import Differentiated
         from mdf_loop.api.differentiation import DifferentiatedNames
 
-        spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
+        spec = specify(
+            RunOptions(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
+        )
         loss_terms = parse_losses(self.prepared.model_units.convert_losses(of))
         constant_ports = arguments.names(stop, "stop")
         differentiated_names = DifferentiatedNames(
@@ -162,7 +165,7 @@ class Derivable:
         from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import jacobian
 
-        spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
+        spec = specify(RunOptions(steps=steps, dt=self.prepared.time_step(dt), seed=seed))
         differentiated_names = DifferentiatedNames(
             self.prepared, arguments.names(of, "of"), checked_names(wrt), spec
         )
@@ -199,7 +202,7 @@ class Derivable:
         from mdf_loop.api.jacobian import hessian
 
         loss_terms = parse_losses(self.prepared.model_units.convert_losses(of))
-        spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
+        spec = specify(RunOptions(steps=steps, dt=self.prepared.time_step(dt), seed=seed))
         differentiated_names = DifferentiatedNames(
             self.prepared, _outputs_of(loss_terms), checked_names(wrt), spec
         )

@@ -27,10 +27,10 @@ from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import read_table
 from mdf_loop.ir import StopReason
 from mdf_loop.paths import track_read_files
+from mdf_loop.request.run_options import DEFAULT_RETRIES
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.run.control.progress import open_reporter
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.sharing import DEFAULT_RETRIES
 from mdf_loop.signals import count_interrupt, stop_exception
 
 

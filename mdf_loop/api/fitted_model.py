@@ -19,7 +19,7 @@ from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array, StopReason
-from mdf_loop.sharing import DEFAULT_RETRIES
+from mdf_loop.request.run_options import DEFAULT_RETRIES
 from mdf_loop.specification import RunSpecification, Selection
 
 MAX_SWEEP_BYTES = 1 << 26

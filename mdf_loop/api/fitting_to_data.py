@@ -34,6 +34,7 @@ from mdf_loop.lower.syntax import parse_number
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, items
 from mdf_loop.reading.settings import is_state, written_value
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.specification import RunSpecification, specify
 
 METHODS = ("least_squares", "gradient", "differential_evolution")
@@ -104,7 +105,9 @@ class FitRequest(Struct, frozen=True):
         # The data determine the number later.
         assumed_steps = 1 if steps is None and dt is not None else steps
         spec = specify(
-            inputs, set=set, steps=assumed_steps, dt=dt, seed=seed, trials=trials, nan="ignore"
+            RunOptions(
+                inputs, set=set, steps=assumed_steps, dt=dt, seed=seed, trials=trials, nan="ignore"
+            )
         )
         for argument, count in (("points", points), ("polish", polish)):
             if not is_whole(count) or count < 1:

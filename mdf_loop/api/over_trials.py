@@ -36,7 +36,7 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
     Raises:
         InputError: An argument cannot be combined with statistics over trials.
     """
-    refuse_with_statistics(spec)
+    _refuse_streaming(spec)
     over_trials = spec.selection.over_trials
     start_time, statistics = time.monotonic(), TrialStatistics(over_trials)
     complete_results, last_results, error, nonfinite_value = None, None, None, None
@@ -139,11 +139,10 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> 
         remaining_seconds = max(1e-3, time_limit - (time.monotonic() - start_time))
         controls = replace(controls, time_limit=remaining_seconds)
     return replace(
-        spec,
+        spec.with_options(output=None),
         values=replace(spec.values, draws=batch_draws),
         selection=select_for_statistics(spec.selection),
         controls=controls,
-        output=None,
     )
 
 
@@ -240,19 +239,10 @@ _UNITLESS_SUFFIXES = (".count", ".histogram", ".var")
 """Endings of the names of statistics that do not have the unit of their output."""
 
 
-def refuse_with_statistics(spec: RunSpecification) -> None:
-    """Raise an error for run arguments that cannot be combined with statistics over trials."""
-    controls, selection = spec.controls, spec.selection
-    for argument, is_given in (
-        ("outputs of each trial", bool(selection.record) or selection.only is not None),
-        ("a checkpoint", controls.checkpoint_path is not None),
-        ("a state", spec.values.state is not None),
-        ("rows of some steps only", selection.when is not None),
-        ("rows that are written while they are computed", spec.streams),
-        ("modeci_mdf's engine", spec.engine == "modeci"),
-    ):
-        if is_given:
-            raise InputError(
-                f"statistics over trials do not go together with {argument}",
-                hint="leave one of them out",
-            )
+def _refuse_streaming(spec: RunSpecification) -> None:
+    """Raise an error for statistics over trials of a run that writes rows during the run."""
+    if spec.streams:
+        raise InputError(
+            "statistics over trials do not go together with rows that are written while they are computed",
+            hint="leave one of them out",
+        )

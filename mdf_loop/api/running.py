@@ -407,7 +407,6 @@ def _run_in_engine(
 ) -> Results:
     """Run the model in modeci_mdf's engine, and return the results."""
     bound_values = prepared.bind(spec)
-    _refuse_in_engine(spec)
     return engine_results(
         backend,
         with_values(prepared.document, bound_values.settings),
@@ -416,24 +415,3 @@ def _run_in_engine(
         device=prepared.placement.device,
         precision=prepared.options.precision,
     )
-
-
-def _refuse_in_engine(spec: RunSpecification) -> None:
-    """Raise an error for run arguments that modeci_mdf's engine does not support."""
-    values, selection, controls = spec.values, spec.selection, spec.controls
-    for argument, is_given in (
-        ("sweep", values.sweep),
-        ("trials", values.draws.trials is not None),
-        ("state", values.state),
-        ("when", selection.when),
-        ("reduce", selection.reduce),
-        ("time limit", controls.time_limit),
-        ("watch for nan", controls.watches),
-        ("checkpoint", controls.checkpoint_path),
-        ("memory limit", controls.memory_limit),
-    ):
-        if is_given:
-            raise InputError(
-                f"modeci_mdf's engine takes no {argument}",
-                hint="leave it out, or run the model compiled",
-            )

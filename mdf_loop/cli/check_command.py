@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from mdf_loop.cli.opening import open_model
-from mdf_loop.cli.options import compile_options, input_options
+from mdf_loop.cli.options import compile_options, run_options
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
 
 
 @click.command("check")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=click.Path())
-@input_options
+@run_options("inputs")
 @compile_options
 @click.pass_context
 def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mdf_loop.cli.opening import open_model
-from mdf_loop.cli.options import compile_options, input_options, model_argument, time_options
+from mdf_loop.cli.options import compile_options, model_argument, run_options
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, replace_suffix
 
@@ -15,8 +15,8 @@ from mdf_loop.paths import path_of, replace_suffix
 @click.option(
     "-o", "--output", metavar="FILE", help="The .onnx file. Default: in the folder of the model."
 )
-@input_options
-@time_options
+@run_options("inputs")
+@run_options("steps", "dt")
 @compile_options
 @click.option(
     "--no-origin",

@@ -6,7 +6,7 @@ import click
 from click.core import ParameterSource
 
 from mdf_loop.cli.opening import open_model
-from mdf_loop.cli.options import compile_options, input_options, model_argument
+from mdf_loop.cli.options import compile_options, model_argument, run_options
 from mdf_loop.cli.show import show
 
 
@@ -17,7 +17,7 @@ from mdf_loop.cli.show import show
     is_flag=True,
     help="Print the compiled program instead, with the changes of each compiler pass in order.",
 )
-@input_options
+@run_options("inputs")
 @compile_options
 @click.pass_context
 def command(

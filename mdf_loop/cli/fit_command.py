@@ -12,16 +12,12 @@ from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     COMPILER_OPTIONS,
-    cluster_option,
     compile_options,
     device_option,
-    draws_options,
-    input_options,
     model_argument,
     native_option,
-    set_option,
+    run_options,
     threads_option,
-    time_options,
 )
 from mdf_loop.cli.show import show
 from mdf_loop.cli.warning_lines import warning_lines
@@ -96,11 +92,11 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     show_default=True,
     help="Number of the best points from which local searches start.",
 )
-@input_options
-@set_option
-@draws_options
-@time_options
-@cluster_option
+@run_options("inputs")
+@run_options("set")
+@run_options("seed", "trials")
+@run_options("steps", "dt")
+@run_options("cluster")
 @click.option(
     "--time-limit", metavar="TIME", help="Stop the fit after this time: 90 (seconds), 5min, 2h."
 )

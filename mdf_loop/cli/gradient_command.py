@@ -11,14 +11,12 @@ from mdf_loop.cli.options import (
     COMPILER_OPTIONS,
     compile_options,
     device_option,
-    draws_options,
-    input_options,
+    flag_option,
+    list_flags,
     model_argument,
     native_option,
-    set_option,
-    sweep_option,
+    run_options,
     threads_option,
-    time_options,
 )
 from mdf_loop.cli.show import show
 from mdf_loop.cli.warning_lines import warning_lines
@@ -56,11 +54,11 @@ from mdf_loop.errors import GradientError
     metavar="NODE.PORT",
     help="Output port whose value is treated as a constant.",
 )
-@input_options
-@set_option
-@sweep_option
-@draws_options
-@time_options
+@run_options("inputs")
+@run_options("set")
+@flag_option(list_flags("sweep")[0])
+@run_options("seed", "trials")
+@run_options("steps", "dt")
 @compile_options
 @device_option
 @native_option

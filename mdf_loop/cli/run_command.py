@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,27 +12,23 @@ from msgspec.structs import replace
 
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.grouped_help import GroupedCommand
-from mdf_loop.cli.long_run_options import long_run_arguments, recording_options, stopping_options
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     COMPILER_OPTIONS,
-    cluster_options,
     compile_options,
     device_option,
-    draws_options,
-    grid_option,
-    input_options,
+    flag_option,
+    list_flags,
     model_argument,
     native_option,
-    over_trials_options,
-    set_option,
-    sweep_option,
+    run_options,
     threads_option,
-    time_options,
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
 from mdf_loop.paths import path_of, refuse_overlapping_outputs, refuse_overwriting
+from mdf_loop.request.option import fields_of, flag, groups_of
+from mdf_loop.request.run_options import FILES, RunOptions
 from mdf_loop.signals import Signalled, delaying_interrupt
 from mdf_loop.text_escaping import escape_to_one_line
 
@@ -43,85 +39,52 @@ if TYPE_CHECKING:
     from mdf_loop.specification import RunControls, RunSpecification
 
 
+_FILE_OPTIONS = (
+    flag(
+        "--final-state",
+        "Write the values of the states after the last step as .npz.",
+        name="final_state",
+        metavar="FILE",
+    ),
+    flag(
+        "--plot",
+        "Plot the outputs over time, trials or a sweep, as .png, .svg or .pdf.",
+        name="plot",
+        metavar="FILE",
+    ),
+    flag("--json", "Print one JSON object and nothing else.", name="as_json", is_flag=True),
+)
+"""Options of the command that `CompiledModel.run` does not have."""
+
+
 class _RunCommand(GroupedCommand):
     """Click command `run`, which groups its options like the arguments of `CompiledModel.run`."""
 
     groups: ClassVar = {
-        "Model and inputs": (
-            *("pairs", "files", "settings", "sweep", "grid"),
-            *("initial_state", "final_state", "engine"),
-        ),
-        "Time": ("steps", "dt"),
-        "What to record": ("record", "only", "every", "when", "reduce", "execution_list"),
-        "Random numbers and trials": ("seed", "trials", "over_trials", "by"),
-        "Limits": ("time_limit", "memory_limit", "nan", "quiet"),
-        "Files": (
-            "output",
-            "overwrite",
-            "plot",
-            "as_json",
-            "checkpoint",
-            "checkpoint_every",
-            "resume",
-        ),
-        "Cluster": ("cluster", "block", "retries"),
-        "Compiler and device": (*COMPILER_OPTIONS, "loop_condition"),
+        **{
+            title: [flag.name for field in fields for flag in list_flags(field.name)]
+            + [flag.name for flag in _FILE_OPTIONS if title == FILES]
+            for title, fields in groups_of(RunOptions).items()
+        },
+        "Compiler and device": [*COMPILER_OPTIONS, "loop_condition"],
     }
+
+
+def _file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of files and JSON output that `CompiledModel.run` does not have."""
+    for file_flag in _FILE_OPTIONS:
+        command = flag_option(file_flag)(command)
+    return command
 
 
 @click.command("run", cls=_RunCommand)
 @model_argument
-@input_options
-@set_option
-@sweep_option
-@grid_option
-@cluster_options
-@draws_options
-@over_trials_options
-@time_options
-@recording_options
-@click.option(
-    "--initial-state",
-    metavar="FILE",
-    help="Continue an earlier run from this .npz file, which the earlier run wrote with --final-state.",
-)
-@click.option(
-    "--final-state",
-    metavar="FILE",
-    help="Write the values of the states after the last step as .npz.",
-)
-@click.option(
-    "--execution-list",
-    is_flag=True,
-    help="Show which nodes ran in each step, in the order of execution.",
-)
-@click.option(
-    "--engine",
-    default="onnxruntime",
-    show_default=True,
-    help="Engine: onnxruntime, interpreter (NumPy, slow), or modeci (modeci_mdf's own engine).",
-)
+@run_options(*(field.name for field in fields_of(RunOptions)))
+@_file_options
 @compile_options
 @device_option
 @native_option
 @threads_option
-@stopping_options
-@click.option(
-    "--output",
-    metavar="FILE",
-    help="Save the results as .npz, .json, .csv, .h5 or .nc at the end, or as .zarr during the run.",
-)
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="Replace the .zarr folder of another run, if that run has ended.",
-)
-@click.option(
-    "--plot",
-    metavar="FILE",
-    help="Plot the outputs over time, trials or a sweep, as .png, .svg or .pdf.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or with --steps a run over time, and print the outputs."""
@@ -217,40 +180,20 @@ def _check_distinct_files(options: Mapping[str, Any]) -> None:
 
 def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpecification:
     """Return the specification of a run from command-line options."""
-    from mdf_loop.cli.inputs import (
-        read_cluster,
-        read_inputs,
-        read_members,
-        read_over_trials,
-        read_seed,
-        read_settings,
-        read_step,
-        read_trials,
-    )
+    from mdf_loop.cli.inputs import read_inputs, read_members, read_step
+    from mdf_loop.cli.run_arguments import read_run_arguments
     from mdf_loop.run.states import load_state
     from mdf_loop.specification import specify
 
     state_file, time_step = options["initial_state"], read_step(options["dt"], document)
-    return specify(
-        read_inputs(options["pairs"], options["files"], options["steps"], time_step),
-        set=read_settings(options["settings"]),
-        sweep=read_members(options["sweep"], options["grid"]),
-        state=None if state_file is None else load_state(state_file),
-        seed=read_seed(options["seed"]),
-        trials=read_trials(options["trials"]),
-        over_trials=read_over_trials(options["over_trials"]),
-        by=options["by"],
-        steps=options["steps"],
-        dt=time_step,
-        execution_list=options["execution_list"],
-        engine=options["engine"],
-        output=options["output"],
-        overwrite=options["overwrite"],
-        cluster=read_cluster(options["cluster"]),
-        block=options["block"],
-        retries=options["retries"],
-        **long_run_arguments(options),
-    )
+    arguments = {
+        "inputs": read_inputs(options["pairs"], options["files"], options["steps"], time_step),
+        "sweep": read_members(options["sweep"], options["grid"]),
+        "state": None if state_file is None else load_state(state_file),
+        "dt": time_step,
+        "progress": False if options["quiet"] else None,
+    }
+    return specify(RunOptions(**{**read_run_arguments(options), **arguments}))
 
 
 def _run_model(

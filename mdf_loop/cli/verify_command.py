@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mdf_loop.cli.long_run_options import limit_options
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     compile_options,
     device_option,
-    dt_option,
-    input_options,
     model_argument,
-    seed_option,
-    set_option,
+    run_options,
     threads_option,
 )
 from mdf_loop.cli.show import show
@@ -29,15 +25,15 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @model_argument
-@input_options
-@set_option
+@run_options("inputs")
+@run_options("set")
 @compile_options
 @device_option
 @threads_option
 @click.option("--steps", type=int, help="Compare a run over time with this number of evaluations.")
-@dt_option
-@seed_option
-@limit_options
+@run_options("dt")
+@run_options("seed")
+@run_options("time_limit", "memory_limit")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import TIME, unit_of, unit_of_time
 from mdf_loop.durations import UNITS, convert_step, unit_of_step
@@ -22,6 +24,7 @@ from mdf_loop.reading.binding import SEED
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item
 from mdf_loop.reading.settings import parameter_of
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.sweeps import ComputedSweep
 
 _PARAMETER_PREFIX = "parameter "
@@ -33,6 +36,18 @@ class ModelUnits:
 
     def __init__(self, document: Document) -> None:
         self._document = document
+
+    def convert_options(self, options: RunOptions) -> RunOptions:
+        """Return the options of a run with all values in the units of the model."""
+        return replace(
+            options,
+            inputs=self.convert_inputs(options.inputs),
+            set=self.convert_settings(options.set),
+            sweep=self.convert_sweep(options.sweep),
+            dt=self.convert_time_step(options.dt),
+            over_trials=self.convert_over_trials(options.over_trials),
+            state=self.convert_state(options.state),
+        )
 
     # --- values by name ---------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import BoundInputs, open_ports
 from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import with_values
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.results.data import Results
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.modeci.engine import EngineRun, run_evaluations, select_inputs
@@ -123,12 +124,14 @@ def verify(
         )
         units = compiled_model.prepared.model_units
         spec = specify(
-            units.convert_inputs(inputs),
-            set=units.convert_settings(set),
-            steps=steps,
-            dt=units.convert_time_step(dt),
-            seed=checked_draws(seed).seed,
-            time_limit=time_limit,
+            RunOptions(
+                units.convert_inputs(inputs),
+                set=units.convert_settings(set),
+                steps=steps,
+                dt=units.convert_time_step(dt),
+                seed=checked_draws(seed).seed,
+                time_limit=time_limit,
+            )
         )
         return interruptible(
             lambda: _verify(document, compiled_model, spec),
@@ -194,7 +197,8 @@ def _verify(
         if compiled_order is None:  # values determine the order, so another run records it
             controls = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
-                compiled_model.prepared, replace(spec, execution_list=True, controls=controls)
+                compiled_model.prepared,
+                replace(spec.with_options(execution_list=True), controls=controls),
             )
             if order_run.stopped_by.is_asked:
                 raise stop_exception(order_run.stopped_by)

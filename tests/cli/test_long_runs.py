@@ -19,6 +19,7 @@ from mdf_loop.api import specified_run
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import StopReason
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.results.data import Results
 from mdf_loop.specification import RunSpecification, specify
 
@@ -123,7 +124,7 @@ def test_reductions_of_a_sweep_have_its_axis(run):
 
 def test_default_specification(read_specification):
     spec = read_specification()
-    assert spec == specify()
+    assert spec == specify(RunOptions())
 
 
 def test_specification_of_all_options(read_specification):
@@ -144,17 +145,19 @@ def test_specification_of_all_options(read_specification):
         *("--quiet", "--output", "x.zarr"),
     )
     assert spec == specify(
-        steps=9,
-        every=2,
-        when="w",
-        reduce={"a": "min"},
-        time_limit="10min",
-        nan="stop",
-        checkpoint="c",
-        checkpoint_every="1.5h",
-        resume="c",
-        progress=False,
-        output="x.zarr",
+        RunOptions(
+            steps=9,
+            every=2,
+            when="w",
+            reduce={"a": "min"},
+            time_limit="10min",
+            nan="stop",
+            checkpoint="c",
+            checkpoint_every="1.5h",
+            resume="c",
+            progress=False,
+            output="x.zarr",
+        )
     )
 
 

@@ -28,6 +28,7 @@ from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.schedule import plan
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.run.modeci import engine_graph
 from mdf_loop.run.modeci.engine import EngineRun, run_evaluations
 from mdf_loop.run.modeci.engine_graph import EngineGraph, copy_port_values, skip_debug_texts
@@ -144,7 +145,7 @@ def decides_while_running(source: Model, record: list[str], dt: float | None) ->
     """Return True if the order of execution is not known at compile time."""
     document = opened(source)
     bound_inputs = bind(document, {}, Options(), 2)
-    spec = specify(record=tuple(record), steps=2, dt=dt)
+    spec = specify(RunOptions(record=tuple(record), steps=2, dt=dt))
     return None in read_over_time(document, BoundValues.of(bound_inputs), Options(), spec).plans
 
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from mdf_loop.api.running import run
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.specification import specify
 from tests.models.fitted import CELL, compiled
 
@@ -14,7 +15,7 @@ from tests.models.fitted import CELL, compiled
 @pytest.mark.native
 def test_short_runs_are_native_if_there_are_many() -> None:
     prepared = compiled(CELL).prepared
-    spec = specify(steps=300, dt=0.1, only=["cell.V"], progress=False)
+    spec = specify(RunOptions(steps=300, dt=0.1, only=["cell.V"], progress=False))
     one, many = (run(prepared, replace(spec, runs=runs)) for runs in (1, 100))
     assert one.native == {"time": "standard: there is little to do"}
     assert many.native == {"time": "native"}

@@ -16,6 +16,7 @@ from mdf_loop.passes.whole_run import whole_run
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import input_name
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.specification import specify
 
 FOLDER = Path(__file__).parents[4] / "shared" / "gradient_cases"
@@ -46,7 +47,7 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
     inputs |= {k: at[k] for k in ports}
     sets = {k: at[k] for k in case["wrt"] if k not in ports}
     only = list(dict.fromkeys(o["output"] for o in case["of"]))
-    spec = specify(inputs, set=sets, only=only, steps=case["steps"], dt=case["dt"])
+    spec = specify(RunOptions(inputs, set=sets, only=only, steps=case["steps"], dt=case["dt"]))
     bound = model.prepared.bind(spec)
     more: dict[str, np.ndarray] = {}
     if case["steps"] is None:

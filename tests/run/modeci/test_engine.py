@@ -18,6 +18,7 @@ from mdf_loop.errors import (
 from mdf_loop.importing.opening import open_document
 from mdf_loop.ir import StopReason
 from mdf_loop.reading.inputs import BoundInputs
+from mdf_loop.request.run_options import RunOptions
 from mdf_loop.run.backend import BACKENDS
 from mdf_loop.run.modeci import engine_graph
 from mdf_loop.run.modeci.engine import EngineRun, run_evaluations, select_inputs
@@ -195,18 +196,18 @@ def test_a_loop_node(shared):
 def test_results(opened):
     document = opened(PAIR)
     results = engine_results(
-        MODECI, document, BoundInputs({}), specify(steps=3, dt=0.5, record="A.n")
+        MODECI, document, BoundInputs({}), specify(RunOptions(steps=3, dt=0.5, record="A.n"))
     )
     assert list(results) == ["B.y", "A.n"]
     assert results["B.y"].tolist() == [10, 20, 30]
     assert results.time.tolist() == [0, 0.5, 1.0]
-    assert engine_results(MODECI, document, BoundInputs({}), specify(steps=2)).axes[0].coordinates[
-        "step"
-    ].tolist() == [0, 1]
+    assert engine_results(MODECI, document, BoundInputs({}), specify(RunOptions(steps=2))).axes[
+        0
+    ].coordinates["step"].tolist() == [0, 1]
     assert (results.device, results.precision) == ("cpu", "float64")
     for words in ({"device": "cuda"}, {"precision": "float32"}):
         with pytest.raises(InputError, match="computes on the CPU, in float64"):
-            engine_results(MODECI, document, BoundInputs({}), specify(), **words)
+            engine_results(MODECI, document, BoundInputs({}), specify(RunOptions()), **words)
 
 
 def test_nothing_is_printed(opened, capsys):

@@ -1,0 +1,95 @@
+"""Arguments of `CompiledModel.run` from the options of the command line.
+
+--every 10                   {"every": 10}
+--reduce cell.v=mean,max     {"reduce": {"cell.v": ("mean", "max")}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from mdf_loop.cli.inputs import (
+    read_cluster,
+    read_over_trials,
+    read_seed,
+    read_settings,
+    read_trials,
+)
+from mdf_loop.cli.options import list_flags
+from mdf_loop.durations import has_unit
+from mdf_loop.errors import InputError
+from mdf_loop.request.option import fields_of
+from mdf_loop.request.run_options import OUTPUT_STORE, RunOptions
+
+
+def read_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `run` that single options of the command line determine.
+
+    Raises:
+        InputError: The value of an option is invalid.
+    """
+    arguments = {}
+    for field in fields_of(RunOptions):
+        flags = list_flags(field.name)
+        if len(flags) == 1:
+            text = options[flags[0].name]
+            arguments[field.name] = _READERS[field.name](text) if field.name in _READERS else text
+    return arguments
+
+
+def read_every(text: str | None) -> int:
+    """Parse `--every`, the number of steps from one recorded row to the next, 1 by default.
+
+    Raises:
+        InputError: The text is a time, or not a whole number.
+    """
+    if text is None:
+        return 1
+    if has_unit(text):
+        raise InputError(
+            f"--every '{text}' is a time, but --every counts rows",
+            hint=f"write --checkpoint-every {text} for the time between checkpoints",
+        )
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(
+            f"--every '{text}' is not a whole number of rows",
+            hint="e.g. --every 10 for the rows of every tenth step",
+        ) from None
+
+
+def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the reductions over time from `--reduce` options, by output."""
+    reductions: dict[str, tuple[str, ...]] = {}
+    for assignment in pairs:
+        name, _, reductions_text = (side.strip() for side in assignment.partition("="))
+        reduction_names = tuple(
+            reduction_name.strip() for reduction_name in reductions_text.split(",")
+        )
+        if not name or not all(reduction_names):
+            raise InputError(
+                f"--reduce '{assignment}' is not NAME=WORDS", hint="e.g. --reduce cell.v=mean,max"
+            )
+        reductions[name] = (*reductions.get(name, ()), *reduction_names)
+    return reductions
+
+
+def _read_resume(text: str | None) -> str | bool | None:
+    """Parse `--resume`: True without a file, which resumes from the store of `--output`."""
+    return True if text == OUTPUT_STORE else text
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "cluster": read_cluster,
+    "every": read_every,
+    "only": lambda names: names or None,
+    "over_trials": read_over_trials,
+    "reduce": read_reductions,
+    "resume": _read_resume,
+    "seed": read_seed,
+    "set": read_settings,
+    "trials": read_trials,
+}
+"""Functions that convert the text of an option, by the name of the argument of `run`."""

@@ -1,0 +1,74 @@
+"""Errors for options of `run` that need other options, or exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from mdf_loop.errors import InputError
+from mdf_loop.request.model_options import NEEDS_STEPS
+from mdf_loop.request.option import IN_ENGINE, ON_CLUSTER, OVER_TRIALS, Field, fields_of
+from mdf_loop.request.run_options import RunOptions
+
+_HINTS = {
+    IN_ENGINE: "leave it out, or run the model compiled",
+    ON_CLUSTER: "leave one of them out",
+    OVER_TRIALS: "leave one of them out",
+}
+"""Remedy for a conflict by the text of its error."""
+
+
+_FIELDS = {field.name: field for field in fields_of(RunOptions)}
+_CONDITIONAL_FIELDS = [
+    field for field in _FIELDS.values() if field.option.needs or field.option.conflicts
+]
+
+
+def refuse_conflicts(options: RunOptions) -> None:
+    """Raise an error if an option lacks another that it needs, or does not fit the way of running.
+
+    Raises:
+        InputError: The message names the option.
+    """
+    modes = _modes_of(options)
+    for field in _CONDITIONAL_FIELDS:
+        if not _is_given(field, options):
+            continue
+        _refuse_missing(field, options, modes)
+        for mode in modes:
+            phrase = field.option.conflicts.get(mode)
+            if isinstance(phrase, Mapping):
+                phrase = phrase.get(getattr(options, field.name))
+            if phrase is not None:
+                raise InputError(mode.format(phrase), hint=_HINTS[mode])
+
+
+def _is_given(field: Field, options: RunOptions) -> bool:
+    """Return True if an option has another value than its default, or than an empty mapping."""
+    value, default = getattr(options, field.name), field.parameter.default
+    if value is default or value is None or value is False:
+        return False
+    if isinstance(value, Mapping):
+        return bool(value)
+    if default is None:
+        return True
+    return len(value) > 0 if default == () else bool(value != default)
+
+
+def _modes_of(options: RunOptions) -> tuple[str, ...]:
+    """Return the ways of running that some options do not support, as the texts of their errors."""
+    is_used = {
+        IN_ENGINE: options.engine == "modeci",
+        ON_CLUSTER: options.cluster is not None,
+        OVER_TRIALS: bool(options.over_trials),
+    }
+    return tuple(mode for mode, used in is_used.items() if used)
+
+
+def _refuse_missing(field: Field, options: RunOptions, modes: Container[str]) -> None:
+    """Raise an error if none of the options that an option needs is given."""
+    needs = field.option.needs
+    if needs is None or any(_is_given(_FIELDS[name], options) for name in needs.names):
+        return
+    if needs is NEEDS_STEPS and IN_ENGINE in modes:
+        return  # one evaluation of this engine has a time step, too
+    raise InputError(needs.message.format(field.name), hint=needs.hint)
