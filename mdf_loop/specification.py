@@ -328,7 +328,9 @@ def _build_controls(options: RunOptions) -> RunControls:
         DEFAULT_CHECKPOINT_SECONDS
         if every is None
         else seconds(every, "the time between checkpoints"),
-        path_of(resume, "the checkpoint to go on from") if resume else None,
+        None
+        if resume is None or resume is False
+        else path_of(resume, "the checkpoint to go on from"),
         checked_limit(options.memory_limit),
     )
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -129,11 +130,18 @@ def run_everywhere(mdf: Callable[[str], Any]) -> Callable[..., mdf_loop.Results]
     which has no options for iteration limits and `shapes`.
     """
 
+    @lru_cache(maxsize=16)
+    def compile_text(text: str, options: frozenset[tuple[str, Any]]) -> tuple[Any, Any]:
+        source = mdf(text)
+        return source, mdf_loop.compile(source, device="cpu", **dict(options))
+
     def run(
         model: Any, inputs: Mapping[str, Any] | None = None, *, engine: bool = True, **options: Any
     ) -> mdf_loop.Results:
-        source = mdf(model) if isinstance(model, str) else model
-        compiled = mdf_loop.compile(source, device="cpu", **options)
+        if isinstance(model, str):
+            source, compiled = compile_text(model, frozenset(options.items()))
+        else:
+            source, compiled = model, mdf_loop.compile(model, device="cpu", **options)
         arrays, program, _ = compiled.prepare(inputs or {})
         results = compiled.run(inputs)
         by_interpreter = interpret(program, arrays)

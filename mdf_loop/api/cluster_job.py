@@ -72,11 +72,9 @@ class Job:
         if selection.over_trials.statistics:
             selection = select_for_statistics(selection)
         self._spec = replace(
-            spec,
+            spec.with_options(output=None, overwrite=False),
             selection=selection,
             controls=RunControls(nan=spec.controls.nan, progress=False),
-            output=None,
-            overwrite=False,
             sharing=None,
             runs=_ASSUMED_RUNS,
         )
