@@ -190,8 +190,11 @@ class Parameters:
             raise ExpressionError(f"{self.name}: {error}", hint=f"write {self}") from None
         for name, argument in bound_arguments.arguments.items():
             if self.parameters.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                members = tuple(self._convert_argument(b, name, member) for member in argument)
-                bound_arguments.arguments[name] = members
+                variadic_arguments = tuple(
+                    self._convert_argument(b, name, variadic_argument)
+                    for variadic_argument in argument
+                )
+                bound_arguments.arguments[name] = variadic_arguments
             else:
                 bound_arguments.arguments[name] = self._convert_argument(b, name, argument)
         return bound_arguments.args, bound_arguments.kwargs

@@ -139,12 +139,15 @@ def arange(
         b.constant_of(argument) if kind(argument) == "i" else b.evaluated(argument)
         for argument in typed_arguments
     ]
-    if all(array is not None for array in constant_arguments):
+    if all(constant_array is not None for constant_array in constant_arguments):
         range_arguments = [array.item() for array in constant_arguments if array is not None]
         _refuse_large("numpy.arange", _element_count(*range_arguments))
-        series = np.arange(*range_arguments)
+        constant_range = np.arange(*range_arguments)
         return b.constant(
-            series.astype(dtype or (b.float_dtype if series.dtype.kind == "f" else series.dtype))
+            constant_range.astype(
+                dtype
+                or (b.float_dtype if constant_range.dtype.kind == "f" else constant_range.dtype)
+            )
         )
     if kind(typed_arguments[0]) != "i" or any(rank(argument) for argument in typed_arguments):
         raise OperandError(

@@ -45,19 +45,19 @@ def draw_floats(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
 def shape_of_sample(b: ModelBuilder, size: Axes, *parameters: Value) -> SampleShape:
     """Return the shape of a random sample: `size` if given, else the parameters' broadcast shape."""
     if size is not None:
-        extents = (size,) if isinstance(size, int) else size
-        if min(extents, default=0) < 0:
-            raise OperandError(f"a size has no extent below 0: {list(extents)}")
-        return extents
+        sample_extents = (size,) if isinstance(size, int) else size
+        if min(sample_extents, default=0) < 0:
+            raise OperandError(f"a size has no extent below 0: {list(sample_extents)}")
+        return sample_extents
     for parameter in parameters:
         b.record_shape_query(parameter)
-    shapes = [value.shape for value in parameters if is_fixed(value.shape)]
-    if len(shapes) < len(parameters):
+    parameter_shapes = [value.shape for value in parameters if is_fixed(value.shape)]
+    if len(parameter_shapes) < len(parameters):
         raise OperandError(
             "how many numbers are drawn must be known when the model is compiled",
             hint="give the size, e.g. numpy.random.normal(mean, 1.0, 10)",
         )
-    return np.broadcast_shapes(*shapes)
+    return np.broadcast_shapes(*parameter_shapes)
 
 
 # --- uniform numbers ------------------------------------------------------------------------------
@@ -274,7 +274,10 @@ def choose_index(
     b: ModelBuilder, weights: Value, uniform_samples: Value, weight_count: int
 ) -> Value:
     """Return the index that a uniform number selects among `weights` along the last axis."""
-    index, partial_sum = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64"), None
+    selected_index, cumulative_weight = (
+        cast(b, b.op("Less", uniform_samples, uniform_samples), "int64"),
+        None,
+    )
     for k in range(weight_count - 1):
         weight = b.op(
             "Gather",
@@ -282,11 +285,15 @@ def choose_index(
             ints(b, k) if len(weights.shape or ()) > 1 else scalar(b, k, "int64"),
             axis=-1,
         )
-        partial_sum = weight if partial_sum is None else b.op("Add", partial_sum, weight)
-        index = b.op(
-            "Add", index, cast(b, b.op("GreaterOrEqual", uniform_samples, partial_sum), "int64")
+        cumulative_weight = (
+            weight if cumulative_weight is None else b.op("Add", cumulative_weight, weight)
         )
-    return index
+        selected_index = b.op(
+            "Add",
+            selected_index,
+            cast(b, b.op("GreaterOrEqual", uniform_samples, cumulative_weight), "int64"),
+        )
+    return selected_index
 
 
 # --- other distributions --------------------------------------------------------------------------
@@ -329,10 +336,12 @@ def laplace(
     scale = check_not_negative(b, scale, "the scale of a Laplace distribution")
     sample_shape = shape_of_sample(b, size, loc, scale)
     with b.part("sign"):
-        sign_sample = draw_floats(b, "Uniform", sample_shape)
-    x = draw_floats(b, "Exponential", sample_shape)
-    is_below_half = b.op("Less", sign_sample, scalar(b, 0.5, sign_sample.dtype))
-    signed_exponential = b.op("Where", is_below_half, b.op("Neg", x), x)
+        sign_samples = draw_floats(b, "Uniform", sample_shape)
+    exponential_samples = draw_floats(b, "Exponential", sample_shape)
+    is_below_half = b.op("Less", sign_samples, scalar(b, 0.5, sign_samples.dtype))
+    signed_exponential = b.op(
+        "Where", is_below_half, b.op("Neg", exponential_samples), exponential_samples
+    )
     return ops.add(b, loc, ops.multiply(b, scale, signed_exponential))
 
 
@@ -350,7 +359,7 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     independent_normals = [
         b.op("Gather", normal_samples, ints(b, k), axis=-1) for k in range(dimension)
     ]
-    components = []
+    vector_components = []
     for j in range(dimension):
         component = scalar(b, float(means[j]), "float64")
         for k in range(j + 1):
@@ -358,8 +367,10 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
                 "Mul", scalar(b, float(cholesky_factor[j, k]), "float64"), independent_normals[k]
             )
             component = b.op("Add", component, summand)
-        components.append(component)
-    vectors = components[0] if dimension == 1 else b.op("Concat", *components, axis=-1)
+        vector_components.append(component)
+    vectors = (
+        vector_components[0] if dimension == 1 else b.op("Concat", *vector_components, axis=-1)
+    )
     return cast(b, vectors, b.float_dtype)
 
 

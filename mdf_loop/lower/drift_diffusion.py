@@ -31,7 +31,7 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     caller limits loops (`max_iterations`).
     """
     start_value, non_decision_time, rate, threshold, noise, dt = (
-        _number_argument(b, name, arguments) for name in DRIFT_DIFFUSION
+        _number_argument(b, label, arguments) for label in DRIFT_DIFFUSION_DEFAULTS
     )
     step_mean = ops.multiply(b, rate, dt)
     noise = check_not_negative(b, noise, "the noise of drift_diffusion_integrator")
@@ -91,13 +91,13 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
 
 
 def _number_argument(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) -> Value:
-    default = DRIFT_DIFFUSION[name]
-    if name not in arguments and default is None:
+    default_value = DRIFT_DIFFUSION_DEFAULTS[name]
+    if name not in arguments and default_value is None:
         raise OperandError(
             f"the function 'drift_diffusion_integrator' needs the argument '{name}'",
             hint=f"add '{name}' to the args of the function",
         )
-    argument = tensor(b, arguments[name]) if name in arguments else literal(b, default)
+    argument = tensor(b, arguments[name]) if name in arguments else literal(b, default_value)
     scalar_value = ops.one_element(b, argument)
     if scalar_value is None or scalar_value.dtype == "string":
         raise OperandError(
@@ -110,7 +110,7 @@ def _number_argument(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) 
     return as_float(b, scalar_value)
 
 
-DRIFT_DIFFUSION: Mapping[str, float | None] = {
+DRIFT_DIFFUSION_DEFAULTS: Mapping[str, float | None] = {
     "starting_point": None,
     "non_decision_time": None,
     "drift_rate": None,
@@ -120,7 +120,7 @@ DRIFT_DIFFUSION: Mapping[str, float | None] = {
 }
 """Defaults of the arguments of drift_diffusion_integrator, where None means a required argument."""
 
-DECISIONS: Mapping[
+DECISION_FUNCTIONS: Mapping[
     str, tuple[Mapping[str, float | None], Callable[[ModelBuilder, Mapping[str, Term]], Value]]
-] = {"drift_diffusion_integrator": (DRIFT_DIFFUSION, drift_diffusion_integrator)}
+] = {"drift_diffusion_integrator": (DRIFT_DIFFUSION_DEFAULTS, drift_diffusion_integrator)}
 """Default arguments and lowering of each MDF function that is a loop."""

@@ -31,12 +31,14 @@ def dropout(
     assert input_array is not None
     if constant_training_flag is not None and not constant_training_flag.any():
         return b.op("Identity", input_array), _true_mask(b, input_array)
-    ratio = inputs[1] if len(inputs) > 1 else None
+    dropout_ratio = inputs[1] if len(inputs) > 1 else None
     run_time_training_flag = training_flag if constant_training_flag is None else None
-    masked_array, mask = drop_elements(b, input_array, ratio, attributes, run_time_training_flag)
+    masked_array, random_mask = drop_elements(
+        b, input_array, dropout_ratio, attributes, run_time_training_flag
+    )
     if constant_training_flag is not None:
-        return masked_array, mask
-    full_mask = b.op("Or", b.op("Not", training_flag), mask)
+        return masked_array, random_mask
+    full_mask = b.op("Or", b.op("Not", training_flag), random_mask)
     return b.op("Where", training_flag, masked_array, input_array), full_mask
 
 

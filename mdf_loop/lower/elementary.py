@@ -109,10 +109,10 @@ def _register_logarithm(base: int) -> None:
             b.op("Abs", nearest_integer),
             _constant_like(b, 2 * float(np.finfo(x.dtype).eps), x),
         )
-        is_near = b.op(
+        is_near_integer = b.op(
             "LessOrEqual", b.op("Abs", b.op("Sub", quotient, nearest_integer)), tolerance
         )
-        return b.op("Where", is_near, nearest_integer, quotient)
+        return b.op("Where", is_near_integer, nearest_integer, quotient)
 
     call.__doc__ = (
         f"Return `log(x) / log({base})`, an exact integer if x is an integer power of {base}."
@@ -163,10 +163,12 @@ def cbrt(b: ModelBuilder, x: Value, /) -> Value:
     """
     x = as_float(b, x)
     magnitude = b.op("Abs", x)
-    estimate = b.op("Pow", magnitude, _constant_like(b, 1 / 3, x))
-    quotient = b.op("Div", magnitude, b.op("Mul", estimate, estimate))
-    newton_step = b.op("Div", b.op("Sub", quotient, estimate), _constant_like(b, 3, x))
-    root = b.op("Where", b.op("IsNaN", newton_step), estimate, b.op("Add", estimate, newton_step))
+    root_estimate = b.op("Pow", magnitude, _constant_like(b, 1 / 3, x))
+    quotient = b.op("Div", magnitude, b.op("Mul", root_estimate, root_estimate))
+    newton_step = b.op("Div", b.op("Sub", quotient, root_estimate), _constant_like(b, 3, x))
+    root = b.op(
+        "Where", b.op("IsNaN", newton_step), root_estimate, b.op("Add", root_estimate, newton_step)
+    )
     return with_sign_of(b, root, x)
 
 
@@ -190,9 +192,9 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         smaller_magnitude,
         b.op("Where", b.op("Equal", larger_magnitude, zero), one, larger_magnitude),
     )
-    root = b.op("Sqrt", b.op("Add", one, b.op("Mul", ratio, ratio)))
+    scaled_hypotenuse = b.op("Sqrt", b.op("Add", one, b.op("Mul", ratio, ratio)))
     is_infinite = b.op("Or", *(b.op("Equal", magnitude, infinity) for magnitude in magnitudes))
-    return b.op("Where", is_infinite, infinity, b.op("Mul", larger_magnitude, root))
+    return b.op("Where", is_infinite, infinity, b.op("Mul", larger_magnitude, scaled_hypotenuse))
 
 
 # --- angles ------------------------------------------------------------------------------------

@@ -152,11 +152,11 @@ def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
 
 
 def _with_expression(error: LoopError, text: str) -> LoopError:
-    suffix = f" (in '{shorten(text)}')"
+    expression_suffix = f" (in '{shorten(text)}')"
     error.findings = tuple(
         finding
-        if finding.where or suffix in finding.what
-        else replace(finding, what=finding.what + suffix)
+        if finding.where or expression_suffix in finding.what
+        else replace(finding, what=finding.what + expression_suffix)
         for finding in error.findings
     )
     return error
@@ -179,10 +179,10 @@ class _Lowering:
         self.drawing_calls = drawing
 
     def visit(self, node: ast.expr) -> Term:
-        method = getattr(self, f"visit_{type(node).__name__}", None)
-        if method is None:
+        visit_method = getattr(self, f"visit_{type(node).__name__}", None)
+        if visit_method is None:
             raise _refused_node_error(node, node)
-        term: Term = method(node)
+        term: Term = visit_method(node)
         return term
 
     def value(self, node: ast.expr) -> Value:
@@ -299,9 +299,13 @@ class _Lowering:
         The lowered subexpression cannot fail for other values of `test`.
         """
         outer_condition = self.b.read_condition
-        condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
+        evaluation_condition = (
+            ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
+        )
         self.b.read_condition = (
-            condition if outer_condition is None else self.b.op("And", outer_condition, condition)
+            evaluation_condition
+            if outer_condition is None
+            else self.b.op("And", outer_condition, evaluation_condition)
         )
         try:
             return self.value(node)

@@ -106,12 +106,14 @@ def isclose(
     magnitude = b.op("Abs", second_operand)
     tolerance = b.op("Mul", scalar(b, rtol, first_operand.dtype), magnitude)
     tolerance = b.op("Add", scalar(b, atol, first_operand.dtype), tolerance)
-    is_within = b.op(
+    is_within_tolerance = b.op(
         "LessOrEqual", b.op("Abs", b.op("Sub", first_operand, second_operand)), tolerance
     )
     is_finite = b.op("Less", magnitude, scalar(b, math.inf, first_operand.dtype))
     is_close = b.op(
-        "Or", b.op("And", is_within, is_finite), b.op("Equal", first_operand, second_operand)
+        "Or",
+        b.op("And", is_within_tolerance, is_finite),
+        b.op("Equal", first_operand, second_operand),
     )
     if not equal_nan:
         return is_close

@@ -69,14 +69,16 @@ def _scaled_sample(
     scale_parameter: tuple[str, float],
 ) -> tuple[Value, ...]:
     """Return random numbers `offset + scale * number` in the requested dtype."""
-    shape = shape_of_sample(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
+    sample_shape = (
+        shape_of_sample(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
+    )
     offset, scale = (
         scalar(b, attributes.get(*parameter), "float64")
         for parameter in (offset_parameter, scale_parameter)
     )
-    sample = b.op("Add", offset, b.op("Mul", scale, draw_numbers(b, kind, shape)))
+    scaled_sample = b.op("Add", offset, b.op("Mul", scale, draw_numbers(b, kind, sample_shape)))
     default_dtype = inputs[0].dtype if inputs else "float32"
-    return (cast(b, sample, _dtype_attribute(attributes, default_dtype)),)
+    return (cast(b, scaled_sample, _dtype_attribute(attributes, default_dtype)),)
 
 
 def _draw_bernoulli(
@@ -100,22 +102,22 @@ def _draw_multinomial(
 ) -> tuple[Value, ...]:
     """Draw `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
-    shape = shape_of_sample(b, None, logits)
-    if len(shape) != 2:
+    logits_shape = shape_of_sample(b, None, logits)
+    if len(logits_shape) != 2:
         raise OperandError(
             f"onnx::Multinomial needs logits of two axes, rows and classes, not {logits.type}"
         )
-    row_count, class_count = shape
+    row_count, class_count = logits_shape
     class_probabilities = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
     message = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
-    weights: Value = (
+    class_weights: Value = (
         DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, message).value
     )
     uniform_samples = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
     return (
         cast(
             b,
-            choose_index(b, weights, uniform_samples, class_count),
+            choose_index(b, class_weights, uniform_samples, class_count),
             _dtype_attribute(attributes, "int32"),
         ),
     )
@@ -134,16 +136,20 @@ def drop_elements(
     """
     with _seed_part(b, attributes):
         uniform_samples = draw_numbers(b, "Uniform", shape_of_sample(b, None, data))
-    rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
+    drop_rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, number, "float64") for number in (0.0, 1.0))
-    is_valid_rate = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))
+    is_valid_rate = b.op(
+        "And", b.op("GreaterOrEqual", drop_rate, zero), b.op("Less", drop_rate, one)
+    )
     if training is not None:
         is_valid_rate = b.op("Or", is_valid_rate, b.op("Not", training))
     message = "the ratio of onnx::Dropout must be from 0 to below 1"
-    rate = check_value(b, rate, is_valid_rate, OperandError(message))
-    mask = b.op("GreaterOrEqual", uniform_samples, rate)
-    kept_fraction = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), rate), data.dtype)
-    return b.op("Where", mask, b.op("Div", data, kept_fraction), scalar(b, 0.0, data.dtype)), mask
+    drop_rate = check_value(b, drop_rate, is_valid_rate, OperandError(message))
+    kept_mask = b.op("GreaterOrEqual", uniform_samples, drop_rate)
+    kept_fraction = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), drop_rate), data.dtype)
+    return b.op(
+        "Where", kept_mask, b.op("Div", data, kept_fraction), scalar(b, 0.0, data.dtype)
+    ), kept_mask
 
 
 def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:

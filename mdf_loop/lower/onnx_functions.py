@@ -135,7 +135,9 @@ def _read_part_count(
     ):
         raise OperandError(f"onnx::Split cannot make {args['num_outputs']} parts")
     return int(constant_part_count), {
-        key: value for key, value in args.items() if key != "num_outputs"
+        argument_name: expression
+        for argument_name, expression in args.items()
+        if argument_name != "num_outputs"
     }
 
 

@@ -108,7 +108,7 @@ def _to_input(
     )
 
 
-_FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
+_DTYPE_PREFERENCE = ("int64", "float64", "float32", "int32", "bool")
 
 
 def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
@@ -119,7 +119,9 @@ def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value
     constant_array = b.constant_of(value)
     if constant_array is None or kind_of(value.dtype) == "U":
         return value
-    candidate_dtypes = (b.float_dtype, *_FIT_ORDER) if kind_of(value.dtype) != "b" else _FIT_ORDER
+    candidate_dtypes = (
+        (b.float_dtype, *_DTYPE_PREFERENCE) if kind_of(value.dtype) != "b" else _DTYPE_PREFERENCE
+    )
     for dtype in candidate_dtypes:
         if onnx_type_text(dtype) not in allowed:
             continue
@@ -137,12 +139,12 @@ def _variadic_inputs(
 
     The operands are all arguments that are neither attributes nor other inputs.
     """
-    other_names = {
+    other_input_names = {
         parameter.name for parameter in schema.inputs if parameter.option != VARIADIC
     } | set(schema.attributes)
     operands: list[Value] = []
     for argument_name, expression in args.items():
-        if argument_name in other_names:
+        if argument_name in other_input_names:
             continue
         term = lower_expression(b, _parse_name_list(expression), scope, argument_name)
         terms = (
@@ -159,8 +161,8 @@ def _parse_name_list(expression: Any) -> Any:
 
     MDF's importers write such texts.
     """
-    names = _quoted_texts(expression) if isinstance(expression, str) else None
-    return expression if names is None else names
+    parsed_names = _quoted_texts(expression) if isinstance(expression, str) else None
+    return expression if parsed_names is None else parsed_names
 
 
 def _quoted_texts(expression: str) -> list[str] | None:
@@ -193,17 +195,17 @@ def _unify_group_dtypes(
             operand.dtype == "string" for operand in group_values
         ):
             continue
-        dtype = _group_dtype(b, group_values)
-        if dtype is None:
+        common_group_dtype = _group_dtype(b, group_values)
+        if common_group_dtype is None:
             type_names = ", ".join(operand.type for operand in group_values)
             raise OperandError(
                 f"onnx::{schema.name} needs values of one dtype, got {type_names}",
                 hint="use onnx::Cast, or write whole numbers with a point (2.0)",
             )
         for k in group_indices:
-            value = inputs[k]
-            assert value is not None
-            inputs[k] = cast(b, value, dtype)
+            group_operand = inputs[k]
+            assert group_operand is not None
+            inputs[k] = cast(b, group_operand, common_group_dtype)
     return inputs
 
 

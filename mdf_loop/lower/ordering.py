@@ -103,5 +103,5 @@ def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> 
     compare = {"left": ops.less, "right": ops.less_equal}.get(side)
     if compare is None:
         raise OperandError(f"the side of numpy.searchsorted is 'left' or 'right', not '{side}'")
-    is_before = compare(b, a, b.op("Unsqueeze", v, ints(b, -1)))
-    return b.op("ReduceSum", cast(b, is_before, "int64"), ints(b, -1), keepdims=0)
+    precedes_value = compare(b, a, b.op("Unsqueeze", v, ints(b, -1)))
+    return b.op("ReduceSum", cast(b, precedes_value, "int64"), ints(b, -1), keepdims=0)

@@ -43,20 +43,20 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
             b, uniform_samples, rate, distributions.max_event_count(constant_rate)
         )
     largest_summed_rate = scalar(b, poisson.MAX_SUMMED_RATE, "float64")
-    is_small = b.op("LessOrEqual", rate, largest_summed_rate)
+    is_small_rate = b.op("LessOrEqual", rate, largest_summed_rate)
     if constant_rate is not None and bool(np.all(constant_rate <= poisson.MAX_SUMMED_RATE)):
         return _looped_count(b, uniform_samples, rate)
     event_count = _looped_count(
-        b, uniform_samples, b.op("Where", is_small, rate, scalar(b, 0.0, "float64"))
+        b, uniform_samples, b.op("Where", is_small_rate, rate, scalar(b, 0.0, "float64"))
     )
 
     def with_large(b: ModelBuilder) -> list[Value]:
         normal_samples = Symbolic(b, streams.normal(Symbolic(b, uniform_samples)).value)
-        large_rate = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
+        large_rate = Symbolic(b, b.op("Where", is_small_rate, largest_summed_rate, rate))
         large_count = cast(b, poisson.poisson_quantile(normal_samples, large_rate).value, "int64")
-        return [b.op("Where", is_small, event_count, large_count)]
+        return [b.op("Where", is_small_rate, event_count, large_count)]
 
-    return choose(b, all_true(b, is_small), lambda _: [event_count], with_large, "poisson")[0]
+    return choose(b, all_true(b, is_small_rate), lambda _: [event_count], with_large, "poisson")[0]
 
 
 def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events: int) -> Value:
@@ -96,15 +96,15 @@ def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value
             initial_probability,
             cast(b, b.op("Less", uniform_samples, uniform_samples), "float64"),
         )
-    body, name = b.loop_body(), f"{b.label}.poisson"
-    with body.at(b.where, name):
+    body, loop_label = b.loop_body(), f"{b.label}.poisson"
+    with body.at(b.where, loop_label):
         probability_term, partial_sum = (
-            body.new("float64", is_counting_initially.shape, f"{name}.{label}")
+            body.new("float64", is_counting_initially.shape, f"{loop_label}.{label}")
             for label in ("part", "sum")
         )
-        is_counting = body.new("bool", is_counting_initially.shape, f"{name}.goes")
-        event_count = body.new("int64", is_counting_initially.shape, f"{name}.count")
-        event_index = body.new("int64", (), f"{name}.k")
+        is_counting = body.new("bool", is_counting_initially.shape, f"{loop_label}.goes")
+        event_count = body.new("int64", is_counting_initially.shape, f"{loop_label}.count")
+        event_index = body.new("int64", (), f"{loop_label}.k")
         event_number = body.op("Add", event_index, scalar(body, 1, "int64"))
         next_probability_term = body.op(
             "Div", body.op("Mul", probability_term, rate), cast(body, event_number, "float64")
@@ -123,7 +123,7 @@ def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value
             initial_value,
             entry_value,
             exit_value,
-            b.new(initial_value.dtype, is_counting_initially.shape, f"{name}.{label}"),
+            b.new(initial_value.dtype, is_counting_initially.shape, f"{loop_label}.{label}"),
             label,
         )
         for label, initial_value, entry_value, exit_value in (
@@ -135,11 +135,11 @@ def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value
     )
     loop = b.append(
         Loop(
-            name=name,
+            name=loop_label,
             trip_count=scalar(b, poisson.MAX_TERMS, "int64"),
             condition=_any_true(b, is_counting_initially),
             iteration=event_index,
-            condition_in=body.new("bool", (), f"{name}.go"),
+            condition_in=body.new("bool", (), f"{loop_label}.go"),
             condition_out=is_any_counting,
             carried=carried_values,
             recorded=(),

@@ -89,14 +89,14 @@ def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> V
         other_letters = "".join(
             (result_letters, *letters_by_operand[:k], *letters_by_operand[k + 1 :])
         )
-        lone_axes = [
+        summed_axes = [
             axis
             for axis, letter in enumerate(axis_letters)
             if letter not in other_letters and axis_letters.count(letter) == 1
         ]
-        summed_operands.append(sum_of(b, x, lone_axes) if lone_axes else x)
+        summed_operands.append(sum_of(b, x, summed_axes) if summed_axes else x)
         letters_by_operand[k] = "".join(
-            letter for axis, letter in enumerate(axis_letters) if axis not in lone_axes
+            letter for axis, letter in enumerate(axis_letters) if axis not in summed_axes
         )
     if letters_by_operand == [result_letters]:
         return summed_operands[0]

@@ -159,7 +159,8 @@ def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
     for formula in FORMULAS:
         required_options = formula.options.items()
         if formula.name == name and all(
-            metadata.get(key) == value for key, value in required_options
+            metadata.get(option_name) == option_value
+            for option_name, option_value in required_options
         ):
             return formula if _psyneulink_class(metadata).lower() == name else None
     return None

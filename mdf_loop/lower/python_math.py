@@ -70,13 +70,17 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
             return folded_constant
         return mark_plain(b, lower_numpy_function(b, *_single_floats(b, name, values)))
 
-    def one(b: ModelBuilder, x: Value, /) -> Value:
+    def unary_function(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
 
-    def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
+    def binary_function(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
-    call_with_arity = one if len(inspect.signature(lower_numpy_function).parameters) == 2 else two
+    call_with_arity = (
+        unary_function
+        if len(inspect.signature(lower_numpy_function).parameters) == 2
+        else binary_function
+    )
     call_with_arity.__doc__ = f"Return `math.{name}`."
     names(f"math.{name}")(call_with_arity)
 
@@ -122,13 +126,13 @@ def _register_plain_function(name: str, argument_count: int) -> None:
             )
         return folded_constant
 
-    def one(b: ModelBuilder, x: Value, /) -> Value:
+    def unary_function(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
 
-    def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
+    def binary_function(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
-    names(f"math.{name}")(one if argument_count == 1 else two)
+    names(f"math.{name}")(unary_function if argument_count == 1 else binary_function)
 
 
 for _name, _argument_count in _COMPILE_TIME_FUNCTIONS.items():
@@ -182,12 +186,14 @@ def isclose(
     largest_magnitude = b.op("Max", b.op("Abs", first_number), b.op("Abs", second_number))
     tolerance = b.op("Mul", scalar(b, rel_tol, dtype), largest_magnitude)
     tolerance = b.op("Max", tolerance, scalar(b, abs_tol, dtype))
-    is_within = b.op(
+    is_within_tolerance = b.op(
         "LessOrEqual", b.op("Abs", b.op("Sub", first_number, second_number)), tolerance
     )
     is_finite = b.op("Less", largest_magnitude, scalar(b, math.inf, dtype))
     is_close = b.op(
-        "Or", b.op("And", is_within, is_finite), b.op("Equal", first_number, second_number)
+        "Or",
+        b.op("And", is_within_tolerance, is_finite),
+        b.op("Equal", first_number, second_number),
     )
     return mark_plain(b, is_close)
 

@@ -28,15 +28,19 @@ def recurrent(
     """
     if attributes.get("layout", 0) != 1:
         return b.multi(op_type, *inputs, output_count=output_count, **attributes)
-    other_attributes = {key: value for key, value in attributes.items() if key != "layout"}
+    attributes_without_layout = {
+        attribute_name: attribute_value
+        for attribute_name, attribute_value in attributes.items()
+        if attribute_name != "layout"
+    }
     transposed_inputs = [
         b.op("Transpose", value, perm=[1, 0, 2])
-        if value is not None and k in _BATCH_FIRST_INPUTS
+        if value is not None and position in _BATCH_FIRST_INPUTS
         else value
-        for k, value in enumerate(inputs)
+        for position, value in enumerate(inputs)
     ]
     step_outputs, *final_states = b.multi(
-        op_type, *transposed_inputs, output_count=output_count, **other_attributes
+        op_type, *transposed_inputs, output_count=output_count, **attributes_without_layout
     )
     return (
         b.op("Transpose", step_outputs, perm=[2, 0, 1, 3]),

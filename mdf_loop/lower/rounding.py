@@ -56,9 +56,9 @@ def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
         return a if decimals >= 0 else cast(b, round_decimals(b, as_float(b, a), decimals), a.dtype)
     if decimals == 0:
         return b.op("Round", a)
-    scale = scalar(b, 10.0 ** abs(decimals), a.dtype)
+    power_of_ten = scalar(b, 10.0 ** abs(decimals), a.dtype)
     scaling_op, unscaling_op = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
-    return b.op(unscaling_op, b.op("Round", b.op(scaling_op, a, scale)), scale)
+    return b.op(unscaling_op, b.op("Round", b.op(scaling_op, a, power_of_ten)), power_of_ten)
 
 
 # --- signs -------------------------------------------------------------------------------------
@@ -150,11 +150,11 @@ def clip(
 ) -> Value:
     """Return `a` limited to the interval from `a_min` to `a_max`, where None is no limit."""
     lower_limit, upper_limit = a_min or min, a_max or max
-    limits = [limit for limit in (lower_limit, upper_limit) if limit is not None]
-    a, *limits = promote(b, a, *limits)
+    clip_limits = [limit for limit in (lower_limit, upper_limit) if limit is not None]
+    a, *clip_limits = promote(b, a, *clip_limits)
     if lower_limit is not None:
-        a = maximum(b, a, limits.pop(0))
-    return minimum(b, a, limits.pop(0)) if upper_limit is not None else a
+        a = maximum(b, a, clip_limits.pop(0))
+    return minimum(b, a, clip_limits.pop(0)) if upper_limit is not None else a
 
 
 # --- nan and infinity ----------------------------------------------------------------------------

@@ -20,12 +20,12 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
 
     The kinds are words, uniform, normal and exponential numbers.
     """
-    place = b.call_site
+    call_site = b.call_site
     site_attributes = {
-        "site": place.site,
-        "graph": place.graph_path,
-        "turn": place.pass_index,
-        "turns": place.pass_count,
+        "site": call_site.site,
+        "graph": call_site.graph_path,
+        "turn": call_site.pass_index,
+        "turns": call_site.pass_count,
     }
     return b.op("Draw", kind=kind, shape=shape, **site_attributes)
 

@@ -18,7 +18,7 @@ from mdf_loop.build import add_place
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.drift_diffusion import DECISIONS
+from mdf_loop.lower.drift_diffusion import DECISION_FUNCTIONS
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_draws import RANDOM_OPERATORS
 from mdf_loop.lower.onnx_functions import lower_onnx
@@ -111,13 +111,17 @@ def lower_function(
         op_type in domain_operation_names() or "onnx::" in name
     ):
         if is_from_psyneulink(metadata or {}) and op_type in RANDOM_OPERATORS:
-            args = {key: value for key, value in args.items() if key != UNREAD_ARGUMENT}
+            args = {
+                argument_name: expression
+                for argument_name, expression in args.items()
+                if argument_name != UNREAD_ARGUMENT
+            }
         return lower_onnx(b, op_type, args, scope)
-    if name in DECISIONS:
+    if name in DECISION_FUNCTIONS:
         return _lower_decision(b, name, args, scope)
     formula = _find_formula(name, metadata or {})
     unused_arguments = _unused_arguments(
-        args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ()))
+        args, (*formula.arguments, *_PSYNEULINK_ARGUMENTS.get(name, ()))
     )
     if unused_arguments and is_from_psyneulink(metadata or {}):
         b.note(
@@ -149,7 +153,7 @@ def lower_function(
 
 def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
     """Lower an MDF function that simulates a decision, such as drift diffusion, by a loop."""
-    argument_defaults, lower_decision = DECISIONS[name]
+    argument_defaults, lower_decision = DECISION_FUNCTIONS[name]
     unused_arguments = _unused_arguments(args, tuple(argument_defaults))
     if unused_arguments:
         raise OperandError(
@@ -166,7 +170,7 @@ def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: 
         )
 
 
-_FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
+_PSYNEULINK_ARGUMENTS = {"logistic": ("x_0", "scale")}
 """Arguments that a PsyNeuLink function has in addition to the MDF function of the same name."""
 
 
@@ -182,7 +186,7 @@ def _unused_arguments(args: Mapping[str, Any], known_arguments: Collection[str])
 
 def function_draws(name: str | None) -> bool:
     """Return True if an MDF function itself draws random numbers."""
-    return name in DECISIONS or (name or "").removeprefix("onnx::") in RANDOM_OPERATORS
+    return name in DECISION_FUNCTIONS or (name or "").removeprefix("onnx::") in RANDOM_OPERATORS
 
 
 @contextmanager

@@ -43,20 +43,20 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
             f"{term.type} has {rank(term)} axes, but {_consumed_axes(indices)} subscripts",
             hint="leave out subscripts, or give the value more axes",
         )
-    index_parts = _expand_ellipsis(indices, rank(term))
+    expanded_indices = _expand_ellipsis(indices, rank(term))
     index_arrays = [
-        index for index in index_parts if isinstance(index, Value) and not is_scalar(index)
+        index for index in expanded_indices if isinstance(index, Value) and not is_scalar(index)
     ]
     if len(index_arrays) > 1:
-        return _gather_elements(b, term, index_parts)
+        return _gather_elements(b, term, expanded_indices)
     if index_arrays:
-        _refuse_separated_indices(index_parts)
-    _check_parts(b, term, index_parts)
+        _refuse_separated_indices(expanded_indices)
+    _check_parts(b, term, expanded_indices)
     axis = 0
-    selection = term
-    for index in index_parts:
-        selection, axis = _apply_index(b, selection, axis, index)
-    return selection
+    selected_value = term
+    for index in expanded_indices:
+        selected_value, axis = _apply_index(b, selected_value, axis, index)
+    return selected_value
 
 
 def _sequence_member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:

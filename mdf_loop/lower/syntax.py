@@ -132,8 +132,12 @@ def names_in(expression: Any) -> set[str]:
 
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
     """Return the calls in an expression that draw random numbers, in order of their position."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    random_calls = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
+    call_nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    random_calls = (
+        call_node
+        for call_node in call_nodes
+        if "random" in (*dotted_name(call_node.func).split(".")[:2],)
+    )
     return sorted(random_calls, key=lambda call: (call.lineno, call.col_offset))
 
 

@@ -57,24 +57,26 @@ def literal(b: ModelBuilder, value: Any) -> Value:
             hint="give it a point, e.g. 1e30",
         )
     try:
-        array = as_supported_array(value, "the value", error=ExpressionError)
+        supported_array = as_supported_array(value, "the value", error=ExpressionError)
     except Ragged:
         raise ExpressionError(
             f"the list {_short_text(value)} is ragged: its rows have different lengths",
             hint="give all rows one length",
         ) from None
-    if array.dtype.kind in "US" and isinstance(value, list):
+    if supported_array.dtype.kind in "US" and isinstance(value, list):
         raise ExpressionError(
             f"{_short_text(value)} is a list of text",
             hint=f'a list with names is written as text: "[{", ".join(map(str, value))}]"',
         )
-    if not (_is_typed(value) or array.dtype.kind in "biufUS"):
+    if not (_is_typed(value) or supported_array.dtype.kind in "biufUS"):
         raise ExpressionError(
             f"{_short_text(value)} is not a number, truth value or list of numbers"
         )
-    if array.dtype == np.float64:
-        array = cast_checked(array, b.float_dtype, "the number", error=ExpressionError)
-    return b.constant(array, weak=is_weak)
+    if supported_array.dtype == np.float64:
+        supported_array = cast_checked(
+            supported_array, b.float_dtype, "the number", error=ExpressionError
+        )
+    return b.constant(supported_array, weak=is_weak)
 
 
 def _is_typed(value: Any) -> bool:
@@ -230,13 +232,13 @@ def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 
 def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
     """Return operands as Python numbers, or None if one is not weakly typed or not constant."""
-    arrays: list[Array] = []
+    constant_arrays: list[Array] = []
     for value in values:
         constant_array = b.constant_of(value)
         if constant_array is None or not b.is_weak(value) or b.is_unrolled_constant(value):
             return None
-        arrays.append(constant_array)
-    return [array.item() for array in arrays]
+        constant_arrays.append(constant_array)
+    return [array.item() for array in constant_arrays]
 
 
 def plain_result(

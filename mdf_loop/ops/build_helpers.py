@@ -39,10 +39,10 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
         return value
     if not is_tensor(dtype) or not is_tensor(value.dtype):
         return _wrap_optional(b, value, dtype)
-    array = b.constant_of(value)
-    if array is not None and dtype != "string" and value.dtype != "string":
+    constant_array = b.constant_of(value)
+    if constant_array is not None and dtype != "string" and value.dtype != "string":
         with np.errstate(all="ignore"):
-            return b.derived_constant(array.astype(numpy_dtype(dtype)), (value,))
+            return b.derived_constant(constant_array.astype(numpy_dtype(dtype)), (value,))
     return b.op("Cast", value, to=element_type(dtype))
 
 

@@ -31,10 +31,10 @@ def product_microseconds(op: Op) -> float:
 
 def convolution_microseconds(op: Op) -> float:
     """Return the minimum microseconds of a convolution, from the number of its multiplications."""
-    weights = op.inputs[1]
+    kernels = op.inputs[1]
     kernel_size = (
-        count_elements((weights,)) // max(_known_extent(weights, 0), 1)
-        if weights is not None
+        count_elements((kernels,)) // max(_known_extent(kernels, 0), 1)
+        if kernels is not None
         else 1
     )
     return _MULTIPLICATION_MICROSECONDS * kernel_size * count_elements(op.outputs)

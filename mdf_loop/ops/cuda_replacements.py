@@ -74,10 +74,10 @@ def check_index_tuple(b: Builder, op: Op, known_array: KnownArrays) -> Value | N
     """Build GatherND or ScatterND for CUDA that fails if an index tuple is out of range."""
     if not has_index_tuple_outside(op, known_array):
         return None
-    data, indices = operand(op), operand(op, 1)
-    n_batch_axes = int(op.attributes.get("batch_dims", 0))
-    indexed_end = b.op("Add", b.op("Shape", indices, start=-1), ints(b, n_batch_axes))
-    extents = b.op("Slice", shapes.shape_of(b, data), ints(b, n_batch_axes), indexed_end)
+    x, indices = operand(op), operand(op, 1)
+    batch_axis_count = int(op.attributes.get("batch_dims", 0))
+    indexed_axes_end = b.op("Add", b.op("Shape", indices, start=-1), ints(b, batch_axis_count))
+    extents = b.op("Slice", shapes.shape_of(b, x), ints(b, batch_axis_count), indexed_axes_end)
     return _build_guarded(b, op, _are_inside(b, indices, extents), INDEX_OUTSIDE)
 
 
@@ -89,10 +89,10 @@ def _are_inside(b: Builder, indices: Value, extents: Value) -> Value:
 
 def _build_guarded(b: Builder, op: Op, is_valid: Value, sentence: str) -> Value:
     """Build a gather or scatter that fails with `sentence` unless all elements of `is_valid` are true."""
-    data, index, *other_inputs = op.inputs
+    x, index, *other_inputs = op.inputs
     assert index is not None
     guarded_operand = b.guard(index, all_true(b, is_valid), sentence)
-    return b.op(op.op_type, data, guarded_operand, *other_inputs, **op.attributes)
+    return b.op(op.op_type, x, guarded_operand, *other_inputs, **op.attributes)
 
 
 # --- operations with other results ---------------------------------------------------------------

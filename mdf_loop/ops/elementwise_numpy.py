@@ -67,12 +67,13 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
     Raises:
         RunError: a bound is no single number.
     """
-    for bound in (low, high):
-        if bound is not None and bound.shape not in ((), (1,)):
+    for clip_bound in (low, high):
+        if clip_bound is not None and clip_bound.shape not in ((), (1,)):
             raise RunError("the bounds of onnx::Clip must be single numbers")
     if kind_of(dtype_name(x)) in "iu":
         smallest_finite, largest_finite = (
-            np.array(limit, x.dtype) for limit in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+            np.array(dtype_limit, x.dtype)
+            for dtype_limit in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         )
     else:
         largest_finite = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))

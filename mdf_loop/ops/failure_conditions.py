@@ -44,8 +44,8 @@ def has_negative_power(op: Op, known_array: KnownArrays) -> bool:
 
 def is_text_without_number(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the operation converts strings to numbers, which fails for strings without a number."""
-    source, target = op.inputs[0], op.outputs[0]
-    return source is not None and source.dtype == "string" != target.dtype
+    source_value, target_value = op.inputs[0], op.outputs[0]
+    return source_value is not None and source_value.dtype == "string" != target_value.dtype
 
 
 def may_mismatch_unknown_extent(op: Op, known_array: KnownArrays) -> bool:
@@ -56,14 +56,14 @@ def may_mismatch_unknown_extent(op: Op, known_array: KnownArrays) -> bool:
 
 def has_empty_axis(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the reduced axis of `ArgMax` or `ArgMin` can be empty."""
-    data = op.inputs[0]
+    reduced_operand = op.inputs[0]
     if (
-        data is None
-        or data.shape is None
-        or not is_fixed((*data.shape, *(op.outputs[0].shape or ())))
+        reduced_operand is None
+        or reduced_operand.shape is None
+        or not is_fixed((*reduced_operand.shape, *(op.outputs[0].shape or ())))
     ):
         return True
-    return bool(data.shape) and data.shape[op.attributes.get("axis", 0)] == 0
+    return bool(reduced_operand.shape) and reduced_operand.shape[op.attributes.get("axis", 0)] == 0
 
 
 def unless_values_known(*positions: int) -> FailureRule:
@@ -88,8 +88,12 @@ def unless_shape_and_values_known(*positions: int) -> FailureRule:
     has_unknown_values = unless_values_known(*positions)
 
     def may_fail(op: Op, known_array: KnownArrays) -> bool:
-        data = op.inputs[0]
-        return has_unknown_values(op, known_array) or data is None or not is_fixed(data.shape)
+        first_operand = op.inputs[0]
+        return (
+            has_unknown_values(op, known_array)
+            or first_operand is None
+            or not is_fixed(first_operand.shape)
+        )
 
     return may_fail
 
@@ -107,24 +111,29 @@ def has_invalid_slice(op: Op, known_array: KnownArrays) -> bool:
 
 def has_index_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an index of a gather or scatter operation can be out of range."""
-    data, indices = op.inputs[0], known_array(op.inputs[1])
-    if indices is None or data is None or data.shape is None:
+    indexed_operand, indices = op.inputs[0], known_array(op.inputs[1])
+    if indices is None or indexed_operand is None or indexed_operand.shape is None:
         return True
-    extent = data.shape[op.attributes.get("axis", 0)]
+    extent = indexed_operand.shape[op.attributes.get("axis", 0)]
     return not isinstance(extent, int) or _is_any_outside(indices, extent)
 
 
 def has_index_tuple_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an index tuple of GatherND or ScatterND can be out of range."""
-    data, indices = op.inputs[0], known_array(op.inputs[1])
-    if indices is None or data is None or data.shape is None or not indices.shape:
+    indexed_operand, indices = op.inputs[0], known_array(op.inputs[1])
+    if (
+        indices is None
+        or indexed_operand is None
+        or indexed_operand.shape is None
+        or not indices.shape
+    ):
         return True
-    n_batch_axes = op.attributes.get("batch_dims", 0)
-    extents = data.shape[n_batch_axes : n_batch_axes + indices.shape[-1]]
-    columns = (indices[..., k] for k in range(indices.shape[-1]))
+    batch_axis_count = op.attributes.get("batch_dims", 0)
+    extents = indexed_operand.shape[batch_axis_count : batch_axis_count + indices.shape[-1]]
+    index_columns = (indices[..., k] for k in range(indices.shape[-1]))
     return any(
-        not isinstance(extent, int) or _is_any_outside(column, extent)
-        for extent, column in zip(extents, columns, strict=True)
+        not isinstance(extent, int) or _is_any_outside(axis_indices, extent)
+        for extent, axis_indices in zip(extents, index_columns, strict=True)
     )
 
 
@@ -134,16 +143,16 @@ def _is_any_outside(indices: Array, extent: int) -> bool:
 
 def has_too_few_elements(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the axis of TopK can have fewer than k elements."""
-    data, required_count = op.inputs[0], known_array(op.inputs[1])
-    if required_count is None or data is None or data.shape is None:
+    sorted_operand, required_count = op.inputs[0], known_array(op.inputs[1])
+    if required_count is None or sorted_operand is None or sorted_operand.shape is None:
         return True
-    extent = data.shape[op.attributes.get("axis", -1)]
+    extent = sorted_operand.shape[op.attributes.get("axis", -1)]
     return not isinstance(extent, int) or not 0 <= int(required_count.item()) <= extent
 
 
 def has_axis_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if the axis operand of CumSum can be out of range."""
-    data, axis = op.inputs[0], known_array(op.inputs[1])
-    if axis is None or data is None or data.shape is None:
+    summed_operand, axis = op.inputs[0], known_array(op.inputs[1])
+    if axis is None or summed_operand is None or summed_operand.shape is None:
         return True
-    return _is_any_outside(axis, len(data.shape))
+    return _is_any_outside(axis, len(summed_operand.shape))

@@ -57,8 +57,8 @@ def _infer_types(
     output_count: int,
 ) -> list[tuple[str, Shape]]:
     row = row_of(op_type)
-    if fault := row.attribute_fault(attributes):
-        raise _operand_error(op_type, inputs, attributes, fault)
+    if fault_message := row.attribute_fault(attributes):
+        raise _operand_error(op_type, inputs, attributes, fault_message)
     if row.schema is not None:
         _check_schema_dtypes(op_type, row.schema.inputs, inputs, attributes)
     if row.type_rule is not None:
@@ -75,7 +75,7 @@ def _infer_types(
     }
     constant_tensors = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
     try:
-        protos = shape_inference.infer_node_outputs(
+        output_protos = shape_inference.infer_node_outputs(
             schema_at(op_type, opset),
             node,
             type_protos,
@@ -85,10 +85,10 @@ def _infer_types(
             ir_version(opset),
         )
     except Exception as error:  # noqa: BLE001 - onnx raises classes of its C++ part
-        message = str(error).strip()
-        last_line = message.splitlines()[-1].split("] ")[-1] if message else ""
+        error_message = str(error).strip()
+        last_line = error_message.splitlines()[-1].split("] ")[-1] if error_message else ""
         raise _operand_error(op_type, inputs, attributes, last_line) from None
-    return [_read_output_type(op_type, protos.get(f"o{k}")) for k in range(output_count)]
+    return [_read_output_type(op_type, output_protos.get(f"o{k}")) for k in range(output_count)]
 
 
 def _check_schema_dtypes(

@@ -42,7 +42,7 @@ class _HashableAttributes:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.onnx_values = {
-            key: onnx_schema.attribute_value(value) for key, value in values.items()
+            name: onnx_schema.attribute_value(value) for name, value in values.items()
         }
         self._key = tuple(f"{key}={value}" for key, value in sorted(self.onnx_values.items()))
 
@@ -67,11 +67,11 @@ def _can_load_kernel(
     """
     import onnxruntime
 
-    model = _serialize_model(op_type, inputs, outputs, attributes.onnx_values, opset)
+    serialized_model = _serialize_model(op_type, inputs, outputs, attributes.onnx_values, opset)
     options = session_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        inference_session(model, options)
+        inference_session(serialized_model, options)
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return False
     except Exception:  # noqa: BLE001 - The kernel exists and refuses something else.

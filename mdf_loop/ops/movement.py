@@ -49,12 +49,12 @@ def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array
 
     Negative indices count from the end.
     """
-    extent = int(np.ravel(depth)[0])
+    depth_extent = int(np.ravel(depth)[0])
     indices = np.asarray(index).astype(np.int64)
-    indices = np.where(indices < 0, indices + extent, indices)
+    indices = np.where(indices < 0, indices + depth_extent, indices)
     off_value, on_value = values
     rank = indices.ndim + 1
-    axis_positions = np.arange(extent).reshape(extent, *(1,) * (rank - 1 - axis % rank))
+    axis_positions = np.arange(depth_extent).reshape(depth_extent, *(1,) * (rank - 1 - axis % rank))
     is_on = np.expand_dims(indices, axis % rank) == axis_positions
     return np.asarray(np.where(is_on, on_value, off_value), values.dtype)
 
@@ -127,8 +127,8 @@ def _gather_nd(data: Array, indices: Array, batch_dims: int = 0) -> Array:
     batch_indices = tuple(
         index_grid.reshape(*batch_shape, *unit_extents) for index_grid in np.indices(batch_shape)
     )
-    elements: Array = np.asarray(data)[(*batch_indices, *np.moveaxis(indices, -1, 0))]
-    return elements
+    gathered_elements: Array = np.asarray(data)[(*batch_indices, *np.moveaxis(indices, -1, 0))]
+    return gathered_elements
 
 
 def _check_indices(x: Array, indices: Array, axis: int) -> None:
@@ -155,14 +155,14 @@ def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
     _check_indices(x, indices, axis)
     index_arrays: list[Array] = [*np.indices(indices.shape, sparse=True)]
     index_arrays[axis] = indices
-    elements: Array = x[tuple(index_arrays)]
-    return elements
+    gathered_elements: Array = x[tuple(index_arrays)]
+    return gathered_elements
 
 
 def _has_wrong_text_gather(op: Op) -> bool:
     """Return True for Gather of strings, whose kernel in ONNX Runtime copies only one string per row."""
-    shape = op.inputs[0].shape if op.inputs[0] else None
-    is_last_axis = shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
+    x_shape = op.inputs[0].shape if op.inputs[0] else None
+    is_last_axis = x_shape is not None and op.attributes.get("axis", 0) in (-1, len(x_shape) - 1)
     return first_dtype(op) == "string" and not is_last_axis
 
 

@@ -31,8 +31,10 @@ def removable_operand(op: Op, constant_of: Callable[[Value], Array | None]) -> V
         if op.op_type in ("Add", "Mul")
         else [(left_operand, right_operand)]
     )
-    for kept_operand, constant in operand_pairs:
-        array = constant_of(constant)
-        if array is not None and bool(np.all(array == _NEUTRAL_OPERANDS[op.op_type])):
+    for kept_operand, neutral_operand in operand_pairs:
+        constant_array = constant_of(neutral_operand)
+        if constant_array is not None and bool(
+            np.all(constant_array == _NEUTRAL_OPERANDS[op.op_type])
+        ):
             return kept_operand
     return None

@@ -42,8 +42,8 @@ def evaluate(
                 np.asarray(output) if isinstance(output, np.generic) else output
                 for output in outputs
             ]
-        if fault := row_of(op_type).operand_fault(arrays, attributes):
-            raise OperandError(fault)
+        if fault_message := row_of(op_type).operand_fault(arrays, attributes):
+            raise OperandError(fault_message)
         operand_types = tuple(
             None if array is None else (dtype_name(array), np.shape(array)) for array in arrays
         )
@@ -99,13 +99,13 @@ def _load_reference_function(
     node = onnx.NodeProto.FromString(
         serialized_node or _serialize_node(op_type, types, output_count, {})
     )
-    inputs = [
+    graph_inputs = [
         helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
         for k, dtype in enumerate(types)
         if dtype is not None
     ]
-    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(output_count)]
-    graph = helper.make_graph([node], op_type, inputs, outputs)
+    graph_outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(output_count)]
+    graph = helper.make_graph([node], op_type, graph_inputs, graph_outputs)
     opset_imports = [helper.make_opsetid("", opset)]
     (reference_node,) = ReferenceEvaluator(
         helper.make_model(graph, opset_imports=opset_imports)

@@ -39,11 +39,11 @@ def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[st
     )
 
 
-def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs.OpSchema:
+def schema(op_type: str, names: Collection[str] = (), input_count: int = 0) -> defs.OpSchema:
     """Return the schema of an operation from its registry row or from ONNX.
 
     ONNX's schema is taken from the first supported opset that has all these names of inputs and attributes and
-    `n_inputs` inputs. If there is none, it is taken from the first opset that has the operation.
+    `input_count` inputs. If there is none, it is taken from the first opset that has the operation.
 
     Raises:
         UnknownFunctionError: ONNX has no operation of this name; the hint suggests a similar name.
@@ -56,8 +56,8 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
         raise _unknown_operator_error(op_type)
     matching_schemas = (
         onnx_schema
-        for onnx_schema, signature_names, max_inputs in signatures
-        if n_inputs <= max_inputs and signature_names.issuperset(names)
+        for onnx_schema, signature_names, max_input_count in signatures
+        if input_count <= max_input_count and signature_names.issuperset(names)
     )
     return next(matching_schemas, signatures[0][0])
 
@@ -119,7 +119,12 @@ def schema_at(op_type: str, opset: int) -> defs.OpSchema:
     schemas = schemas_by_opset(op_type)
     if not schemas:
         raise _unknown_operator_error(op_type)
-    return schemas[max((version for version in schemas if version <= opset), default=min(schemas))]
+    return schemas[
+        max(
+            (schema_opset for schema_opset in schemas if schema_opset <= opset),
+            default=min(schemas),
+        )
+    ]
 
 
 def _unknown_operator_error(op_type: str) -> UnknownFunctionError:
@@ -154,8 +159,10 @@ def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
     """
     if name in attributes:
         return attributes[name]
-    default = _attribute_definition(op_type, name).default_value
-    decoded_default = helper.get_attribute_value(default) if default.name else None
+    default_attribute = _attribute_definition(op_type, name).default_value
+    decoded_default = (
+        helper.get_attribute_value(default_attribute) if default_attribute.name else None
+    )
     return decoded_default.decode() if isinstance(decoded_default, bytes) else decoded_default
 
 
@@ -167,12 +174,15 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
     default values.
     """
     attribute_definitions = schema_at(op_type, opset).attributes.values()
-    defaults = [
-        definition.default_value
-        for definition in attribute_definitions
-        if definition.default_value.name
+    default_protos = [
+        attribute_definition.default_value
+        for attribute_definition in attribute_definitions
+        if attribute_definition.default_value.name
     ]
-    return {default.name: helper.get_attribute_value(default) for default in defaults}
+    return {
+        default_attribute.name: helper.get_attribute_value(default_attribute)
+        for default_attribute in default_protos
+    }
 
 
 def attribute_value(value: Any) -> Any:
@@ -198,7 +208,7 @@ def node_of(
     """
     input_names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
     node = helper.make_node(op_type, input_names, [f"o{k}" for k in range(output_count)])
-    onnx_attributes = {key: attribute_value(value) for key, value in attributes.items()}
+    onnx_attributes = {name: attribute_value(value) for name, value in attributes.items()}
     node.attribute.extend(attribute_protos(op_type, onnx_attributes))
     return node
 
@@ -217,13 +227,13 @@ def list_type(op_type: str, name: str) -> int:
 
     The default is a list of integers.
     """
-    schemas = [
+    operator_schemas = [
         onnx_schema
         for onnx_schema in defs.get_all_schemas_with_history()
         if onnx_schema.name == op_type and not onnx_schema.domain
     ]
     newest_schema = max(
-        (onnx_schema for onnx_schema in schemas if name in onnx_schema.attributes),
+        (onnx_schema for onnx_schema in operator_schemas if name in onnx_schema.attributes),
         key=_first_opset,
         default=None,
     )
@@ -251,23 +261,25 @@ def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
             continue
         accepted_kinds = kinds_by_input[min(k, len(kinds_by_input) - 1)]
         if onnx_type_text(input_value.dtype).partition("(")[0] not in accepted_kinds:
-            schema_inputs = schema(op_type, n_inputs=len(inputs)).inputs
+            schema_inputs = schema(op_type, input_count=len(inputs)).inputs
             input_name = schema_inputs[min(k, len(schema_inputs) - 1)].name
             raise wrong_kind_error(
                 input_value, f"'{input_name}' of {qualified_name(op_type)}", accepted_kinds
             )
 
 
-def _accepted_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
+def _accepted_kinds(op_type: str, input_count: int) -> tuple[frozenset[str], ...]:
     row_schema = row_of(op_type).schema
     return (
-        _kinds_of(row_schema) if row_schema is not None else _cached_onnx_kinds(op_type, n_inputs)
+        _kinds_of(row_schema)
+        if row_schema is not None
+        else _cached_onnx_kinds(op_type, input_count)
     )
 
 
 @functools.cache
-def _cached_onnx_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
-    return _kinds_of(schema(op_type, n_inputs=n_inputs))
+def _cached_onnx_kinds(op_type: str, input_count: int) -> tuple[frozenset[str], ...]:
+    return _kinds_of(schema(op_type, input_count=input_count))
 
 
 def _kinds_of(signature: defs.OpSchema) -> tuple[frozenset[str], ...]:

@@ -34,18 +34,19 @@ A newer operation has a row if it cannot be decomposed into older ones.
 @functools.cache
 def schemas_by_opset(op_type: str) -> Mapping[int, defs.OpSchema]:
     """Return all schemas of an ONNX operator, by the first supported opset of each schema."""
-    schemas: dict[int, defs.OpSchema] = {}
+    schemas_by_version: dict[int, defs.OpSchema] = {}
     for version in _supported_opsets():
         try:
             schema = defs.get_schema(op_type, version, "")
         except defs.SchemaError:
             continue
         if not schema.deprecated:
-            schemas.setdefault(max(schema.since_version, OPSET), schema)
+            schemas_by_version.setdefault(max(schema.since_version, OPSET), schema)
     is_supported = (
-        min(schemas, default=NEWEST_PREFERRED_OPSET) <= NEWEST_PREFERRED_OPSET or op_type in names()
+        min(schemas_by_version, default=NEWEST_PREFERRED_OPSET) <= NEWEST_PREFERRED_OPSET
+        or op_type in names()
     )
-    return schemas if is_supported else {}
+    return schemas_by_version if is_supported else {}
 
 
 def _supported_opsets() -> range:
@@ -63,8 +64,8 @@ def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[st
 
 def opset_of_op(op: Op) -> int:
     """Return the lowest opset that has this operation with its inputs and attributes."""
-    types = [None if value is None else (value.dtype, value.shape) for value in op.inputs]
-    return opset_of(op.op_type, types, op.attributes)
+    input_types = [None if value is None else (value.dtype, value.shape) for value in op.inputs]
+    return opset_of(op.op_type, input_types, op.attributes)
 
 
 def opset_of_all(ops: Iterable[Operation]) -> int:

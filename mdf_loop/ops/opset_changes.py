@@ -30,8 +30,8 @@ def opset_of_reduction(inputs: Sequence[Type | None], attributes: Mapping[str, A
 
 def opset_of_coordinates(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
     """Return the minimum opset of a Resize: 19 with `half_pixel_symmetric`, else the base opset."""
-    mode = attributes.get("coordinate_transformation_mode")
-    return 19 if mode == "half_pixel_symmetric" else OPSET
+    coordinate_mode = attributes.get("coordinate_transformation_mode")
+    return 19 if coordinate_mode == "half_pixel_symmetric" else OPSET
 
 
 def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
@@ -40,8 +40,10 @@ def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) 
     The features are volumes, newer mode names, and float64 with `nearest`.
     """
     dtype, shape = inputs[0] or ("", None)
-    mode = attributes.get("mode")
-    if mode in _GENERAL_MODES.values() or (dtype == "float64" and mode == "nearest"):
+    sampling_mode = attributes.get("mode")
+    if sampling_mode in _GENERAL_MODES.values() or (
+        dtype == "float64" and sampling_mode == "nearest"
+    ):
         return 20
     return OPSET if shape is None or len(shape) == 4 else 20
 
@@ -75,5 +77,5 @@ _GENERAL_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 def general_mode_names(op: Op) -> Encoding:
     """Encode the mode of a GridSample by its name in opset 20, which suits any number of axes."""
-    mode = op.attributes.get("mode", "bilinear")
-    return [], {**op.attributes, "mode": _GENERAL_MODES.get(mode, mode)}
+    sampling_mode = op.attributes.get("mode", "bilinear")
+    return [], {**op.attributes, "mode": _GENERAL_MODES.get(sampling_mode, sampling_mode)}

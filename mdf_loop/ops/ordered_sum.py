@@ -76,8 +76,8 @@ def _sum_sequentially(rows: Array) -> Array:
 def _sum_in_parts(rows: Array) -> Array:
     partial_sums = np.zeros((PARTIAL_SUM_COUNT, *rows.shape[1:]), rows.dtype)
     for begin in range(0, len(rows), PARTIAL_SUM_COUNT):
-        block = rows[begin : begin + PARTIAL_SUM_COUNT]
-        partial_sums[: len(block)] += block
+        row_block = rows[begin : begin + PARTIAL_SUM_COUNT]
+        partial_sums[: len(row_block)] += row_block
     while len(partial_sums) > 1:
         half_size = len(partial_sums) // 2
         partial_sums = partial_sums[:half_size] + partial_sums[half_size:]

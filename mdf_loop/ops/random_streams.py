@@ -29,8 +29,8 @@ def _infer_types(
     known: Mapping[int, Array],
 ) -> list[tuple[str, Shape]]:
     """Return the type of the random numbers for a counter and a key, which are broadcast together."""
-    ((_, shape),) = infer("Add", inputs, {}, {}, 1)
-    return [(dtype, shape)]
+    ((_, sample_shape),) = infer("Add", inputs, {}, {}, 1)
+    return [(dtype, sample_shape)]
 
 
 def _compute_numbers(kind: str, counter: Array, key: Array) -> Array:

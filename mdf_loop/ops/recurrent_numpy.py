@@ -62,7 +62,7 @@ def _rnn_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
 
 
 def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
-    f, g = layer.activations
+    gate_activation, state_activation = layer.activations
     update_sum, reset_sum, candidate_sum = np.split(
         x @ layer.input_weights.T + layer.input_bias, 3, axis=-1
     )
@@ -70,28 +70,32 @@ def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
         np.split(layer.recurrent_weights, 3),
         np.split(layer.recurrent_bias, 3),
     )
-    update_gate = f(update_sum + hidden @ recurrent_weights[0].T + gate_biases[0])
-    reset_gate = f(reset_sum + hidden @ recurrent_weights[1].T + gate_biases[1])
+    update_gate = gate_activation(update_sum + hidden @ recurrent_weights[0].T + gate_biases[0])
+    reset_gate = gate_activation(reset_sum + hidden @ recurrent_weights[1].T + gate_biases[1])
     if layer.attributes.get("linear_before_reset"):
         recurrent_term = reset_gate * (hidden @ recurrent_weights[2].T + gate_biases[2])
     else:
         recurrent_term = (reset_gate * hidden) @ recurrent_weights[2].T + gate_biases[2]
-    return ((1 - update_gate) * g(candidate_sum + recurrent_term) + update_gate * hidden,)
+    return (
+        (1 - update_gate) * state_activation(candidate_sum + recurrent_term) + update_gate * hidden,
+    )
 
 
 def _lstm_step(layer: _Layer, x: Array, hidden: Array, cell: Array) -> tuple[Array, ...]:
-    f, g, h = layer.activations
+    gate_activation, cell_activation, output_activation = layer.activations
     input_sum = x @ layer.input_weights.T + layer.input_bias
     gate_sums = input_sum + hidden @ layer.recurrent_weights.T + layer.recurrent_bias
     input_gate_sum, output_gate_sum, forget_gate_sum, candidate_sum = np.split(
         gate_sums, 4, axis=-1
     )
-    input_gate = f(input_gate_sum + layer.peepholes[0] * cell)
+    input_gate = gate_activation(input_gate_sum + layer.peepholes[0] * cell)
     forget_gate = 1 - input_gate
     if not layer.attributes.get("input_forget"):
-        forget_gate = f(forget_gate_sum + layer.peepholes[2] * cell)
-    cell = forget_gate * cell + input_gate * g(candidate_sum)
-    return f(output_gate_sum + layer.peepholes[1] * cell) * h(cell), cell
+        forget_gate = gate_activation(forget_gate_sum + layer.peepholes[2] * cell)
+    cell = forget_gate * cell + input_gate * cell_activation(candidate_sum)
+    return gate_activation(output_gate_sum + layer.peepholes[1] * cell) * output_activation(
+        cell
+    ), cell
 
 
 _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], tuple[str, ...]]] = {
@@ -128,20 +132,20 @@ def compute_recurrent(op_type: str, *arrays: Array | None, **attributes: Any) ->
             array if array is None or k not in (0, 5, 6) else array.swapaxes(0, 1)
             for k, array in enumerate(operands)
         ]
-    directions = _IS_BACKWARD_BY_DIRECTION[_decode_text(attributes.get("direction", "forward"))]
-    activations_by_direction = _read_activations(op_type, attributes, len(directions))
+    backward_flags = _IS_BACKWARD_BY_DIRECTION[_decode_text(attributes.get("direction", "forward"))]
+    activations_by_direction = _read_activations(op_type, attributes, len(backward_flags))
     direction_results = [
         _compute_direction(
             op_type, operands, activations_by_direction[k], k, is_backward, attributes
         )
-        for k, is_backward in enumerate(directions)
+        for k, is_backward in enumerate(backward_flags)
     ]
     hidden_states = np.stack(
         [direction_result[0] for direction_result in direction_results], axis=1
     )
     final_states = [
-        np.stack(states)
-        for states in zip(
+        np.stack(states_by_direction)
+        for states_by_direction in zip(
             *(direction_result[1] for direction_result in direction_results), strict=True
         )
     ]
@@ -173,13 +177,15 @@ def _read_activations(
     for position, activation_name in enumerate(map(_decode_text, activation_names)):
         if activation_name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op_type} has no activation '{activation_name}'")
-        activation_function, defaults = _ACTIVATIONS[activation_name.lower()]
-        parameters = [
-            explicit_parameters.pop(0) if explicit_parameters else default
-            for explicit_parameters, default in zip(remaining_parameters, defaults, strict=False)
+        activation_function, default_parameters = _ACTIVATIONS[activation_name.lower()]
+        activation_parameters = [
+            explicit_parameters.pop(0) if explicit_parameters else default_parameter
+            for explicit_parameters, default_parameter in zip(
+                remaining_parameters, default_parameters, strict=False
+            )
         ]
         clip_limit = attributes.get("clip") if position % len(default_names) < 2 else None
-        activations.append(_bind_activation(activation_function, parameters, clip_limit))
+        activations.append(_bind_activation(activation_function, activation_parameters, clip_limit))
     return [
         activations[k * len(default_names) : (k + 1) * len(default_names)]
         for k in range(directions)
@@ -208,7 +214,9 @@ def _compute_direction(
 
     A sequence that has ended keeps its states.
     """
-    x, input_weights, recurrent_weights, biases, lengths, *initial_states, peepholes = operands
+    x, input_weights, recurrent_weights, biases, lengths_operand, *initial_states, peepholes = (
+        operands
+    )
     hidden_size = recurrent_weights.shape[-1]
     direction_biases = (
         np.zeros((2 * input_weights.shape[1],), x.dtype) if biases is None else biases[k]
@@ -227,21 +235,23 @@ def _compute_direction(
         gate_peepholes,
         attributes,
     )
-    n_times, batch_size = x.shape[:2]
-    run_lengths = np.full(batch_size, n_times) if lengths is None else np.asarray(lengths)
+    step_count, batch_size = x.shape[:2]
+    sequence_lengths = (
+        np.full(batch_size, step_count) if lengths_operand is None else np.asarray(lengths_operand)
+    )
     states = tuple(
         np.zeros((batch_size, hidden_size), x.dtype) if initial_state is None else initial_state[k]
         for initial_state in initial_states[: 2 if op_type == "LSTM" else 1]
     )
-    hidden_states = np.zeros((n_times, batch_size, hidden_size), x.dtype)
-    members = np.arange(batch_size)
-    for step in range(n_times):
-        is_running = step < run_lengths
-        time_indices = np.where(is_running, run_lengths - 1 - step if backwards else step, 0)
-        next_states = _CELLS[op_type][0](layer, x[time_indices, members], *states)
+    hidden_states = np.zeros((step_count, batch_size, hidden_size), x.dtype)
+    batch_indices = np.arange(batch_size)
+    for step in range(step_count):
+        is_running = step < sequence_lengths
+        time_indices = np.where(is_running, sequence_lengths - 1 - step if backwards else step, 0)
+        next_states = _CELLS[op_type][0](layer, x[time_indices, batch_indices], *states)
         states = tuple(
             np.where(is_running[:, None], next_state, state)
             for next_state, state in zip(next_states, states, strict=True)
         )
-        hidden_states[time_indices[is_running], members[is_running]] = states[0][is_running]
+        hidden_states[time_indices[is_running], batch_indices[is_running]] = states[0][is_running]
     return hidden_states, states

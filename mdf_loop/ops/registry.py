@@ -131,10 +131,10 @@ def count_elements(values: Sequence[Value]) -> int:
     """Return the total number of elements of several values, with unknown extents counted as 1."""
     element_count = 0
     for value in values:
-        value_size = 1
+        value_element_count = 1
         for extent in value.shape or ():
-            value_size *= extent if isinstance(extent, int) else 1
-        element_count += value_size
+            value_element_count *= extent if isinstance(extent, int) else 1
+        element_count += value_element_count
     return element_count
 
 
@@ -284,4 +284,4 @@ def is_exact(op_type: str, operands: Iterable[Array | None], types: Iterable[Typ
     all_dtypes = (*dtypes, *(dtype for dtype, _ in types))
     if row.reproducibility is Reproducibility.FIXED:
         return not (row.converts_text and "string" in all_dtypes)
-    return row.has_exact_integers and all(kind_of(name) in "iub" for name in all_dtypes)
+    return row.has_exact_integers and all(kind_of(dtype) in "iub" for dtype in all_dtypes)

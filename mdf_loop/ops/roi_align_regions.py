@@ -19,13 +19,19 @@ def regions_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
     Regions are invalid with too many samples or infinite extents.
     """
     regions = np.asarray(arrays[1], np.float64)
-    height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
+    height, width = (
+        int(attributes.get(f"output_{dimension}", 1)) for dimension in ("height", "width")
+    )
     sampling_ratio = int(attributes.get("sampling_ratio", 0))
     if sampling_ratio > 0:
-        n_samples = len(regions) * float(height) * width * sampling_ratio * sampling_ratio
+        sample_count = len(regions) * float(height) * width * sampling_ratio * sampling_ratio
     else:
-        extents = np.abs(regions[:, 2:] - regions[:, :2]) * attributes.get("spatial_scale", 1.0)
-        n_samples = float(np.sum((extents[:, 0] + width + 1) * (extents[:, 1] + height + 1)))
-    if n_samples <= _MAX_SAMPLES:
+        region_extents = np.abs(regions[:, 2:] - regions[:, :2]) * attributes.get(
+            "spatial_scale", 1.0
+        )
+        sample_count = float(
+            np.sum((region_extents[:, 0] + width + 1) * (region_extents[:, 1] + height + 1))
+        )
+    if sample_count <= _MAX_SAMPLES:
         return ""
     return f"the regions of onnx::RoiAlign have more than {_MAX_SAMPLES} samples"

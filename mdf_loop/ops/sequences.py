@@ -66,16 +66,16 @@ def _join_members(members: _Members, axis: int, new_axis: int = 0) -> Array:
 def _split_array(
     array: Array, split: Array | None = None, axis: int = 0, keepdims: int = 1
 ) -> _Members:
-    extent = array.shape[axis]
+    axis_extent = array.shape[axis]
     if split is None:
-        unit_parts = np.split(array, extent, axis) if extent else []
+        unit_parts = np.split(array, axis_extent, axis) if axis_extent else []
         return unit_parts if keepdims else [part.squeeze(axis) for part in unit_parts]
     if split.ndim == 0:
-        part_bounds = list(range(int(split), extent, int(split)))
+        part_bounds = list(range(int(split), axis_extent, int(split)))
     else:
         part_bounds = np.cumsum(split)[:-1].tolist()
-        if split.sum() != extent or (split < 0).any():
-            raise RunError(f"parts of {split.tolist()} do not make up an axis of {extent}")
+        if split.sum() != axis_extent or (split < 0).any():
+            raise RunError(f"parts of {split.tolist()} do not make up an axis of {axis_extent}")
     return np.split(array, part_bounds, axis)
 
 

@@ -127,8 +127,10 @@ def ordered_sum_cost(op: Op) -> OperationCost:
 
 def _is_along_last(op: Op) -> bool:
     """Return True if a reduction includes the last axis of its operand."""
-    operands = [value for value in op.inputs[:1] if value is not None]
-    operand_extent, result_extent = (_last_extent(value) for value in (*operands, *op.outputs[:1]))
+    first_operands = [value for value in op.inputs[:1] if value is not None]
+    operand_extent, result_extent = (
+        _last_extent(value) for value in (*first_operands, *op.outputs[:1])
+    )
     return operand_extent == 1 or operand_extent != result_extent
 
 
@@ -137,10 +139,12 @@ def product_cost(op: Op) -> OperationCost:
     multiplication_count = count_multiplications(op)
     left_factors = [value for value in op.inputs[:1] if value is not None]
     if count_elements(left_factors) * count_elements(op.outputs) > multiplication_count:
-        n_right_elements = count_elements([value for value in op.inputs[1:] if value is not None])
+        right_element_count = count_elements(
+            [value for value in op.inputs[1:] if value is not None]
+        )
         exceeds_fast_limits = (
-            n_right_elements > _MAX_FAST_FACTOR_ELEMENTS
-            and multiplication_count < _MIN_FAST_ROWS * n_right_elements
+            right_element_count > _MAX_FAST_FACTOR_ELEMENTS
+            and multiplication_count < _MIN_FAST_ROWS * right_element_count
         )
         element_times = (
             (0.12, 0.15, 0.06, 0.2) if exceeds_fast_limits else (0.05, 0.085, 0.03, 0.07)
@@ -157,10 +161,12 @@ def product_cost(op: Op) -> OperationCost:
 def convolution_cost(op: Op) -> OperationCost:
     """Return the cost of a convolution, which is a matrix product of its windows."""
     multiplication_count = count_multiplications(op)
-    shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)
-    channels = max(shape[0], 1) if isinstance(shape[0], int) else 1
+    kernel_shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)
+    channel_count = max(kernel_shape[0], 1) if isinstance(kernel_shape[0], int) else 1
     return _scale_element_times(
-        op, (0.0, 0.0, 0.026 + 0.26 / channels, 0.08 + 0.5 / channels), multiplication_count
+        op,
+        (0.0, 0.0, 0.026 + 0.26 / channel_count, 0.08 + 0.5 / channel_count),
+        multiplication_count,
     )
 
 

@@ -8,7 +8,7 @@ from modeci_mdf.mdf import Function
 
 from mdf_loop.errors import OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower import lower_function
-from mdf_loop.lower.drift_diffusion import DECISIONS
+from mdf_loop.lower.drift_diffusion import DECISION_FUNCTIONS
 from tests.lower.lower_machine import Lowered, assert_same
 
 CODE_PREFIXES = {"actr.", "ddm."}
@@ -18,7 +18,9 @@ FORMULAS = [
     if "::" not in name and not entry["expression_string"].startswith(tuple(CODE_PREFIXES))
 ]
 CODE_FUNCTIONS = [
-    name for name in mdf_functions if "::" not in name and name not in (*FORMULAS, *DECISIONS)
+    name
+    for name in mdf_functions
+    if "::" not in name and name not in (*FORMULAS, *DECISION_FUNCTIONS)
 ]
 VALUES = {
     "variable0": 0.5,

@@ -29,9 +29,9 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
 
     `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`.
     """
-    shape = _result_shape(present_operands(operands))
+    result_shape = _result_shape(present_operands(operands))
     return scope.apply(
-        op, *(_broadcast_operand(scope, x, shape) for x in present_operands(operands))
+        op, *(_broadcast_operand(scope, x, result_shape) for x in present_operands(operands))
     )
 
 
@@ -40,8 +40,8 @@ def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
     rank = max(x.rank for x in operands)
     padded_shapes = [(1,) * (rank - x.rank) + (x.single_run_value.shape or ()) for x in operands]
     return tuple(
-        next((extent for extent in extents if extent != 1), 1)
-        for extents in zip(*padded_shapes, strict=True)
+        next((extent for extent in axis_extents if extent != 1), 1)
+        for axis_extents in zip(*padded_shapes, strict=True)
     )
 
 
@@ -73,15 +73,15 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x = required_operand(operands)
     if not any(bound_operand.is_batched for bound_operand in present_operands(operands[1:])):
         return scope.apply(op, *operand_values(operands))
-    shape = x.single_run_value.shape or ()
+    run_shape = x.single_run_value.shape or ()
     clipped_values = x.value
-    for op_type, position, limit in (("Less", 1, "min"), ("Greater", 2, "max")):
+    for op_type, position, bound_name in (("Less", 1, "min"), ("Greater", 2, "max")):
         bound_operand = optional_operand(operands, position)
         if bound_operand is not None:
-            bound = _broadcast_operand(scope, bound_operand, shape)
+            bound = _broadcast_operand(scope, bound_operand, run_shape)
         elif kind(clipped_values) == "f":
             bound = constant_like(
-                scope.b, getattr(np.finfo(clipped_values.dtype), limit), clipped_values
+                scope.b, getattr(np.finfo(clipped_values.dtype), bound_name), clipped_values
             )
         else:
             continue

@@ -62,36 +62,36 @@ def _transpose_matrix(b: Builder, matrix: Value) -> Value:
 
 def _multiply_stacks(scope: BatchScope, left_operand: Operand, right_operand: Operand) -> Value:
     b = scope.b
-    n_axes = max(left_operand.rank, right_operand.rank, 2)
-    left_matrix = _reshape_to_matrix(scope, left_operand, n_axes, -2)
-    right_matrix = _reshape_to_matrix(scope, right_operand, n_axes, -1)
+    axis_count = max(left_operand.rank, right_operand.rank, 2)
+    left_matrix = _reshape_to_matrix(scope, left_operand, axis_count, -2)
+    right_matrix = _reshape_to_matrix(scope, right_operand, axis_count, -1)
     product = b.op("MatMul", left_matrix, right_matrix)
     vector_axes = [axis for axis, x in ((-2, left_operand), (-1, right_operand)) if x.rank == 1]
     return b.op("Squeeze", product, ints(b, *vector_axes)) if vector_axes else product
 
 
-def _reshape_to_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
-    """Reshape an operand to `n_axes` axes per run, where a vector becomes a row or a column.
+def _reshape_to_matrix(scope: BatchScope, x: Operand, axis_count: int, axis: int) -> Value:
+    """Reshape an operand to `axis_count` axes per run, where a vector becomes a row or a column.
 
     A vector becomes a row if its axis is -2, or a column if its axis is -1.
     """
     if x.rank > 1:
-        return scope.align_rank(x, n_axes)
+        return scope.align_rank(x, axis_count)
     b = scope.b
     matrix = b.op("Unsqueeze", x.value, ints(b, axis))
-    if not x.is_batched or n_axes == 2:
+    if not x.is_batched or axis_count == 2:
         return matrix
-    return b.op("Unsqueeze", matrix, ints(b, *range(1, n_axes - 1)))
+    return b.op("Unsqueeze", matrix, ints(b, *range(1, axis_count - 1)))
 
 
 def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build `alpha * (A @ B) + beta * C` for all runs from separate operations."""
     b = scope.b
-    factors = [
+    matrix_operands = [
         _transpose_operand(b, required_operand(operands, k), attribute(op, name))
         for k, name in enumerate(("transA", "transB"))
     ]
-    product = matmul(scope, op, factors)[0]
+    product = matmul(scope, op, matrix_operands)[0]
     alpha, beta = attribute(op, "alpha"), attribute(op, "beta")
     product = _scale(b, product, alpha)
     addend = optional_operand(operands, 2)
@@ -103,8 +103,8 @@ def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 def _transpose_operand(b: Builder, x: Operand, is_transposed: int) -> Operand:
     if not is_transposed:
         return x
-    perm = (0, 2, 1) if x.is_batched else (1, 0)
-    return Operand(x.single_run_value, b.op("Transpose", x.value, perm=perm), x.is_batched)
+    axis_order = (0, 2, 1) if x.is_batched else (1, 0)
+    return Operand(x.single_run_value, b.op("Transpose", x.value, perm=axis_order), x.is_batched)
 
 
 def _scale(b: Builder, x: Value, factor: float) -> Value:
@@ -116,8 +116,10 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     equation = str(attribute(op, "equation")).replace(" ", "")
     operand_terms, arrow, result_term = equation.partition("->")
     if not arrow:
-        letters = operand_terms.replace("...", "").replace(",", "")
-        unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        operand_letters = operand_terms.replace("...", "").replace(",", "")
+        unrepeated_letters = sorted(
+            letter for letter in set(operand_letters) if operand_letters.count(letter) == 1
+        )
         result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
     run_letter = next((letter for letter in string.ascii_letters if letter not in equation), None)
     if run_letter is None:

@@ -31,5 +31,5 @@ def apply_to_rows(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Val
     row_count = ints(b, -1) if can_infer_count else size_between(b, x.value, 0, 2)
     all_rows = b.op("Reshape", x.value, b.op("Concat", row_count, row_shape, axis=0), allowzero=1)
     (row_results,) = scope.apply(op, all_rows, *operand_values(operands[1:]))
-    shape = b.op("Concat", run_and_row_counts, shape_between(b, row_results, 1), axis=0)
-    return (b.op("Reshape", row_results, shape, allowzero=1),)
+    result_shape = b.op("Concat", run_and_row_counts, shape_between(b, row_results, 1), axis=0)
+    return (b.op("Reshape", row_results, result_shape, allowzero=1),)

@@ -70,12 +70,12 @@ class BatchScope(Struct):
             UnsupportedError: the operand is computed at run time.
         """
         x = optional_operand(operands, position)
-        array = self.b.constant_of(x.value) if x is not None else None
-        if x is not None and array is None:
+        constant_array = self.b.constant_of(x.value) if x is not None else None
+        if x is not None and constant_array is None:
             raise batching_error(
                 op, f"its '{_input_name(op, position)}' must be known when it is compiled"
             )
-        return array
+        return constant_array
 
     def with_run_axis(self, x: Operand) -> Value:
         """Return an operand with the run axis, expanded if all runs share the operand."""
@@ -124,12 +124,12 @@ class BatchScope(Struct):
     def _build_once(
         self, x: Operand, variant: tuple[object, ...], build: Callable[[Builder], Value]
     ) -> Value:
-        key = (x.value, variant)
-        if key not in self.adapted_values:
+        cache_key = (x.value, variant)
+        if cache_key not in self.adapted_values:
             defining_builder = self._find_defining_builder(x.value)
             with defining_builder.at(defining_builder.where, x.value.name):
-                self.adapted_values[key] = build(defining_builder)
-        return self.adapted_values[key]
+                self.adapted_values[cache_key] = build(defining_builder)
+        return self.adapted_values[cache_key]
 
     def _find_defining_builder(self, value: Value) -> Builder:
         """Return the builder of the scope that defines a value.
@@ -192,8 +192,8 @@ def shift_axis(axis: int) -> int:
 
 def batching_error(op: Op, reason: str) -> UnsupportedError:
     """Return the error for an operation that cannot be computed for all runs at once."""
-    sentence = f"{qualified_name(op.op_type)} cannot be computed for many values at once"
-    return UnsupportedError(f"{sentence}: {reason}", op.where, UNBATCHED_HINT)
+    message = f"{qualified_name(op.op_type)} cannot be computed for many values at once"
+    return UnsupportedError(f"{message}: {reason}", op.where, UNBATCHED_HINT)
 
 
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:

@@ -20,24 +20,24 @@ from mdf_loop.ops.build_helpers import cast, ints, scalar, size_between
 
 def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build Gather for all runs, with indices that are shared or differ between runs."""
-    data, indices = required_operand(operands, 0), required_operand(operands, 1)
+    x, indices = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")
     if not indices.is_batched:
-        return scope.apply(op, data.value, indices.value, axis=shift_axis(axis))
-    axis %= data.rank
-    if data.is_batched:
-        return (_gather_per_run(scope, data, indices, axis),)
-    gathered_elements = scope.b.op("Gather", data.value, indices.value, axis=axis)
-    return (_move_axis(scope, gathered_elements, axis, data.rank + indices.rank, 0),)
+        return scope.apply(op, x.value, indices.value, axis=shift_axis(axis))
+    axis %= x.rank
+    if x.is_batched:
+        return (_gather_per_run(scope, x, indices, axis),)
+    gathered_elements = scope.b.op("Gather", x.value, indices.value, axis=axis)
+    return (_move_axis(scope, gathered_elements, axis, x.rank + indices.rank, 0),)
 
 
 def _gather_per_run(scope: BatchScope, data: Operand, indices: Operand, axis: int) -> Value:
     """Build `data[run, ..., indices[run], ...]` by a GatherND along the first axis and a Transpose."""
     b = scope.b
-    data_along_axis = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
+    x_along_axis = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
     index_tuples = b.op("Unsqueeze", cast(b, indices.value, "int64"), ints(b, -1))
     gathered_elements = b.op(
-        "GatherND", data_along_axis, index_tuples, batch_dims=1
+        "GatherND", x_along_axis, index_tuples, batch_dims=1
     )  # [runs, *indices, *data without axis]
     rank, index_axes = data.rank + indices.rank, range(1, 1 + indices.rank)
     trailing_axes = range(1 + indices.rank, rank)
@@ -58,22 +58,22 @@ def _move_axis(scope: BatchScope, x: Value, axis: int, rank: int, new_position: 
 
 def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build GatherND for all runs, with the run axis as a batch axis unless all runs share the data."""
-    data, indices = required_operand(operands, 0), required_operand(operands, 1)
-    n_batch_axes = attribute(op, "batch_dims")
-    if not data.is_batched and not n_batch_axes:
-        return scope.apply(op, data.value, indices.value)
+    x, indices = required_operand(operands, 0), required_operand(operands, 1)
+    batch_axis_count = attribute(op, "batch_dims")
+    if not x.is_batched and not batch_axis_count:
+        return scope.apply(op, x.value, indices.value)
     return scope.apply(
-        op, scope.with_run_axis(data), scope.with_run_axis(indices), batch_dims=n_batch_axes + 1
+        op, scope.with_run_axis(x), scope.with_run_axis(indices), batch_dims=batch_axis_count + 1
     )
 
 
 def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build ScatterND for all runs, with the run number prepended to each index tuple."""
     data, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
-    b, trailing_ones = scope.b, (1,) * required_operand(operands, 1).rank
+    b, unit_extents = scope.b, (1,) * required_operand(operands, 1).rank
     run_count = b.op("Reshape", scope.run_count(), ints(b))
     run_numbers = b.op("Range", scalar(b, 0, "int64"), run_count, scalar(b, 1, "int64"))
-    run_number_column = b.op("Reshape", run_numbers, ints(b, -1, *trailing_ones))
+    run_number_column = b.op("Reshape", run_numbers, ints(b, -1, *unit_extents))
     index_shape = b.op("Shape", indices, end=-1)
     run_indices = b.op("Expand", run_number_column, b.op("Concat", index_shape, ints(b, 1), axis=0))
     return scope.apply(op, data, b.op("Concat", run_indices, indices, axis=-1), updates)
@@ -92,6 +92,8 @@ def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     axis = attribute(op, "axis")
     if axis is not None:
         return scope.apply(op, x.value, mask.value, axis=shift_axis(axis))
-    shape = scope.b.op("Concat", scope.run_count(), size_between(scope.b, x.value, 1), axis=0)
-    flattened_runs = scope.b.op("Reshape", x.value, shape, allowzero=1)
+    flattened_shape = scope.b.op(
+        "Concat", scope.run_count(), size_between(scope.b, x.value, 1), axis=0
+    )
+    flattened_runs = scope.b.op("Reshape", x.value, flattened_shape, allowzero=1)
     return scope.apply(op, flattened_runs, mask.value, axis=1)

@@ -41,8 +41,8 @@ def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build ONNX's Size (number of elements) of a single run, which all runs share."""
-    extents = scope.b.op("Shape", required_operand(operands).value, start=1)
-    return (scope.b.op("ReduceProd", extents, keepdims=0),)
+    run_shape = scope.b.op("Shape", required_operand(operands).value, start=1)
+    return (scope.b.op("ReduceProd", run_shape, keepdims=0),)
 
 
 # --- axes -------------------------------------------------------------------------------------
@@ -69,12 +69,12 @@ def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x, axes = required_operand(operands), scope.constant(op, operands, 1)
     if axes is not None:
         return scope.apply(op, x.value, _shift_axes(scope.b, axes.tolist()))
-    extents = x.single_run_value.shape or ()
-    if any(isinstance(extent, str) for extent in extents):
+    run_extents = x.single_run_value.shape or ()
+    if any(isinstance(extent, str) for extent in run_extents):
         raise batching_error(
             op, f"the shape of {x.single_run_value.type} must be known, or the axes given"
         )
-    unit_axes = [axis for axis, extent in enumerate(extents) if extent == 1]
+    unit_axes = [axis for axis, extent in enumerate(run_extents) if extent == 1]
     return scope.apply(op, x.value, _shift_axes(scope.b, unit_axes)) if unit_axes else (x.value,)
 
 
@@ -118,9 +118,12 @@ def flatten(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     b, x = scope.b, required_operand(operands)
     axis = attribute(op, "axis")
     split_axis = 1 + (axis + x.rank if axis < 0 else axis)
-    extents = size_between(b, x.value, 1, split_axis), size_between(b, x.value, split_axis)
-    shape = b.op("Concat", scope.run_count(), *extents, axis=0)
-    return (b.op("Reshape", x.value, shape, allowzero=1),)
+    flattened_extents = (
+        size_between(b, x.value, 1, split_axis),
+        size_between(b, x.value, split_axis),
+    )
+    flattened_shape = b.op("Concat", scope.run_count(), *flattened_extents, axis=0)
+    return (b.op("Reshape", x.value, flattened_shape, allowzero=1),)
 
 
 def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -130,12 +133,15 @@ def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """
     refuse_other_batched(op, operands, 0)
     x, target_shape = required_operand(operands, 0), required_operand(operands, 1)
-    n_axes = max(rank(op.outputs[0]), x.rank)
-    n_target_axes = _known_length(op, target_shape)
-    shape = scope.b.op(
-        "Concat", ints(scope.b, *[1] * (1 + n_axes - n_target_axes)), target_shape.value, axis=0
+    axis_count = max(rank(op.outputs[0]), x.rank)
+    target_axis_count = _known_length(op, target_shape)
+    padded_shape = scope.b.op(
+        "Concat",
+        ints(scope.b, *[1] * (1 + axis_count - target_axis_count)),
+        target_shape.value,
+        axis=0,
     )
-    return scope.apply(op, scope.align_rank(x, n_axes), shape)
+    return scope.apply(op, scope.align_rank(x, axis_count), padded_shape)
 
 
 def tile(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -156,10 +162,10 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         return scope.apply(
             op, x.value, pads, *operand_values(operands[2:3]), _shift_axes(b, axes.tolist())
         )
-    n_axes, n_pads, zero = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
+    axis_count, pad_count, zero = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
     leading_pads, trailing_pads = (
-        b.op("Slice", pads, zero, n_axes),
-        b.op("Slice", pads, n_axes, n_pads),
+        b.op("Slice", pads, zero, axis_count),
+        b.op("Slice", pads, axis_count, pad_count),
     )
     shifted_pads = b.op("Concat", zero, leading_pads, zero, trailing_pads, axis=0)
     return scope.apply(op, x.value, shifted_pads, *operand_values(operands[2:]))
@@ -204,15 +210,18 @@ def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[V
 def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build Slice for all runs, along the given axes or the first axes of each run."""
     refuse_other_batched(op, operands, 0)
-    starts = required_operand(operands, 1)
+    starts_operand = required_operand(operands, 1)
     axes = scope.constant(op, operands, 3)
-    listed_axes = range(_known_length(op, starts)) if axes is None else axes.tolist()
+    listed_axes = range(_known_length(op, starts_operand)) if axes is None else axes.tolist()
     shifted_axes = scope.b.constant(
-        np.array([*map(shift_axis, listed_axes)], starts.single_run_value.dtype)
+        np.array([*map(shift_axis, listed_axes)], starts_operand.single_run_value.dtype)
     )
-    step = optional_operand(operands, 4)
+    steps_operand = optional_operand(operands, 4)
     return scope.apply(
-        op, *operand_values(operands[:3]), shifted_axes, *([] if step is None else [step.value])
+        op,
+        *operand_values(operands[:3]),
+        shifted_axes,
+        *([] if steps_operand is None else [steps_operand.value]),
     )
 
 

@@ -156,19 +156,22 @@ def shrink(b: Builder, op: Op) -> Value:
     ONNX Runtime's own kernel computes in float32, whatever the dtype.
     """
     x = operand(op)
-    bias, limit = attribute(op, "bias"), attribute(op, "lambd")
-    lower_limit, upper_limit = -limit, limit
+    bias, threshold = attribute(op, "bias"), attribute(op, "lambd")
+    negative_threshold, positive_threshold = -threshold, threshold
     if np.dtype(x.dtype).kind in "iu":
         if bias != int(bias):
             raise UnsupportedError(f"onnx::Shrink of whole numbers cannot have the bias {bias}")
-        lower_limit, upper_limit = math.ceil(lower_limit), math.floor(upper_limit)
+        negative_threshold, positive_threshold = (
+            math.ceil(negative_threshold),
+            math.floor(positive_threshold),
+        )
     zero = constant_like(b, 0, x)
     lower_branch = b.op(
-        "Where", b.op("Less", x, constant_like(b, lower_limit, x)), shift(b, x, bias), zero
+        "Where", b.op("Less", x, constant_like(b, negative_threshold, x)), shift(b, x, bias), zero
     )
     return b.op(
         "Where",
-        b.op("Greater", x, constant_like(b, upper_limit, x)),
+        b.op("Greater", x, constant_like(b, positive_threshold, x)),
         shift(b, x, -bias),
         lower_branch,
     )

@@ -78,13 +78,13 @@ def power(b: Builder, op: Op) -> Value:
     if "f" in (kind_of(x.dtype), kind_of(n.dtype)):  # An example is float32 ** uint32.
         float_power = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
         return cast(b, float_power, x.dtype)
-    exponent, base = b.constant_of(n), cast(b, x, "int64")
+    exponent, int64_base = b.constant_of(n), cast(b, x, "int64")
     if exponent is not None and exponent.ndim == 0 and exponent >= 1:
-        return cast(b, _build_constant_power(b, base, int(exponent)), x.dtype)
+        return cast(b, _build_constant_power(b, int64_base, int(exponent)), x.dtype)
     if kind_of(n.dtype) == "i" and (exponent is None or np.any(exponent < 0)):
         is_nonnegative = all_true(b, b.op("GreaterOrEqual", n, constant_like(b, 0, n)))
         n = b.guard(n, is_nonnegative, NEGATIVE_POWER)
-    return cast(b, _build_power(b, base, n), x.dtype)
+    return cast(b, _build_power(b, int64_base, n), x.dtype)
 
 
 def _build_power(b: Builder, x: Value, n: Value) -> Value:
@@ -100,23 +100,23 @@ def _build_power(b: Builder, x: Value, n: Value) -> Value:
         shifted_exponent = b.op(
             "BitShift", n, b.constant(np.array(_LOW_EXPONENT_BITS, np.uint64)), direction="RIGHT"
         )
-        blocks = cast(b, shifted_exponent, "int64")
+        block_count = cast(b, shifted_exponent, "int64")
     else:
-        blocks = b.op("Div", int64_exponent, block_size)
-    low_exponent = b.op("Sub", int64_exponent, b.op("Mul", blocks, block_size))
-    product, squared_base = one, x
+        block_count = b.op("Div", int64_exponent, block_size)
+    low_exponent = b.op("Sub", int64_exponent, b.op("Mul", block_count, block_size))
+    power_product, squared_base = one, x
     for _ in range(_LOW_EXPONENT_BITS):
         is_odd = b.op("Equal", b.op("Mod", low_exponent, two), one)
         factor = b.op("Where", is_odd, squared_base, one)
-        product = factor if product is one else b.op("Mul", product, factor)
+        power_product = factor if power_product is one else b.op("Mul", power_product, factor)
         squared_base, low_exponent = (
             b.op("Mul", squared_base, squared_base),
             b.op("Div", low_exponent, two),
         )
-    known_blocks = b.constant_of(blocks)
-    if known_blocks is not None and not known_blocks.any():
-        return product
-    return b.op("Mul", product, _power_of_64th(b, squared_base, blocks))
+    known_block_count = b.constant_of(block_count)
+    if known_block_count is not None and not known_block_count.any():
+        return power_product
+    return b.op("Mul", power_product, _power_of_64th(b, squared_base, block_count))
 
 
 def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
@@ -132,19 +132,23 @@ def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
     """
     zero, one, two = (constant_like(b, k, q) for k in (0, 1, 2))
     a = b.op("Div", b.op("Sub", power64, one), constant_like(b, 256, q))
-    series = one
+    binomial_series = one
     for k in range(_SERIES_TERM_COUNT, 0, -1):
         power_of_two = k & -k
         coefficient = 256 // power_of_two * pow(k // power_of_two, -1, 2**64) % 2**64
         inverse_factor = b.constant(np.array(coefficient, np.uint64).view(np.int64))
         exponent_factor = b.op("Sub", q, constant_like(b, k - 1, q)) if k > 1 else q
         series_term = b.op("Mul", exponent_factor, b.op("Mul", a, inverse_factor))
-        series = b.op(
-            "Add", one, b.op("Mul", series_term, series) if series is not one else series_term
+        binomial_series = b.op(
+            "Add",
+            one,
+            b.op("Mul", series_term, binomial_series)
+            if binomial_series is not one
+            else series_term,
         )
     is_odd = b.op("Equal", b.op("Mod", power64, two), one)
     even_power = b.op("Where", b.op("Equal", q, zero), one, zero)
-    return b.op("Where", is_odd, series, even_power)
+    return b.op("Where", is_odd, binomial_series, even_power)
 
 
 def _build_constant_power(b: Builder, x: Value, n: int) -> Value:

@@ -36,20 +36,20 @@ def columns_to_image(b: Builder, op: Op) -> Value:
         )
     ]
     kernel_positions = list(itertools.product(*map(range, windows.kernel)))
-    shape = ints(b, 0, -1, len(kernel_positions), *window_counts)
-    columns = b.op("Reshape", operand(op), shape)
-    images = []
+    columns_shape = ints(b, 0, -1, len(kernel_positions), *window_counts)
+    columns = b.op("Reshape", operand(op), columns_shape)
+    position_images = []
     for position_index, kernel_position in enumerate(kernel_positions):
         window_elements = b.op("Gather", columns, ints(b, position_index), axis=2)
         window_elements = b.op("Squeeze", window_elements, ints(b, 2))
-        images.append(
+        position_images.append(
             _place_in_image(
                 b, window_elements, window_counts, kernel_position, image_extents, windows
             )
         )
-    sum_op_type = "Or" if images[0].dtype == "bool" else "Add"
+    sum_op_type = "Or" if position_images[0].dtype == "bool" else "Add"
     return functools.reduce(
-        lambda total, window_elements: b.op(sum_op_type, total, window_elements), images
+        lambda total, window_elements: b.op(sum_op_type, total, window_elements), position_images
     )
 
 
@@ -59,13 +59,13 @@ def _read_geometry(b: Builder, op: Op) -> tuple[tuple[int, ...], Windows]:
         raise UnsupportedError(
             f"onnx::Col2Im in {operand(op).dtype} needs image and window extents that are known"
         )
-    n_axes = kernel_extents.size
-    pads = tuple(op.attributes.get("pads") or (0,) * 2 * n_axes)
+    axis_count = kernel_extents.size
+    pads = tuple(op.attributes.get("pads") or (0,) * 2 * axis_count)
     strides, dilations = (
-        tuple(op.attributes.get(name) or (1,) * n_axes) for name in ("strides", "dilations")
+        tuple(op.attributes.get(name) or (1,) * axis_count) for name in ("strides", "dilations")
     )
     windows = Windows(
-        tuple(kernel_extents.tolist()), strides, dilations, pads[:n_axes], pads[n_axes:]
+        tuple(kernel_extents.tolist()), strides, dilations, pads[:axis_count], pads[axis_count:]
     )
     return tuple(image_extents.tolist()), windows
 

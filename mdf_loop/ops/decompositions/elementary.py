@@ -46,11 +46,11 @@ def log1p(b: Builder, x: Value) -> Value:
 
     Within 3 ulp. Source: W. Kahan; D. Goldberg, doi:10.1145/103162.103163, theorem 4.
     """
-    u = shift(b, x, 1.0)
+    one_plus_x = shift(b, x, 1.0)
     limit = constant_like(b, MAX_SQUARED_NUMBER, x)
-    computed_x, clipped_x = b.op("Min", shift(b, u, -1.0), limit), b.op("Min", x, limit)
-    log = b.op("Mul", b.op("Log", u), b.op("Div", clipped_x, computed_x))
-    return b.op("Where", b.op("Equal", u, constant_like(b, 1.0, x)), x, log)
+    computed_x, clipped_x = b.op("Min", shift(b, one_plus_x, -1.0), limit), b.op("Min", x, limit)
+    log_of_x_plus_1 = b.op("Mul", b.op("Log", one_plus_x), b.op("Div", clipped_x, computed_x))
+    return b.op("Where", b.op("Equal", one_plus_x, constant_like(b, 1.0, x)), x, log_of_x_plus_1)
 
 
 def expm1(b: Builder, x: Value) -> Value:
@@ -60,9 +60,9 @@ def expm1(b: Builder, x: Value) -> Value:
 
     Within 4 ulp. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, section 1.14.1.
     """
-    u = b.op("Exp", x)
-    corrected_exponential = b.op("Mul", shift(b, u, -1.0), b.op("Div", x, b.op("Log", u)))
-    return b.op("Where", b.op("Equal", u, one_like(b, x)), x, corrected_exponential)
+    exp_x = b.op("Exp", x)
+    corrected_exponential = b.op("Mul", shift(b, exp_x, -1.0), b.op("Div", x, b.op("Log", exp_x)))
+    return b.op("Where", b.op("Equal", exp_x, one_like(b, x)), x, corrected_exponential)
 
 
 # --- hyperbolic functions ---------------------------------------------------------------------
@@ -104,8 +104,8 @@ def sinh(b: Builder, op: Op) -> Value:
     x = operand(op)
     a = b.op("Abs", x)
     clipped_a, exponential, overflow_factor = _split_exp(b, a)
-    t = expm1(b, clipped_a)
-    sum_of_terms = scale(b, b.op("Add", t, b.op("Div", t, exponential)), 0.5)
+    expm1_a = expm1(b, clipped_a)
+    sum_of_terms = scale(b, b.op("Add", expm1_a, b.op("Div", expm1_a, exponential)), 0.5)
     return copy_sign(b, x, b.op("Mul", sum_of_terms, overflow_factor))
 
 
@@ -135,9 +135,9 @@ def acosh(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     clipped_x = b.op("Min", x, constant_like(b, MAX_SQUARED_NUMBER, x))
-    t = shift(b, clipped_x, -1.0)
-    root = b.op("Mul", b.op("Sqrt", t), b.op("Sqrt", shift(b, t, 2.0)))
-    log_term = log1p(b, b.op("Add", t, root))
+    x_minus_one = shift(b, clipped_x, -1.0)
+    root = b.op("Mul", b.op("Sqrt", x_minus_one), b.op("Sqrt", shift(b, x_minus_one, 2.0)))
+    log_term = log1p(b, b.op("Add", x_minus_one, root))
     overflow_factor = b.op("Max", scale(b, x, 1 / MAX_SQUARED_NUMBER), one_like(b, x))
     return b.op("Add", log_term, b.op("Log", overflow_factor))
 
@@ -230,18 +230,20 @@ def atan(b: Builder, op: Op) -> Value:
     x = operand(op)
     a = b.op("Abs", x)
     reduced_a = b.op("Min", a, b.op("Reciprocal", a))
-    is_upper = cast(b, b.op("Greater", reduced_a, constant_like(b, 0.5, x)), x.dtype)
-    denominator = b.op("Add", one_like(b, x), b.op("Mul", is_upper, reduced_a))
-    atan_argument = b.op("Div", b.op("Sub", reduced_a, is_upper), denominator)
+    is_above_half = cast(b, b.op("Greater", reduced_a, constant_like(b, 0.5, x)), x.dtype)
+    denominator = b.op("Add", one_like(b, x), b.op("Mul", is_above_half, reduced_a))
+    atan_argument = b.op("Div", b.op("Sub", reduced_a, is_above_half), denominator)
     z = b.op("Mul", atan_argument, atan_argument)
     fraction = b.op("Div", polynomial(b, z, _ATAN_NUMERATOR), polynomial(b, z, _ATAN_DENOMINATOR))
     correction = b.op("Mul", atan_argument, b.op("Mul", z, fraction))
-    correction = b.op("Add", correction, scale(b, is_upper, _PI_2_ROUNDING_ERROR / 2))
-    angle = b.op("Add", scale(b, is_upper, math.pi / 4), b.op("Add", atan_argument, correction))
-    is_inverted = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
-    reduced_angle = b.op("Sub", angle, scale(b, is_inverted, math.pi / 2))
+    correction = b.op("Add", correction, scale(b, is_above_half, _PI_2_ROUNDING_ERROR / 2))
+    angle = b.op(
+        "Add", scale(b, is_above_half, math.pi / 4), b.op("Add", atan_argument, correction)
+    )
+    is_above_one = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
+    reduced_angle = b.op("Sub", angle, scale(b, is_above_one, math.pi / 2))
     return copy_sign(
-        b, x, b.op("Abs", b.op("Sub", reduced_angle, scale(b, is_inverted, _PI_2_ROUNDING_ERROR)))
+        b, x, b.op("Abs", b.op("Sub", reduced_angle, scale(b, is_above_one, _PI_2_ROUNDING_ERROR)))
     )
 
 
@@ -261,12 +263,12 @@ def _build_reduced_asin(b: Builder, x: Value) -> tuple[Value, Value]:
     The reduced argument is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
     """
     a = b.op("Abs", x)
-    is_upper = b.op("Greater", a, constant_like(b, 0.5, x))
+    is_above_half = b.op("Greater", a, constant_like(b, 0.5, x))
     half_complement = scale(b, b.op("Sub", one_like(b, x), a), 0.5)
-    z = b.op("Where", is_upper, half_complement, b.op("Mul", a, a))
-    asin_argument = b.op("Where", is_upper, b.op("Sqrt", half_complement), a)
+    z = b.op("Where", is_above_half, half_complement, b.op("Mul", a, a))
+    asin_argument = b.op("Where", is_above_half, b.op("Sqrt", half_complement), a)
     fraction = b.op("Div", polynomial(b, z, _ASIN_NUMERATOR), polynomial(b, z, _ASIN_DENOMINATOR))
-    return b.op("Add", asin_argument, b.op("Mul", asin_argument, fraction)), is_upper
+    return b.op("Add", asin_argument, b.op("Mul", asin_argument, fraction)), is_above_half
 
 
 def asin(b: Builder, op: Op) -> Value:
@@ -277,10 +279,10 @@ def asin(b: Builder, op: Op) -> Value:
     The result is nan for |x| > 1. Within 3 ulp. Source: fdlibm, e_asin.c.
     """
     x = operand(op)
-    angle, is_upper = _build_reduced_asin(b, x)
+    angle, is_above_half = _build_reduced_asin(b, x)
     doubled_angle = shift(b, scale(b, angle, 2.0), -_PI_2_ROUNDING_ERROR)
-    upper_angle = b.op("Sub", constant_like(b, math.pi / 2, x), doubled_angle)
-    return copy_sign(b, x, b.op("Where", is_upper, upper_angle, angle))
+    angle_above_half = b.op("Sub", constant_like(b, math.pi / 2, x), doubled_angle)
+    return copy_sign(b, x, b.op("Where", is_above_half, angle_above_half, angle))
 
 
 def acos(b: Builder, op: Op) -> Value:
@@ -294,12 +296,12 @@ def acos(b: Builder, op: Op) -> Value:
     Within 3 ulp. Source: fdlibm, e_acos.c.
     """
     x = operand(op)
-    angle, is_upper = _build_reduced_asin(b, x)
+    angle, is_above_half = _build_reduced_asin(b, x)
     signed_angle = shift(b, b.op("Mul", b.op("Sign", x), angle), -_PI_2_ROUNDING_ERROR)
-    lower_result = b.op("Sub", constant_like(b, math.pi / 2, x), signed_angle)
+    acos_below_half = b.op("Sub", constant_like(b, math.pi / 2, x), signed_angle)
     is_negative = cast(b, b.op("Less", x, constant_like(b, 0.0, x)), x.dtype)
     doubled_angle = b.op(
         "Sub", scale(b, angle, 2.0), scale(b, is_negative, 2 * _PI_2_ROUNDING_ERROR)
     )
-    upper_result = b.op("Abs", b.op("Sub", scale(b, is_negative, math.pi), doubled_angle))
-    return b.op("Where", is_upper, upper_result, lower_result)
+    acos_above_half = b.op("Abs", b.op("Sub", scale(b, is_negative, math.pi), doubled_angle))
+    return b.op("Where", is_above_half, acos_above_half, acos_below_half)

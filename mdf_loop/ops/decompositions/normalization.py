@@ -103,7 +103,7 @@ def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
         scaled_x = b.op("Add", scaled_x, bias)
     outputs = (scaled_x, mean, b.op("Reciprocal", deviation))
     return tuple(
-        cast(b, result, output.dtype) for result, output in zip(outputs, op.outputs, strict=False)
+        cast(b, value, output.dtype) for value, output in zip(outputs, op.outputs, strict=False)
     )
 
 

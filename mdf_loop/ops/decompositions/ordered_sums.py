@@ -140,7 +140,7 @@ def _sum_in_parts(
 
     `front_shape` contains the extents of all other axes.
     """
-    n_vectors = _known_size(front_shape)
+    vector_count = _known_size(front_shape)
     if count is None:
         return _restore_front_axes(
             b,
@@ -148,34 +148,40 @@ def _sum_in_parts(
             x,
             front_shape,
         )
-    n_padding = -count % PARTIAL_SUM_COUNT
-    if n_vectors == 1:
-        x = b.op("Reshape", x, ints(b, -1)) if n_padding and len(extents(x)) > 1 else x
-        x = _pad_last_axis(b, x, n_padding)
+    padding_count = -count % PARTIAL_SUM_COUNT
+    if vector_count == 1:
+        x = b.op("Reshape", x, ints(b, -1)) if padding_count and len(extents(x)) > 1 else x
+        x = _pad_last_axis(b, x, padding_count)
         rows = b.op(
-            "Reshape", x, ints(b, (count + n_padding) // PARTIAL_SUM_COUNT, PARTIAL_SUM_COUNT)
+            "Reshape", x, ints(b, (count + padding_count) // PARTIAL_SUM_COUNT, PARTIAL_SUM_COUNT)
         )
         partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
         # The runtime allocates these 64 bytes itself, which fixes their alignment.
-        total = b.op("ReduceSum", partial_sums, keepdims=0)
-        return b.op("Reshape", total, ints(b, *(1,) * len(front_shape))) if front_shape else total
+        vector_sum = b.op("ReduceSum", partial_sums, keepdims=0)
+        return (
+            b.op("Reshape", vector_sum, ints(b, *(1,) * len(front_shape)))
+            if front_shape
+            else vector_sum
+        )
     term_table = (
         x
         if len(front_shape) == 1 == len(extents(x)) - 1
         else b.op("Reshape", x, ints(b, -1, count))
     )
-    transposed_table = b.op("Transpose", _pad_last_axis(b, term_table, n_padding), perm=(1, 0))
-    rows = b.op("Reshape", transposed_table, ints(b, (count + n_padding) // PARTIAL_SUM_COUNT, -1))
+    transposed_table = b.op("Transpose", _pad_last_axis(b, term_table, padding_count), perm=(1, 0))
+    rows = b.op(
+        "Reshape", transposed_table, ints(b, (count + padding_count) // PARTIAL_SUM_COUNT, -1)
+    )
     partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
     return _restore_front_axes(b, _sum_part_pairs(b, partial_sums), x, front_shape)
 
 
-def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
-    """Append `n_padding` elements -0.0 to the last axis."""
-    if not n_padding:
+def _pad_last_axis(b: Builder, x: Value, padding_count: int) -> Value:
+    """Append `padding_count` elements -0.0 to the last axis."""
+    if not padding_count:
         return x
     rank = len(extents(x))
-    return b.op("Pad", x, ints(b, *(0,) * (2 * rank - 1), n_padding), constant_like(b, -0.0, x))
+    return b.op("Pad", x, ints(b, *(0,) * (2 * rank - 1), padding_count), constant_like(b, -0.0, x))
 
 
 def _sum_part_pairs(b: Builder, partial_sums: Value) -> Value:
@@ -197,49 +203,51 @@ def _restore_front_axes(
     return b.op("Reshape", sums, _target_shape(b, x, list(range(len(front_shape))), None))
 
 
-def _sum_parts_of_unknown_length(b: Builder, x: Value, n_front_axes: int) -> Value:
+def _sum_parts_of_unknown_length(b: Builder, x: Value, front_axis_count: int) -> Value:
     """Build the eight partial sums of vectors whose number of terms is known only at run time.
 
     Fewer than 16 terms form one part, and the other seven parts are -0.0.
     """
-    one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, PARTIAL_SUM_COUNT))
+    one, zero, part_count = (scalar(b, k, "int64") for k in (1, 0, PARTIAL_SUM_COUNT))
     shape = b.op("Shape", x)
-    term_shape = b.op("Slice", shape, ints(b, n_front_axes), ints(b, len(extents(x))))
+    term_shape = b.op("Slice", shape, ints(b, front_axis_count), ints(b, len(extents(x))))
     term_count = b.op("ReduceProd", term_shape, keepdims=0)
-    front_shape = b.op("Slice", shape, ints(b, 0), ints(b, n_front_axes))
-    n_vectors = b.op("ReduceProd", front_shape, keepdims=0) if n_front_axes else one
-    n_used_parts = b.op(
-        "Where", b.op("Less", term_count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, eight
+    front_shape = b.op("Slice", shape, ints(b, 0), ints(b, front_axis_count))
+    vector_count = b.op("ReduceProd", front_shape, keepdims=0) if front_axis_count else one
+    used_part_count = b.op(
+        "Where", b.op("Less", term_count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, part_count
     )
-    n_rows = b.op("Div", b.op("Add", term_count, b.op("Sub", n_used_parts, one)), n_used_parts)
+    row_count = b.op(
+        "Div", b.op("Add", term_count, b.op("Sub", used_part_count, one)), used_part_count
+    )
     # A sum of one row would lose the sign of zeros.
-    n_rows = b.op("Max", n_rows, scalar(b, 2, "int64"))
-    n_padding = b.op("Sub", b.op("Mul", n_rows, n_used_parts), term_count)
-    term_table = b.op("Reshape", x, _concatenate_extents(b, n_vectors, term_count), allowzero=1)
+    row_count = b.op("Max", row_count, scalar(b, 2, "int64"))
+    padding_count = b.op("Sub", b.op("Mul", row_count, used_part_count), term_count)
+    term_table = b.op("Reshape", x, _concatenate_extents(b, vector_count, term_count), allowzero=1)
     padded_table = b.op(
         "Pad",
         term_table,
-        _concatenate_extents(b, zero, zero, zero, n_padding),
+        _concatenate_extents(b, zero, zero, zero, padding_count),
         _build_neutral_element(b, x, term_count),
     )
     transposed_table = b.op("Transpose", padded_table, perm=(1, 0))
     terms_by_part = b.op(
         "Reshape",
         transposed_table,
-        _concatenate_extents(b, n_rows, n_used_parts, n_vectors),
+        _concatenate_extents(b, row_count, used_part_count, vector_count),
         allowzero=1,
     )
-    n_missing_parts = b.op("Sub", eight, n_used_parts)
+    missing_part_count = b.op("Sub", part_count, used_part_count)
     padded_parts = b.op(
         "Pad",
         terms_by_part,
-        _concatenate_extents(b, zero, zero, zero, zero, n_missing_parts, zero),
+        _concatenate_extents(b, zero, zero, zero, zero, missing_part_count, zero),
         constant_like(b, -0.0, x),
     )
     flat_rows = b.op(
         "Reshape",
         padded_parts,
-        _concatenate_extents(b, n_rows, b.op("Mul", eight, n_vectors)),
+        _concatenate_extents(b, row_count, b.op("Mul", part_count, vector_count)),
         allowzero=1,
     )
     return b.op("ReduceSum", flat_rows, ints(b, 0), keepdims=0)
@@ -250,30 +258,30 @@ def _sum_of_unknown_rank(b: Builder, op: Op) -> Value:
     x, keepdims = operand(op), attribute(op, "keepdims")
     axes, shape = op.attributes.get("axes"), b.op("Shape", x)
     if axes is None:
-        total = _sum_in_parts(b, b.op("Reshape", x, ints(b, -1)), (), None)
+        ordered_sums = _sum_in_parts(b, b.op("Reshape", x, ints(b, -1)), (), None)
         kept_unit_extents = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
-        return b.op("Reshape", total, kept_unit_extents) if keepdims else total
+        return b.op("Reshape", ordered_sums, kept_unit_extents) if keepdims else ordered_sums
     first_axis, end_axis, max_int64 = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
     front_shape = b.op("Slice", shape, ints(b, 0), ints(b, first_axis))
     reduced_shape = b.op("Slice", shape, ints(b, first_axis), ints(b, end_axis or max_int64))
     tail_shape = (
         b.op("Slice", shape, ints(b, end_axis), ints(b, max_int64)) if end_axis else ints(b)
     )
-    extents_of_table = [
+    table_extents = [
         b.op("ReduceProd", shape_part, keepdims=1)
         for shape_part in (front_shape, reduced_shape, tail_shape)
     ]
     sum_table = b.op(
-        "Reshape", x, b.op("Concat", *extents_of_table[: 2 + bool(end_axis)], axis=0), allowzero=1
+        "Reshape", x, b.op("Concat", *table_extents[: 2 + bool(end_axis)], axis=0), allowzero=1
     )
     if end_axis:
-        total = _sum_sequentially(b, sum_table, 1, 2, None)
+        ordered_sums = _sum_sequentially(b, sum_table, 1, 2, None)
     else:  # The last axis is reduced.
-        total = _sum_in_parts(b, sum_table, extents(sum_table)[:1], None)
+        ordered_sums = _sum_in_parts(b, sum_table, extents(sum_table)[:1], None)
     kept_unit_extents = ints(b, *(1,) * len(axes)) if keepdims else ints(b)
     return b.op(
         "Reshape",
-        total,
+        ordered_sums,
         b.op("Concat", front_shape, kept_unit_extents, tail_shape, axis=0),
         allowzero=1,
     )

@@ -49,18 +49,20 @@ def _count_elements(
     b: Builder, op: Op, x: Value, windows: Windows, end_pads: tuple[int, ...]
 ) -> Value:
     """Build the divisor of each window's sum: the number of elements, with or without pads."""
-    n_axes = len(windows.kernel)
-    shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + n_axes), axis=0)
-    ones = b.op("Expand", constant_like(b, 1, x), shape)
+    axis_count = len(windows.kernel)
+    ones_shape = b.op(
+        "Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + axis_count), axis=0
+    )
+    ones = b.op("Expand", constant_like(b, 1, x), ones_shape)
     if not attribute(op, "count_include_pad"):
         return _sum_windows(b, ones, windows, windows.leading_pads, end_pads)
-    pads = [0, 0, *windows.leading_pads, 0, 0, *windows.trailing_pads]
-    ones = b.op("Pad", ones, ints(b, *pads), constant_like(b, 1, x))
+    all_axis_pads = [0, 0, *windows.leading_pads, 0, 0, *windows.trailing_pads]
+    ones = b.op("Pad", ones, ints(b, *all_axis_pads), constant_like(b, 1, x))
     ceil_mode_pads = tuple(
         end_pad - explicit_pad
         for end_pad, explicit_pad in zip(end_pads, windows.trailing_pads, strict=True)
     )
-    return _sum_windows(b, ones, windows, (0,) * n_axes, ceil_mode_pads)
+    return _sum_windows(b, ones, windows, (0,) * axis_count, ceil_mode_pads)
 
 
 def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
@@ -70,13 +72,15 @@ def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
         zip(windows.dilated_kernel, windows.strides, strict=True)
     ):
         first_pad, last_pad = windows.leading_pads[axis], windows.trailing_pads[axis]
-        length = known_length(op, x, axis)
-        last_window_index = -(-(length + first_pad + last_pad - dilated_extent) // stride)
+        axis_extent = known_length(op, x, axis)
+        last_window_index = -(-(axis_extent + first_pad + last_pad - dilated_extent) // stride)
         if (
-            last_window_index * stride >= length + first_pad
+            last_window_index * stride >= axis_extent + first_pad
         ):  # A window must begin inside of the axis.
             last_window_index -= 1
-        end_pads.append(max(last_window_index * stride + dilated_extent - length - first_pad, 0))
+        end_pads.append(
+            max(last_window_index * stride + dilated_extent - axis_extent - first_pad, 0)
+        )
     return tuple(end_pads)
 
 
@@ -151,5 +155,5 @@ def global_lp_pool(b: Builder, op: Op) -> Value:
 
 def global_lp_power_sum(b: Builder, op: Op) -> Value:
     """Build the sum of |x| ** p over all spatial axes of each channel."""
-    powers = _build_abs_power(b, operand(op), attribute(op, "p"))
-    return sum_of(b, powers, spatial_axes(op), keepdims=True)
+    absolute_powers = _build_abs_power(b, operand(op), attribute(op, "p"))
+    return sum_of(b, absolute_powers, spatial_axes(op), keepdims=True)

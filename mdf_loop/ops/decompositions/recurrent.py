@@ -65,7 +65,9 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
 """Activation functions and their default alpha and beta, by name in lower case."""
 
 
-def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[list[Activation]]:
+def _read_activations(
+    op: Op, default_names: Sequence[str], directions: int
+) -> list[list[Activation]]:
     """Return the activation functions of each direction of a recurrent layer.
 
     The parameters alpha and beta are bound to the functions.
@@ -73,28 +75,33 @@ def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[l
     The attributes list alphas and betas in the order of the activations that need them. `clip` bounds the inputs
     of the gates, but not the cell of an LSTM, as ONNX Runtime's float32 kernel does.
     """
-    activation_names = list(op.attributes.get("activations") or [*default] * directions)
-    parameters = [
+    activation_names = list(op.attributes.get("activations") or [*default_names] * directions)
+    parameters_by_name = [
         list(op.attributes.get(f"activation_{parameter_name}") or ())
         for parameter_name in ("alpha", "beta")
     ]
     clip_limit = op.attributes.get("clip")
-    activations, n_functions = [], len(default)
+    activations, functions_per_direction = [], len(default_names)
     for position, activation_name in enumerate(activation_names):
         if activation_name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op.op_type} has no activation '{activation_name}'")
-        activation_function, defaults = _ACTIVATIONS[activation_name.lower()]
+        activation_function, default_parameters = _ACTIVATIONS[activation_name.lower()]
         bound_parameters = [
-            explicit_parameters.pop(0) if explicit_parameters else default
-            for explicit_parameters, default in zip(parameters, defaults, strict=False)
+            explicit_parameters.pop(0) if explicit_parameters else default_parameter
+            for explicit_parameters, default_parameter in zip(
+                parameters_by_name, default_parameters, strict=False
+            )
         ]
         is_gate = (
-            position % n_functions < 2
+            position % functions_per_direction < 2
         )  # The third activation of an LSTM gets the cell unclipped.
         activations.append(
             _bind_activation(activation_function, bound_parameters, clip_limit if is_gate else None)
         )
-    return [activations[k * n_functions : (k + 1) * n_functions] for k in range(directions)]
+    return [
+        activations[k * functions_per_direction : (k + 1) * functions_per_direction]
+        for k in range(directions)
+    ]
 
 
 def _bind_activation(
@@ -112,14 +119,14 @@ def _bind_activation(
 class _Weights(Struct, frozen=True):
     """Weights and activation functions of one direction of a recurrent layer.
 
-    `recurrent_weights` is multiplied with the state, then `late_bias` is added. `candidate_weights` is multiplied
+    `recurrent_weights` is multiplied with the state, then `recurrent_bias` is added. `candidate_weights` is multiplied
     with the reset state of a GRU.
     """
 
     activations: list[Activation]
     recurrent_weights: Value
     candidate_weights: Value | None
-    late_bias: Value | None
+    recurrent_bias: Value | None
     peepholes: tuple[Value, ...]
     hidden_size: int
 
@@ -142,7 +149,7 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
 
     c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
     """
-    f, g, h = weights.activations
+    gate_activation, cell_activation, output_activation = weights.activations
     hidden_state, cell_state = states
     gate_sums = b.op("Add", x, b.op("MatMul", hidden_state, weights.recurrent_weights))
     input_sum, output_sum, forget_sum, candidate_sum = _split_last_axis(b, gate_sums, 4)
@@ -150,7 +157,7 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
     def gate(gate_sum: Value, position: int, memory: Value) -> Value:
         if weights.peepholes:
             gate_sum = b.op("Add", gate_sum, b.op("Mul", weights.peepholes[position], memory))
-        return f(b, gate_sum)
+        return gate_activation(b, gate_sum)
 
     input_gate = gate(input_sum, 0, cell_state)
     if attribute(op, "input_forget"):
@@ -158,9 +165,14 @@ def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Val
     else:
         forget_gate = gate(forget_sum, 2, cell_state)
     cell_state = b.op(
-        "Add", b.op("Mul", forget_gate, cell_state), b.op("Mul", input_gate, g(b, candidate_sum))
+        "Add",
+        b.op("Mul", forget_gate, cell_state),
+        b.op("Mul", input_gate, cell_activation(b, candidate_sum)),
     )
-    return [b.op("Mul", gate(output_sum, 1, cell_state), h(b, cell_state)), cell_state]
+    return [
+        b.op("Mul", gate(output_sum, 1, cell_state), output_activation(b, cell_state)),
+        cell_state,
+    ]
 
 
 def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
@@ -170,27 +182,29 @@ def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
 
     With `linear_before_reset` the reset multiplies after the product: `r * (h R_h' + b_h)`.
     """
-    f, g = weights.activations
+    gate_activation, state_activation = weights.activations
     hidden_state, split_sizes = states[0], ints(b, 2 * weights.hidden_size, weights.hidden_size)
     gate_sums, candidate_sum = b.multi("Split", x, split_sizes, output_count=2, axis=-1)
     recurrent_gates = b.op("MatMul", hidden_state, weights.recurrent_weights)
     if weights.candidate_weights is None:
         recurrent_gates = (
             recurrent_gates
-            if weights.late_bias is None
-            else b.op("Add", recurrent_gates, weights.late_bias)
+            if weights.recurrent_bias is None
+            else b.op("Add", recurrent_gates, weights.recurrent_bias)
         )
         recurrent_gates, recurrent_candidate = b.multi(
             "Split", recurrent_gates, split_sizes, output_count=2, axis=-1
         )
-    update_gate, reset_gate = _split_last_axis(b, f(b, b.op("Add", gate_sums, recurrent_gates)), 2)
+    update_gate, reset_gate = _split_last_axis(
+        b, gate_activation(b, b.op("Add", gate_sums, recurrent_gates)), 2
+    )
     if weights.candidate_weights is None:
         recurrent_term = b.op("Mul", reset_gate, recurrent_candidate)
     else:
         recurrent_term = b.op(
             "MatMul", b.op("Mul", reset_gate, hidden_state), weights.candidate_weights
         )
-    candidate_state = g(b, b.op("Add", candidate_sum, recurrent_term))
+    candidate_state = state_activation(b, b.op("Add", candidate_sum, recurrent_term))
     complement = b.op("Sub", constant_like(b, 1, x), update_gate)
     return [
         b.op(
@@ -228,11 +242,11 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
     is_batch_first = bool(attribute(op, "layout"))
     x = operand(op)
     x = b.op("Transpose", x, perm=(1, 0, 2)) if is_batch_first else x
-    directions = _IS_BACKWARD_BY_DIRECTION[attribute(op, "direction")]
-    activations_by_direction = _read_activations(op, _CELLS[op.op_type][1], len(directions))
+    backward_flags = _IS_BACKWARD_BY_DIRECTION[attribute(op, "direction")]
+    activations_by_direction = _read_activations(op, _CELLS[op.op_type][1], len(backward_flags))
     direction_results = [
         _build_direction(b, op, x, k, is_backward, activations_by_direction[k])
-        for k, is_backward in enumerate(directions)
+        for k, is_backward in enumerate(backward_flags)
     ]
     joined_results = []
     for position, direction_values in enumerate(zip(*direction_results, strict=True)):
@@ -261,13 +275,15 @@ def _build_direction(
 
     An LSTM has a final cell state besides the final hidden state.
     """
-    lengths = optional_operand(op, 4)
-    x = _reverse_time(b, x, lengths) if is_backward else x
+    sequence_lengths = optional_operand(op, 4)
+    x = _reverse_time(b, x, sequence_lengths) if is_backward else x
     input_products, weights = _prepare_direction(b, op, x, k, functions)
-    states = _initial_states(b, op, x, k, weights.hidden_size)
-    hidden_states, *final_states = _build_time_loop(b, op, input_products, weights, states, lengths)
+    initial_states = _initial_states(b, op, x, k, weights.hidden_size)
+    hidden_states, *final_states = _build_time_loop(
+        b, op, input_products, weights, initial_states, sequence_lengths
+    )
     return [
-        _reverse_time(b, hidden_states, lengths) if is_backward else hidden_states,
+        _reverse_time(b, hidden_states, sequence_lengths) if is_backward else hidden_states,
         *final_states,
     ]
 
@@ -295,7 +311,7 @@ def _prepare_direction(
         _hidden_size(op),
     )
     resets_before_product = op.op_type == "GRU" and not attribute(op, "linear_before_reset")
-    candidate_weights, late_bias = None, None
+    candidate_weights, recurrent_bias = None, None
     if resets_before_product:
         split_sizes = ints(b, 2 * hidden_size, hidden_size)
         recurrent_weights, candidate_weights = b.multi(
@@ -303,11 +319,11 @@ def _prepare_direction(
         )
     biases, peepholes = optional_operand(op, 3), optional_operand(op, 7)
     if biases is not None:
-        input_bias, late_bias = _split_last_axis(
+        input_bias, recurrent_bias = _split_last_axis(
             b, b.op("Gather", biases, direction_index, axis=0), 2
         )
         if op.op_type != "GRU" or resets_before_product:
-            input_bias, late_bias = b.op("Add", input_bias, late_bias), None
+            input_bias, recurrent_bias = b.op("Add", input_bias, recurrent_bias), None
         input_products = b.op("Add", input_products, input_bias)
     direction_peepholes = (
         ()
@@ -315,16 +331,21 @@ def _prepare_direction(
         else _split_last_axis(b, b.op("Gather", peepholes, direction_index, axis=0), 3)
     )
     return input_products, _Weights(
-        functions, recurrent_weights, candidate_weights, late_bias, direction_peepholes, hidden_size
+        functions,
+        recurrent_weights,
+        candidate_weights,
+        recurrent_bias,
+        direction_peepholes,
+        hidden_size,
     )
 
 
 def _hidden_size(op: Op) -> int:
     """Return the number of hidden units of a recurrent layer from an attribute or the weights' shape."""
     hidden_size: Any = op.attributes.get("hidden_size")
-    shape = operand(op, 2).shape
-    if hidden_size is None and shape is not None:
-        hidden_size = shape[-1]
+    recurrent_weights_shape = operand(op, 2).shape
+    if hidden_size is None and recurrent_weights_shape is not None:
+        hidden_size = recurrent_weights_shape[-1]
     if not isinstance(hidden_size, int):
         raise UnsupportedError(f"onnx::{op.op_type} needs 'hidden_size'")
     return hidden_size
@@ -332,19 +353,21 @@ def _hidden_size(op: Op) -> int:
 
 def _initial_states(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
     """Return the initial states of one direction of a recurrent layer, with zeros if omitted."""
-    axis = 1 if attribute(op, "layout") else 0
+    direction_axis = 1 if attribute(op, "layout") else 0
     batch_size = None if x.shape is None else x.shape[1]
     batch_extent = (
         ints(b, batch_size) if isinstance(batch_size, int) else b.op("Shape", x, start=1, end=2)
     )
-    shape = b.op("Concat", batch_extent, ints(b, hidden), axis=0)
+    state_shape = b.op("Concat", batch_extent, ints(b, hidden), axis=0)
     states = []
     for position in (5, 6) if op.op_type == "LSTM" else (5,):
-        initial_states = optional_operand(op, position)
-        if initial_states is None:
-            states.append(b.op("Expand", constant_like(b, 0, x), shape))
+        states_operand = optional_operand(op, position)
+        if states_operand is None:
+            states.append(b.op("Expand", constant_like(b, 0, x), state_shape))
         else:
-            states.append(b.op("Gather", initial_states, b.constant(np.array(k)), axis=axis))
+            states.append(
+                b.op("Gather", states_operand, b.constant(np.array(k)), axis=direction_axis)
+            )
     return states
 
 
@@ -357,23 +380,23 @@ def _build_time_loop(
     lengths: Value | None,
 ) -> list[Value]:
     """Build the time loop of a recurrent layer, and return its hidden states and final states."""
-    cell = _CELLS[op.op_type][0]
+    cell_function = _CELLS[op.op_type][0]
     step_count = None if input_products.shape is None else input_products.shape[0]
     if isinstance(step_count, int):
         trip_count = b.constant(np.array(step_count))
     else:
         trip_count = b.op("Squeeze", b.op("Shape", input_products, start=0, end=1), ints(b, 0))
     body = b.body()
-    iteration, loop_condition = (
+    time_index, loop_condition = (
         body.new("int64", (), f"{b.label}:time"),
         body.new("bool", (), f"{b.label}:go"),
     )
     initial_values = [body.new(state.dtype, state.shape, f"{b.label}:state") for state in states]
-    x = body.op("Gather", input_products, iteration, axis=0)
-    final_values = cell(body, op, weights, x, initial_values)
+    x = body.op("Gather", input_products, time_index, axis=0)
+    final_values = cell_function(body, op, weights, x, initial_values)
     hidden_row = final_values[0]
     if lengths is not None:
-        is_running = body.op("Less", iteration, cast(body, lengths, "int64"))
+        is_running = body.op("Less", time_index, cast(body, lengths, "int64"))
         is_running = body.op("Unsqueeze", is_running, ints(body, 1))
         hidden_row = body.op("Where", is_running, hidden_row, constant_like(body, 0, hidden_row))
         state_pairs = zip(final_values, initial_values, strict=True)
@@ -392,7 +415,7 @@ def _build_time_loop(
         name=b.name(f"{b.label}:{op.op_type}"),
         trip_count=trip_count,
         condition=None,
-        iteration=iteration,
+        iteration=time_index,
         condition_in=loop_condition,
         condition_out=None,
         carried=tuple(map(Carried, states, initial_values, final_values, final_outputs)),

@@ -41,8 +41,8 @@ def integer_sum(b: Builder, op: Op) -> Value:
         float_part = cast(b, part, "float64")
         return cast(b, b.op("ReduceSum", float_part, *op.inputs[1:], **op.attributes), "int64")
 
-    total_sum = b.op("Add", b.op("Mul", total(high_half), half_range), total(low_half))
-    return cast(b, total_sum, op.outputs[0].dtype)
+    integer_total = b.op("Add", b.op("Mul", total(high_half), half_range), total(low_half))
+    return cast(b, integer_total, op.outputs[0].dtype)
 
 
 def integer_l1(b: Builder, op: Op) -> Value:
@@ -168,11 +168,11 @@ def _multiply_along_runtime_axes(
     """
     rank = len(shape)
     nonnegative_axes = b.op("Mod", b.op("Add", axes_operand, ints(b, rank)), ints(b, rank))
-    is_listed = b.op(
+    is_listed_axis = b.op(
         "Equal", b.op("Unsqueeze", nonnegative_axes, ints(b, -1)), ints(b, *range(rank))
     )
     reduced_mask = cast(
-        b, b.op("ReduceSum", cast(b, is_listed, "int64"), ints(b, 0), keepdims=0), "bool"
+        b, b.op("ReduceSum", cast(b, is_listed_axis, "int64"), ints(b, 0), keepdims=0), "bool"
     )
     if not op.attributes.get("noop_with_empty_axes"):
         is_empty = b.op("Equal", b.op("Size", axes_operand), b.constant(np.array(0)))

@@ -37,15 +37,15 @@ def resize(b: Builder, op: Op) -> Value:
     sizes_or_scales = sizes if sizes is not None and sizes.size else scales
     if sizes_or_scales is None:
         raise UnsupportedError("onnx::Resize in float64 needs scales or sizes that are known")
-    for axis, (length, size_or_scale) in enumerate(
+    for axis, (axis_extent, size_or_scale) in enumerate(
         zip(extents(x, "onnx::Resize"), sizes_or_scales, strict=True)
     ):
-        if size_or_scale != (length if sizes_or_scales is sizes else 1):
+        if size_or_scale != (axis_extent if sizes_or_scales is sizes else 1):
             x = _resize_axis(
                 b,
                 x,
                 axis,
-                _resize_weights(op, length, size_or_scale, by_size=sizes_or_scales is sizes),
+                _resize_weights(op, axis_extent, size_or_scale, by_size=sizes_or_scales is sizes),
             )
     return x
 
@@ -56,27 +56,27 @@ def _resize_weights(op: Op, length: int, factor: float, *, by_size: bool) -> Arr
     extents_or_scales = (
         np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)
     )
-    inputs = (
+    resize_inputs = (
         [unit_vectors, None, None, extents_or_scales]
         if by_size
         else [unit_vectors, None, extents_or_scales]
     )
-    weights: Array = evaluate("Resize", inputs, op.attributes, 1)[0]
+    weights: Array = evaluate("Resize", resize_inputs, op.attributes, 1)[0]
     return weights
 
 
 def _resize_axis(b: Builder, x: Value, axis: int, weights: Array) -> Value:
-    n_neighbours = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
-    neighbour_indices = np.argsort(weights == 0, axis=0, kind="stable")[:n_neighbours]
-    n_trailing_axes = len(x.shape or ()) - axis - 1
+    neighbour_count = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
+    neighbour_indices = np.argsort(weights == 0, axis=0, kind="stable")[:neighbour_count]
+    trailing_axis_count = len(x.shape or ()) - axis - 1
     weighted_sum: Value | None = None
-    for indices in neighbour_indices:
-        weighted_x = b.op("Gather", x, b.constant(indices), axis=axis)
-        weight = weights[indices, np.arange(indices.size)]
+    for source_indices in neighbour_indices:
+        weighted_x = b.op("Gather", x, b.constant(source_indices), axis=axis)
+        weight = weights[source_indices, np.arange(source_indices.size)]
         if np.any(weight != 1):
             if np.dtype(x.dtype).kind != "f":
                 raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
-            weight_column = weight.astype(x.dtype).reshape(-1, *[1] * n_trailing_axes)
+            weight_column = weight.astype(x.dtype).reshape(-1, *[1] * trailing_axis_count)
             weighted_x = b.op("Mul", weighted_x, b.constant(weight_column))
         weighted_sum = weighted_x if weighted_sum is None else b.op("Add", weighted_sum, weighted_x)
     assert weighted_sum is not None

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 def split(b: Builder, op: Op) -> tuple[Value, ...]:
     """Build Split as one Slice for each output."""
     x, axis = operand(op), attribute(op, "axis")
-    sizes = optional_operand(op, 1)
+    sizes_operand = optional_operand(op, 1)
     extent = extents(x, "onnx::Split")[axis]
     part_sizes = [extent // len(op.outputs)] * len(op.outputs)
-    if sizes is not None:
-        constant_sizes = b.constant_of(sizes)
+    if sizes_operand is not None:
+        constant_sizes = b.constant_of(sizes_operand)
         if constant_sizes is None:
             raise UnsupportedError("onnx::Split is composed only where its parts are known")
         part_sizes = constant_sizes.tolist()
@@ -88,19 +88,19 @@ def hardmax(b: Builder, op: Op) -> Value:
     An empty row has no maximum. So one element -inf is appended if the extent is unknown.
     """
     x, axis = operand(op), attribute(op, "axis")
-    n_axes = rank(x, "onnx::Hardmax")
-    axis %= n_axes
+    axis_count = rank(x, "onnx::Hardmax")
+    axis %= axis_count
     extent = (x.shape or ())[axis]
     if extent == 0:
         return b.op("Identity", x)
-    n_trailing_axes = n_axes - axis - 1
+    trailing_axis_count = axis_count - axis - 1
     if isinstance(extent, int):
-        positions = b.constant(np.arange(extent).reshape(-1, *[1] * n_trailing_axes))
+        positions = b.constant(np.arange(extent).reshape(-1, *[1] * trailing_axis_count))
         return cast(b, b.op("Equal", positions, _build_arg_maximum(b, x, axis)), x.dtype)
     runtime_extent = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
     positions = b.op("Range", b.constant(np.array(0)), runtime_extent, b.constant(np.array(1)))
-    positions = b.op("Reshape", positions, ints(b, -1, *[1] * n_trailing_axes))
-    end_pads = ints(b, *(int(k == n_axes + axis) for k in range(2 * n_axes)))
+    positions = b.op("Reshape", positions, ints(b, -1, *[1] * trailing_axis_count))
+    end_pads = ints(b, *(int(k == axis_count + axis) for k in range(2 * axis_count)))
     padded_x = b.op("Pad", x, end_pads, constant_like(b, -np.inf, x))
     return cast(b, b.op("Equal", positions, _build_arg_maximum(b, padded_x, axis)), x.dtype)
 

@@ -21,24 +21,24 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
     for i in range(count):  parts = SequenceInsert(parts, x[start(i) : start(i + 1)])
     """
     x, axis = operand(op), attribute(op, "axis")
-    bounds = _build_part_bounds(b, op)
+    part_bounds = _build_part_bounds(b, op)
     body = b.body()
     iteration = body.new("int64", (), "i")
-    condition = body.new("bool", (), "go")
+    loop_condition = body.new("bool", (), "go")
     dtype = sequence_of(x.dtype)
     entering_parts = body.new(dtype, None, "parts")
     if optional_operand(op, 1) is None and not attribute(op, "keepdims"):
-        part = body.op("Gather", x, iteration, axis=axis)
+        sequence_part = body.op("Gather", x, iteration, axis=axis)
     else:
         start_position = body.op("Unsqueeze", iteration, ints(body, 0))
         end_position = body.op("Add", start_position, ints(body, 1))
         start, end = (
-            body.op("Gather", bounds, position, axis=0)
+            body.op("Gather", part_bounds, position, axis=0)
             for position in (start_position, end_position)
         )
-        part = body.op("Slice", x, start, end, ints(body, axis))
-    leaving_parts = body.op("SequenceInsert", entering_parts, part)
-    part_count = b.op("Sub", b.op("Size", bounds), b.constant(np.array(1)))
+        sequence_part = body.op("Slice", x, start, end, ints(body, axis))
+    leaving_parts = body.op("SequenceInsert", entering_parts, sequence_part)
+    part_count = b.op("Sub", b.op("Size", part_bounds), b.constant(np.array(1)))
     final_parts = b.new(dtype, None, "parts")
     empty_sequence = b.op("SequenceEmpty", dtype=element_type(x.dtype))
     carried_values = (Carried(empty_sequence, entering_parts, leaving_parts, final_parts, "parts"),)
@@ -47,7 +47,7 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
         part_count,
         None,
         iteration,
-        condition,
+        loop_condition,
         None,
         carried_values,
         (),
@@ -70,10 +70,10 @@ def _build_part_bounds(b: Builder, op: Op) -> Value:
         else b.op("Cast", split_operand, to=element_type("int64"))
     )
     if split_operand.shape == ():
-        starts = b.op("Range", zero, extent, part_lengths)
-        return b.op("Concat", starts, b.op("Unsqueeze", extent, ints(b, 0)), axis=0)
-    bounds = b.op("Concat", ints(b, 0), b.op("CumSum", part_lengths, zero), axis=0)
+        part_starts = b.op("Range", zero, extent, part_lengths)
+        return b.op("Concat", part_starts, b.op("Unsqueeze", extent, ints(b, 0)), axis=0)
+    part_bounds = b.op("Concat", ints(b, 0), b.op("CumSum", part_lengths, zero), axis=0)
     is_complete = b.op("Equal", b.op("ReduceSum", part_lengths, keepdims=0), extent)
     return b.guard(
-        bounds, is_complete, "the parts of onnx::SplitToSequence do not make up its axis"
+        part_bounds, is_complete, "the parts of onnx::SplitToSequence do not make up its axis"
     )

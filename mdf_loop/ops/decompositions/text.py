@@ -18,22 +18,20 @@ def gather(b: Builder, op: Op) -> Value:
 
     ONNX Runtime's Gather copies only the first string of each row, except along the last axis (1.31).
     """
-    data, indices = operand(op, 0), operand(op, 1)
+    x, indices = operand(op, 0), operand(op, 1)
     index_tuples = b.op("Unsqueeze", indices, ints(b, -1))
-    data_rank, index_rank = (
-        rank(data, "onnx::Gather of text"),
+    x_rank, index_rank = (
+        rank(x, "onnx::Gather of text"),
         rank(indices, "onnx::Gather of text"),
     )
-    axis = attribute(op, "axis") % data_rank
-    axis_order = (axis, *(k for k in range(data_rank) if k != axis))
+    axis = attribute(op, "axis") % x_rank
+    axis_order = (axis, *(k for k in range(x_rank) if k != axis))
     result_axis_order = (
         *range(index_rank, index_rank + axis),
         *range(index_rank),
-        *range(index_rank + axis, index_rank + data_rank - 1),
+        *range(index_rank + axis, index_rank + x_rank - 1),
     )
-    rows = b.op(
-        "GatherND", b.op("Transpose", data, perm=axis_order) if axis else data, index_tuples
-    )
+    rows = b.op("GatherND", b.op("Transpose", x, perm=axis_order) if axis else x, index_tuples)
     return b.op("Transpose", rows, perm=result_axis_order) if axis else rows
 
 

@@ -104,8 +104,8 @@ def pad_axes(
     """Pad all axes from `first` on with `fill_value`, or crop them for negative pads."""
     if not any((*before, *after)):
         return x
-    n_trailing_axes = rank(x, "padding") - first - len(before)
-    first_zeros, last_zeros = [0] * first, [0] * n_trailing_axes
+    trailing_axis_count = rank(x, "padding") - first - len(before)
+    first_zeros, last_zeros = [0] * first, [0] * trailing_axis_count
     pads = (*first_zeros, *before, *last_zeros, *first_zeros, *after, *last_zeros)
     return b.op("Pad", x, ints(b, *pads), constant_like(b, fill_value, x))
 
@@ -126,24 +126,31 @@ def window_slices(
     Position p along an axis of length L is `x[p*d : L - (k-1-p)*d : stride]`.
     """
     axes = ints(b, *range(first, first + len(kernel)))
-    slices = []
-    for position in itertools.product(*map(range, kernel)):
-        starts = [
+    element_slices = []
+    for kernel_position in itertools.product(*map(range, kernel)):
+        slice_starts = [
             position_index * dilation
-            for position_index, dilation in zip(position, dilations, strict=True)
+            for position_index, dilation in zip(kernel_position, dilations, strict=True)
         ]
         remaining_lengths = [
             (kernel_extent - 1) * dilation - start
-            for kernel_extent, dilation, start in zip(kernel, dilations, starts, strict=True)
+            for kernel_extent, dilation, start in zip(kernel, dilations, slice_starts, strict=True)
         ]
-        stops = [
+        slice_stops = [
             -remaining_length if remaining_length else _MAX_INT64
             for remaining_length in remaining_lengths
         ]
-        if any(starts) or any(remaining_lengths) or any(stride > 1 for stride in strides):
-            slices.append(
-                b.op("Slice", x, ints(b, *starts), ints(b, *stops), axes, ints(b, *strides))
+        if any(slice_starts) or any(remaining_lengths) or any(stride > 1 for stride in strides):
+            element_slices.append(
+                b.op(
+                    "Slice",
+                    x,
+                    ints(b, *slice_starts),
+                    ints(b, *slice_stops),
+                    axes,
+                    ints(b, *strides),
+                )
             )
         else:
-            slices.append(x)
-    return slices
+            element_slices.append(x)
+    return element_slices

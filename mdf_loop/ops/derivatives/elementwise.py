@@ -82,11 +82,15 @@ def _power_base_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _constant_power_derivative(b: Builder, op: Op, g: Value, power: Array) -> Value:
-    x, exponent = _operand(op), float(power.item())
-    if exponent in (0.0, 1.0):
-        return g if exponent else b.op("Mul", g, _build_constant(b, op, 0))
-    reduced_power = x if exponent == 2.0 else b.op("Pow", x, _build_constant(b, op, exponent - 1))
-    return b.op("Mul", g, b.op("Mul", _build_constant(b, op, exponent), reduced_power))
+    x, constant_exponent = _operand(op), float(power.item())
+    if constant_exponent in (0.0, 1.0):
+        return g if constant_exponent else b.op("Mul", g, _build_constant(b, op, 0))
+    reduced_power = (
+        x
+        if constant_exponent == 2.0
+        else b.op("Pow", x, _build_constant(b, op, constant_exponent - 1))
+    )
+    return b.op("Mul", g, b.op("Mul", _build_constant(b, op, constant_exponent), reduced_power))
 
 
 def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
@@ -109,8 +113,8 @@ def _extreme_derivative(k: int) -> ElementDerivative:
     def derivative(b: Builder, op: Op, g: Value) -> Value:
         y = op.outputs[0]
         is_extreme = [cast(b, b.op("Equal", x, y), y.dtype) for x in op.inputs if x is not None]
-        n_extremes = b.op("Sum", *is_extreme) if len(is_extreme) > 1 else is_extreme[0]
-        return b.op("Mul", g, b.op("Div", is_extreme[k], n_extremes))
+        extreme_count = b.op("Sum", *is_extreme) if len(is_extreme) > 1 else is_extreme[0]
+        return b.op("Mul", g, b.op("Div", is_extreme[k], extreme_count))
 
     return derivative
 

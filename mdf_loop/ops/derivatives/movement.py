@@ -70,10 +70,14 @@ def _concat_cotangent(
     (cotangent,), axis = result_cotangents, attribute(op, "axis") % rank(operand(op))
     if cotangent is None:
         return None
-    start = _build_concat_offset(b, op, k, axis)
-    end = b.op("Add", start, extent(b, operand(op, k), axis))
+    slice_start = _build_concat_offset(b, op, k, axis)
+    slice_end = b.op("Add", slice_start, extent(b, operand(op, k), axis))
     return b.op(
-        "Slice", cotangent, _reshape_to_vector(b, start), _reshape_to_vector(b, end), ints(b, axis)
+        "Slice",
+        cotangent,
+        _reshape_to_vector(b, slice_start),
+        _reshape_to_vector(b, slice_end),
+        ints(b, axis),
     )
 
 
@@ -133,9 +137,9 @@ def _slice_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
 def _sliced_axes(b: Builder, op: Op) -> list[int]:
     axes, starts = optional_operand(op, 3), operand(op, 1)
     if axes is None:
-        (length,) = extents(starts)
-        assert isinstance(length, int), "as many starts as the type of the result says"
-        return list(range(length))
+        (start_count,) = extents(starts)
+        assert isinstance(start_count, int), "as many starts as the type of the result says"
+        return list(range(start_count))
     constant_axes = b.constant_of(axes)
     assert constant_axes is not None, "the type of the result is told by axes that are known"
     return [int(axis) % rank(operand(op)) for axis in constant_axes]
@@ -145,7 +149,8 @@ def _pad_slice(b: Builder, x: Value, cotangent: Value, starts: Value, axes: list
     """Pad the cotangent of a Slice (with steps of 1) with zeros to the shape of the operand."""
     axes_constant = b.constant(np.array(axes, np.int64))
     x_extents, cotangent_extents = (
-        b.op("Gather", shape_of(b, array), axes_constant, axis=0) for array in (x, cotangent)
+        b.op("Gather", shape_of(b, x_or_cotangent), axes_constant, axis=0)
+        for x_or_cotangent in (x, cotangent)
     )
     zero, constant_starts, starts = (
         scalar(b, 0, "int64"),

@@ -61,8 +61,8 @@ def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
         is_zero = b.op("Equal", power_total, constant_like(b, 0, power_total))
         nonzero_total = b.op("Where", is_zero, constant_like(b, 1, power_total), power_total)
         exponent = () if norm_order == 2 else (constant_like(b, 1 / norm_order, power_total),)
-        root = b.op("Pow" if exponent else "Sqrt", nonzero_total, *exponent)
-        return b.op("Where", is_zero, constant_like(b, 0, power_total), root)
+        norm = b.op("Pow" if exponent else "Sqrt", nonzero_total, *exponent)
+        return b.op("Where", is_zero, constant_like(b, 0, power_total), norm)
 
     return DecomposedDerivative(build_root)
 
@@ -85,8 +85,8 @@ def _decompose_mean_variance(b: Builder, op: Op) -> Value:
         axis % rank(x, qualified_name(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)
     ]
     centred_x = b.op("Sub", x, mean_of(b, x, axes, keepdims=True))
-    lengths = b.op("Gather", shape_of(b, x), ints(b, *axes), axis=0)
-    element_count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
+    reduced_extents = b.op("Gather", shape_of(b, x), ints(b, *axes), axis=0)
+    element_count = cast(b, b.op("ReduceProd", reduced_extents, keepdims=0), x.dtype)
     norm = b.op("ReduceL2", centred_x, axes=tuple(axes), keepdims=1)
     deviation = b.op("Div", norm, b.op("Sqrt", element_count))
     return b.op("Div", centred_x, shift(b, deviation, 1e-9))
@@ -98,9 +98,9 @@ def _decompose_group_normalization(b: Builder, op: Op) -> Value:
     Scale and bias have one element for each channel.
     """
     x, shape = operand(op), shape_of(b, operand(op))
-    groups = ints(b, attribute(op, "num_groups"))
-    group_size = b.op("Div", size_between(b, x, 1), groups)
-    grouped_x = b.op("Concat", shape_between(b, x, 0, 1), groups, group_size, axis=0)
+    group_count = ints(b, attribute(op, "num_groups"))
+    group_size = b.op("Div", size_between(b, x, 1), group_count)
+    grouped_x = b.op("Concat", shape_between(b, x, 0, 1), group_count, group_size, axis=0)
     grouped_x = b.op("Reshape", x, grouped_x, allowzero=1)
     centred_x = b.op("Sub", grouped_x, mean_of(b, grouped_x, (2,), keepdims=True))
     variance = mean_of(b, b.op("Mul", centred_x, centred_x), (2,), keepdims=True)
@@ -118,7 +118,7 @@ GROUP_NORMALIZATION_DERIVATIVE = DecomposedDerivative(_decompose_group_normaliza
 # --- losses -----------------------------------------------------------------------------------
 
 
-def _build_loss(b: Builder, op: Op, likelihood: Value) -> Value:
+def _build_loss(b: Builder, op: Op, log_likelihoods: Value) -> Value:
     """Build the negative log-likelihood loss of each target, or the loss's sum or weighted mean.
 
     The loss is `-weight[target] * likelihood[:, target]`.
@@ -128,19 +128,21 @@ def _build_loss(b: Builder, op: Op, likelihood: Value) -> Value:
         optional_operand(op, 2),
         attribute(op, "ignore_index"),
     )
-    one, zero = (constant_like(b, k, likelihood) for k in (1, 0))
+    one, zero = (constant_like(b, k, log_likelihoods) for k in (1, 0))
     is_ignored = None
     if ignored_target is not None:
         is_ignored = b.op("Equal", target, scalar(b, ignored_target, target.dtype))
         target = b.op("Where", is_ignored, scalar(b, 0, target.dtype), target)
     weight = one if weights is None else b.op("Gather", weights, target, axis=0)
-    target_likelihood = b.op(
-        "GatherElements", likelihood, b.op("Unsqueeze", target, ints(b, 1)), axis=1
+    target_log_likelihood = b.op(
+        "GatherElements", log_likelihoods, b.op("Unsqueeze", target, ints(b, 1)), axis=1
     )
-    loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", target_likelihood, ints(b, 1))))
+    loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", target_log_likelihood, ints(b, 1))))
     weight = b.op("Expand", weight, shape_of(b, loss))
     if is_ignored is not None:
-        loss, weight = (b.op("Where", is_ignored, zero, term) for term in (loss, weight))
+        loss, weight = (
+            b.op("Where", is_ignored, zero, loss_or_weight) for loss_or_weight in (loss, weight)
+        )
     reduction = attribute(op, "reduction")
     if reduction == "none":
         return loss
@@ -155,8 +157,8 @@ def _decompose_likelihood_loss(b: Builder, op: Op) -> Value:
 
 
 def _decompose_cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
-    likelihood = b.op("LogSoftmax", operand(op), axis=1)
-    return (_build_loss(b, op, likelihood), likelihood)[: len(op.outputs)]
+    log_likelihoods = b.op("LogSoftmax", operand(op), axis=1)
+    return (_build_loss(b, op, log_likelihoods), log_likelihoods)[: len(op.outputs)]
 
 
 LIKELIHOOD_LOSS_DERIVATIVE = DecomposedDerivative(_decompose_likelihood_loss)

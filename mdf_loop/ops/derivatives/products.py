@@ -191,14 +191,14 @@ def _einsum_cotangent(
     )
     if cotangent is None:
         return None
-    term, other_operands = (
+    x_term, other_operands = (
         operand_terms[k],
         [operand_value for position, operand_value in enumerate(op.inputs) if position != k],
     )
     other_terms = [term for position, term in enumerate(operand_terms) if position != k]
     kept_letters = [
         letter
-        for letter in dict.fromkeys(term)
+        for letter in dict.fromkeys(x_term)
         if any(letter in letters for letters in (result_term, *other_terms))
     ]
     if result_term:
@@ -210,10 +210,10 @@ def _einsum_cotangent(
         if other_terms
         else cotangent
     )
-    repeated_axes = [axis for axis, letter in enumerate(term) if term.index(letter) < axis]
+    repeated_axes = [axis for axis, letter in enumerate(x_term) if x_term.index(letter) < axis]
     summed_axes = [
         axis
-        for axis, letter in enumerate(term)
+        for axis, letter in enumerate(x_term)
         if letter not in kept_letters or axis in repeated_axes
     ]
     if summed_axes:
@@ -223,7 +223,7 @@ def _einsum_cotangent(
     if not result_term and other_terms:
         cotangent_factor = b.op("Mul", cotangent, cotangent_factor)
     for axis in repeated_axes:
-        cotangent_factor = _keep_diagonal(b, cotangent_factor, term.index(term[axis]), axis)
+        cotangent_factor = _keep_diagonal(b, cotangent_factor, x_term.index(x_term[axis]), axis)
     return cotangent_factor
 
 
@@ -232,9 +232,9 @@ def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     axis_indices = []
     for axis in (first, second):
-        indices = b.op("Range", zero, extent(b, x, axis), one)
-        shape = [-1 if k == axis else 1 for k in range(rank(x))]
-        axis_indices.append(b.op("Reshape", indices, ints(b, *shape)))
+        index_range = b.op("Range", zero, extent(b, x, axis), one)
+        index_shape = [-1 if k == axis else 1 for k in range(rank(x))]
+        axis_indices.append(b.op("Reshape", index_range, ints(b, *index_shape)))
     return b.op("Where", b.op("Equal", *axis_indices), x, scalar(b, 0, x.dtype))
 
 
@@ -275,12 +275,14 @@ def _build_cofactors(b: Builder, op: Op) -> Value:
     remaining_indices = b.constant(
         np.array([[k for k in range(n) if k != skipped_index] for skipped_index in range(n)])
     )
-    axis = rank(x) - 2
-    rows = b.op("Gather", x, remaining_indices, axis=axis)
-    minors = b.op("Gather", rows, remaining_indices, axis=axis + 2)
-    axis_order = (*range(axis + 1), axis + 2, axis + 1, axis + 3)
-    signs = b.constant((1 - 2 * (np.add.outer(np.arange(n), np.arange(n)) % 2)).astype(x.dtype))
-    return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=axis_order)), signs)
+    row_axis = rank(x) - 2
+    remaining_rows = b.op("Gather", x, remaining_indices, axis=row_axis)
+    minors = b.op("Gather", remaining_rows, remaining_indices, axis=row_axis + 2)
+    axis_order = (*range(row_axis + 1), row_axis + 2, row_axis + 1, row_axis + 3)
+    checkerboard_signs = b.constant(
+        (1 - 2 * (np.add.outer(np.arange(n), np.arange(n)) % 2)).astype(x.dtype)
+    )
+    return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=axis_order)), checkerboard_signs)
 
 
 def _det_tangents(

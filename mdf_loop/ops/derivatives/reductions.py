@@ -109,8 +109,8 @@ def _mean_cotangent(b: Builder, op: Op, g: Value) -> Value:
     axes, x = _reduced_axes(b, op), operand(op)
     if axes is None:
         return g
-    lengths = b.op("Gather", shape_of(b, x), axes, axis=0)
-    element_count = cast(b, b.op("ReduceProd", lengths, keepdims=0), g.dtype)
+    reduced_extents = b.op("Gather", shape_of(b, x), axes, axis=0)
+    element_count = cast(b, b.op("ReduceProd", reduced_extents, keepdims=0), g.dtype)
     return broadcast_like(b, _restore_reduced_axes(b, op, b.op("Div", g, element_count)), x)
 
 
@@ -217,9 +217,9 @@ def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Val
     """
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     indices = b.op("Range", zero, extent(b, x, axis), one)
-    n_trailing_axes = rank(x) - axis - 1
+    trailing_axis_count = rank(x) - axis - 1
     column_indices, row_indices = (
-        b.op("Reshape", indices, ints(b, *extents, *(1,) * n_trailing_axes))
+        b.op("Reshape", indices, ints(b, *extents, *(1,) * trailing_axis_count))
         for extents in ((-1, 1), (1, -1))
     )
     is_omitted = b.op("Equal", column_indices, row_indices)

@@ -26,11 +26,11 @@ def scatter_add_rows(b: Builder, rows: Value, indices: Value, count: Value, axis
         known_indices = np.where(known_indices < 0, known_indices + extent, known_indices)
         if np.unique(known_indices).size == known_indices.size:
             return _place_distinct_rows(b, rows, known_indices, int(extent), axis)
-    shape = _build_shape_with_extent(b, rows, count, axis)
-    zeros = b.op("Expand", scalar(b, 0, rows.dtype), shape)
-    n_trailing_axes = rank(rows) - axis - 1
-    column = b.op("Reshape", indices, ints(b, -1, *(1,) * n_trailing_axes))
-    element_indices = b.op("Expand", column, shape_of(b, rows))
+    target_shape = _build_shape_with_extent(b, rows, count, axis)
+    zeros = b.op("Expand", scalar(b, 0, rows.dtype), target_shape)
+    trailing_axis_count = rank(rows) - axis - 1
+    index_column = b.op("Reshape", indices, ints(b, -1, *(1,) * trailing_axis_count))
+    element_indices = b.op("Expand", index_column, shape_of(b, rows))
     return b.op("ScatterElements", zeros, element_indices, rows, axis=axis, reduction="add")
 
 

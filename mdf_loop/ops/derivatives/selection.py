@@ -36,14 +36,14 @@ def _gather_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     elif rank(indices) > 1:
         x_shape = shape_of(b, x)
         index_count = b.op("Reshape", b.op("Size", indices), ints(b, 1))
-        shape = b.op(
+        flattened_shape = b.op(
             "Concat",
             slice_list(b, x_shape, 0, axis),
             index_count,
             slice_list(b, x_shape, axis + 1),
             axis=0,
         )
-        cotangent = b.op("Reshape", cotangent, shape, allowzero=1)
+        cotangent = b.op("Reshape", cotangent, flattened_shape, allowzero=1)
     flat_indices = b.op("Reshape", indices, ints(b, -1))
     return scatter_add_rows(b, cotangent, flat_indices, extent(b, x, axis), axis)
 
@@ -97,28 +97,32 @@ def _gather_nd_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     The data is reshaped to `[batch, indexed, remaining]`.
     """
     x, indices = operand(op), operand(op, 1)
-    n_batch_axes, (*_, n_indexed_axes) = attribute(op, "batch_dims"), extents(indices)
-    if not isinstance(n_indexed_axes, int):
+    batch_axis_count, (*_, indexed_axis_count) = attribute(op, "batch_dims"), extents(indices)
+    if not isinstance(indexed_axis_count, int):
         raise UnsupportedError(
             f"{qualified_name(op.op_type)} has no derivative where it is not known how many axes are indexed",
             op.where,
             f"give '{indices.name}' a shape whose last extent is a number",
         )
     x_shape = shape_of(b, x)
-    indexed_extents = slice_list(b, x_shape, n_batch_axes, n_batch_axes + n_indexed_axes)
+    indexed_extents = slice_list(
+        b, x_shape, batch_axis_count, batch_axis_count + indexed_axis_count
+    )
     flat_index = scalar(b, 0, "int64")
-    for k in range(n_indexed_axes):
-        length, axis_index = (
+    for k in range(indexed_axis_count):
+        axis_extent, axis_index = (
             b.op("Gather", extents_or_indices, scalar(b, k, "int64"), axis=axis)
             for extents_or_indices, axis in ((indexed_extents, 0), (indices, -1))
         )
-        flat_index = b.op("Add", b.op("Mul", flat_index, length), b.op("Mod", axis_index, length))
+        flat_index = b.op(
+            "Add", b.op("Mul", flat_index, axis_extent), b.op("Mod", axis_index, axis_extent)
+        )
     merged_extents = [
         b.op("ReduceProd", axis_extents, keepdims=1)
         for axis_extents in (
-            slice_list(b, x_shape, 0, n_batch_axes),
+            slice_list(b, x_shape, 0, batch_axis_count),
             indexed_extents,
-            slice_list(b, x_shape, n_batch_axes + n_indexed_axes),
+            slice_list(b, x_shape, batch_axis_count + indexed_axis_count),
         )
     ]
     flat_zeros = b.op(
@@ -131,9 +135,9 @@ def _gather_nd_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
         b.op("Concat", merged_extents[0], count_per_batch, merged_extents[2], axis=0),
         allowzero=1,
     )
-    shape = b.op("Concat", merged_extents[0], count_per_batch, ints(b, 1), axis=0)
-    column = b.op("Reshape", flat_index, shape, allowzero=1)
-    element_indices = b.op("Expand", column, b.op("Shape", cotangent_rows))
+    index_shape = b.op("Concat", merged_extents[0], count_per_batch, ints(b, 1), axis=0)
+    index_column = b.op("Reshape", flat_index, index_shape, allowzero=1)
+    element_indices = b.op("Expand", index_column, b.op("Shape", cotangent_rows))
     return reshape_like(
         b,
         b.op(

@@ -79,15 +79,17 @@ def sum_to_shape(b: Builder, derivative: Value, like: Value) -> Value:
         like_extent == 1 or like_extent == derivative_extent
         for like_extent, derivative_extent in zip(like_shape, derivative_shape, strict=True)
     ):
-        axes = [
+        broadcast_axes = [
             k
             for k, (like_extent, derivative_extent) in enumerate(
                 zip(like_shape, derivative_shape, strict=True)
             )
             if like_extent != derivative_extent
         ]
-        axes += [k for k in range(len(derivative_shape) - len(extents(like))) if k not in axes]
-        axis_sum = sum_of(b, derivative, axes, keepdims=True)
+        broadcast_axes += [
+            k for k in range(len(derivative_shape) - len(extents(like))) if k not in broadcast_axes
+        ]
+        axis_sum = sum_of(b, derivative, broadcast_axes, keepdims=True)
         return reshape_like(b, axis_sum, like)
     return _sum_to_runtime_shape(b, derivative, like)
 
@@ -109,6 +111,6 @@ def sum_copies(b: Builder, derivative: Value, copies: Value, like_shape: Value) 
     column_pair = [
         b.op("Unsqueeze", extents_to_pair, ints(b, 1)) for extents_to_pair in (copies, like_shape)
     ]
-    shape = b.op("Reshape", b.op("Concat", *column_pair, axis=1), ints(b, -1))
-    split_derivative = b.op("Reshape", derivative, shape, allowzero=1)
+    split_shape = b.op("Reshape", b.op("Concat", *column_pair, axis=1), ints(b, -1))
+    split_derivative = b.op("Reshape", derivative, split_shape, allowzero=1)
     return sum_of(b, split_derivative, range(0, 2 * len(extents(derivative)), 2))
