@@ -12,12 +12,12 @@ from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower.arguments import DTYPES, Dtype, Extents
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.terms import as_numpy, fits_dtype, promote
 from mdf_loop.ops.build_helpers import cast, kind, rank, shape_between
 
 
-@names("numpy.array", "numpy.asarray")
+@register_as("numpy.array", "numpy.asarray")
 def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
     """Return `numpy.array(x)`: a list of numbers as one tensor."""
     tensor_value = as_numpy(b, x)
@@ -25,7 +25,7 @@ def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
 
 
 def _register_dtype(dtype: str) -> None:
-    @names(
+    @register_as(
         *(
             name
             for name, spelled_dtype in DTYPES.items()
@@ -48,7 +48,7 @@ for _dtype in dict.fromkeys(DTYPES.values()):
 # --- filled arrays -----------------------------------------------------------------------------
 
 
-@names("numpy.full")
+@register_as("numpy.full")
 def full(
     b: ModelBuilder, shape: Extents, fill_value: Value, /, dtype: Dtype | None = None
 ) -> Value:
@@ -61,20 +61,20 @@ def full(
 
 
 def _register_filled(number: int, name: str) -> None:
-    @names(f"numpy.{name}")
+    @register_as(f"numpy.{name}")
     def call(b: ModelBuilder, shape: Extents, /, dtype: Dtype | None = None) -> Value:
         return full(b, shape, b.constant(np.array(number, dtype or b.float_dtype)))
 
     call.__doc__ = f"Return an array of {name}."
 
-    @names(f"numpy.{name}_like")
+    @register_as(f"numpy.{name}_like")
     def like(b: ModelBuilder, a: Value, /, dtype: Dtype | None = None) -> Value:
         return full_like(b, a, b.constant(np.array(number)), dtype)
 
     like.__doc__ = f"Return an array of {name} of the shape and dtype of another."
 
 
-@names("numpy.full_like")
+@register_as("numpy.full_like")
 def full_like(b: ModelBuilder, a: Value, fill_value: Value, /, dtype: Dtype | None = None) -> Value:
     """Return an array of the shape and dtype of `a` filled with `fill_value`."""
     fill_tensor = cast(b, fill_value, dtype or a.dtype)
@@ -90,7 +90,7 @@ def shape_of(b: ModelBuilder, value: Value) -> Value:
     return shape_between(b, value, 0)
 
 
-@names("numpy.broadcast_to")
+@register_as("numpy.broadcast_to")
 def broadcast_to(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     """Return the array `a` broadcast to `shape`."""
     expanded = b.op("Expand", a, shape)
@@ -103,7 +103,7 @@ def broadcast_to(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
 # --- constant arrays ----------------------------------------------------------------------------
 
 
-@names("numpy.eye")
+@register_as("numpy.eye")
 def eye(
     b: ModelBuilder, n: int, m: int | None = None, /, k: int = 0, dtype: Dtype | None = None
 ) -> Value:
@@ -112,13 +112,13 @@ def eye(
     return b.constant(np.eye(n, m, k, dtype=dtype or b.float_dtype))
 
 
-@names("numpy.identity")
+@register_as("numpy.identity")
 def identity(b: ModelBuilder, n: int, /, dtype: Dtype | None = None) -> Value:
     """Return a matrix with ones on the diagonal and zeros elsewhere."""
     return eye(b, n, dtype=dtype)
 
 
-@names("numpy.arange")
+@register_as("numpy.arange")
 def arange(
     b: ModelBuilder,
     start: Value,
@@ -173,7 +173,7 @@ def _refuse_large(name: str, count: float) -> None:
 
 
 def _register_spaced(name: str, compute: Callable[..., Any]) -> None:
-    @names(name)
+    @register_as(name)
     def call(
         b: ModelBuilder, start: float, stop: float, /, num: int = 50, endpoint: bool = True
     ) -> Value:

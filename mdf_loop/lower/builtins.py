@@ -13,20 +13,20 @@ from mdf_loop.ir.types import is_sequence
 from mdf_loop.lower import guards
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.rounding import round_decimals as numpy_rounded
 from mdf_loop.lower.shapes import size
 from mdf_loop.lower.terms import Term, as_plain, literal, plain_result, tensor
 from mdf_loop.ops.build_helpers import ints, is_scalar, kind, rank
 
 
-@names("abs")
+@register_as("abs")
 def absolute(b: ModelBuilder, x: Value, /) -> Value:
     """Return `abs(x)` of each element."""
     return ops.absolute(b, x)
 
 
-@names("pow")
+@register_as("pow")
 def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
     """Return `base ** exp` for Python's `pow`."""
     return ops.power(b, base, exp)
@@ -54,7 +54,7 @@ def _has_one_element(value: Value) -> bool:
 
 
 def _register_extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -> None:
-    @names(name)
+    @register_as(name)
     def call(b: ModelBuilder, /, *terms: Term) -> Value:
         operands = [tensor(b, term) for term in terms]
         if len(terms) == 1:
@@ -88,7 +88,7 @@ _register_extreme("max", ops.greater)
 _register_extreme("min", ops.less)
 
 
-@names("sum")
+@register_as("sum")
 def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
     """Return Python's `sum`: `start + first + second + ...`, from left to right.
 
@@ -114,7 +114,7 @@ def _single_number(b: ModelBuilder, name: str, value: Value) -> Value:
     return ops.as_scalar(b, value)
 
 
-@names("int")
+@register_as("int")
 def to_int(b: ModelBuilder, x: Value, /) -> Value:
     """Return `int(x)` of a value with one element, truncated toward zero."""
     python_number = plain_result(b, int, (x,))
@@ -125,19 +125,19 @@ def _to_int(b: ModelBuilder, name: str, x: Value) -> Value:
     return as_plain(b, guards.check_fits_int64(b, x, name) if kind(x) == "f" else x, "int64")
 
 
-@names("float")
+@register_as("float")
 def to_float(b: ModelBuilder, x: Value, /) -> Value:
     """Return `float(x)` of a value with one element."""
     return as_plain(b, _single_number(b, "float", x), b.float_dtype)
 
 
-@names("bool")
+@register_as("bool")
 def to_bool(b: ModelBuilder, x: Value, /) -> Value:
     """Return `bool(x)` of a value with one element."""
     return as_plain(b, ops.truth(b, x), "bool")
 
 
-@names("len")
+@register_as("len")
 def length(b: ModelBuilder, x: Term, /) -> Value:
     """Return `len(x)`: the extent of the first axis, or the length of a sequence."""
     if isinstance(x, tuple):
@@ -149,7 +149,7 @@ def length(b: ModelBuilder, x: Term, /) -> Value:
     return size(b, x, 0)
 
 
-@names("round")
+@register_as("round")
 def rounded(b: ModelBuilder, number: Value, /, ndigits: int | None = None) -> Value:
     """Return Python's `round(x)` or `round(x, digits)`, with halves rounded to even.
 

@@ -148,19 +148,21 @@ def _join_values(
         f"Cannot join the values of '{name}' from {names.branches[0]} ({branch_outputs[0].type}) "
         f"and {names.branches[1]} ({branch_outputs[1].type})"
     )
-    dtype = _join_dtypes(b, *branch_outputs, message_prefix)
-    shape = _join_shapes(branch_outputs[0].shape, branch_outputs[1].shape, message_prefix, join)
+    joined_dtype = _join_dtypes(b, *branch_outputs, message_prefix)
+    join_shape = _join_shapes(
+        branch_outputs[0].shape, branch_outputs[1].shape, message_prefix, join
+    )
     for branch_builder, value in zip(branch_builders, branch_outputs, strict=True):
-        cast_output = cast(branch_builder.b, value, dtype)
+        cast_output = cast(branch_builder.b, value, joined_dtype)
         branch_builder.outputs[k] = (
             _to_vector(branch_builder.b, cast_output)
-            if shape == (1,) and cast_output.shape == ()
+            if join_shape == (1,) and cast_output.shape == ()
             else cast_output
         )
-    joined_shape = shape and tuple(
-        b.name("d") if str(extent).startswith("?") else extent for extent in shape
+    joined_shape = join_shape and tuple(
+        b.name("d") if str(extent).startswith("?") else extent for extent in join_shape
     )
-    joined_output = b.new(dtype, joined_shape, name)
+    joined_output = b.new(joined_dtype, joined_shape, name)
     return b.mark_weak(joined_output) if all(map(b.is_weak, branch_outputs)) else joined_output
 
 

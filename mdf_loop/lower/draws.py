@@ -14,7 +14,7 @@ from mdf_loop.ir import Array, Value, is_fixed
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.site import DrawSite, SampleShape, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.build_helpers import cast, ints, scalar
@@ -63,7 +63,7 @@ def shape_of_sample(b: ModelBuilder, size: Axes, *parameters: Value) -> SampleSh
 # --- uniform numbers ------------------------------------------------------------------------------
 
 
-@names("numpy.random.uniform")
+@register_as("numpy.random.uniform")
 def uniform(
     b: ModelBuilder, low: Value | None = None, high: Value | None = None, size: Axes = None
 ) -> Value:
@@ -76,7 +76,7 @@ def uniform(
     return ops.add(b, low, ops.multiply(b, checked_width, uniform_samples))
 
 
-@names("random.uniform")
+@register_as("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return `random.uniform(a, b)`: `a + (b - a) * u` with u in (0, 1).
 
@@ -87,19 +87,19 @@ def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), uniform_samples))
 
 
-@names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
+@register_as(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
 def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
     """Return uniform random numbers in (0, 1)."""
     return draw_floats(b, "Uniform", shape_of_sample(b, size))
 
 
-@names("numpy.random.rand")
+@register_as("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
     """Return uniform random numbers in (0, 1) in an array of shape `d`."""
     return draw_floats(b, "Uniform", shape_of_sample(b, d))
 
 
-@names("random.random", "random")
+@register_as("random.random", "random")
 def random_of_python(b: ModelBuilder) -> Value:
     """Return one uniform random number in (0, 1), as Python's `random.random`."""
     return draw_floats(b, "Uniform", ())
@@ -108,7 +108,7 @@ def random_of_python(b: ModelBuilder) -> Value:
 # --- normal numbers -------------------------------------------------------------------------------
 
 
-@names("numpy.random.normal")
+@register_as("numpy.random.normal")
 def normal(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
@@ -119,19 +119,19 @@ def normal(
     return ops.add(b, loc, ops.multiply(b, scale, normal_samples))
 
 
-@names("random.gauss", "random.normalvariate")
+@register_as("random.gauss", "random.normalvariate")
 def gauss(b: ModelBuilder, mu: Value | None = None, sigma: Value | None = None) -> Value:
     """Return normal random numbers with mean `mu` and standard deviation `sigma`."""
     return normal(b, mu, sigma)
 
 
-@names("numpy.random.standard_normal")
+@register_as("numpy.random.standard_normal")
 def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
     """Return normal random numbers of mean 0 and variance 1."""
     return draw_floats(b, "Normal", shape_of_sample(b, size))
 
 
-@names("numpy.random.randn")
+@register_as("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
     """Return normal random numbers of mean 0 and variance 1 in an array of shape `d`."""
     return draw_floats(b, "Normal", shape_of_sample(b, d))
@@ -142,14 +142,14 @@ def randn(b: ModelBuilder, *d: int) -> Value:
 _TWO_TO_32 = 1 << 32
 
 
-@names("numpy.random.randint", "numpy.random.integers")
+@register_as("numpy.random.randint", "numpy.random.integers")
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
     """Return random integers from `low` to `high - 1`, or from 0 to `low - 1` without `high`."""
     start, stop = (literal(b, 0), low) if high is None else (low, high)
     return _draw_integers(b, start, stop, shape_of_sample(b, size, start, stop))
 
 
-@names("random.randint")
+@register_as("random.randint")
 def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return a random integer from a to b, both included."""
     stop = ops.add(b, b_, literal(b, 1))
@@ -198,7 +198,7 @@ def _high_word(b: ModelBuilder, word: Value) -> Value:
 # --- choices --------------------------------------------------------------------------------------
 
 
-@names("numpy.random.binomial")
+@register_as("numpy.random.binomial")
 def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
     """Return binomial random numbers: the number of successes in n trials of probability p.
 
@@ -216,7 +216,7 @@ MAX_BINOMIAL_TRIALS = 1024
 """Maximum n of a binomial distribution, which takes n random words."""
 
 
-@names("numpy.random.choice")
+@register_as("numpy.random.choice")
 def choice(
     b: ModelBuilder, a: Value, size: Axes = None, replace: bool = True, p: Value | None = None
 ) -> Value:
@@ -299,7 +299,7 @@ def choose_index(
 # --- other distributions --------------------------------------------------------------------------
 
 
-@names("numpy.random.exponential")
+@register_as("numpy.random.exponential")
 def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
     """Return exponential random numbers `-scale * log(u)` with u in (0, 1)."""
     (scale,) = _float_parameters(b, (scale, 1.0))
@@ -308,13 +308,13 @@ def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) 
     return ops.multiply(b, scale, draw_floats(b, "Exponential", sample_shape))
 
 
-@names("numpy.random.standard_exponential")
+@register_as("numpy.random.standard_exponential")
 def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
     """Return exponential random numbers `-log(u)` with u in (0, 1)."""
     return draw_floats(b, "Exponential", shape_of_sample(b, size))
 
 
-@names("numpy.random.lognormal")
+@register_as("numpy.random.lognormal")
 def lognormal(
     b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
 ) -> Value:
@@ -324,7 +324,7 @@ def lognormal(
     return _stream_exp(b, normal(b, mean, sigma, size))
 
 
-@names("numpy.random.laplace")
+@register_as("numpy.random.laplace")
 def laplace(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
@@ -345,7 +345,7 @@ def laplace(
     return ops.add(b, loc, ops.multiply(b, scale, signed_exponential))
 
 
-@names("numpy.random.multivariate_normal")
+@register_as("numpy.random.multivariate_normal")
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
     """Return normal random vectors along the last axis.
 

@@ -31,23 +31,23 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     caller limits loops (`max_iterations`).
     """
     start_value, non_decision_time, rate, threshold, noise, dt = (
-        _number_argument(b, label, arguments) for label in DRIFT_DIFFUSION_DEFAULTS
+        _number_argument(b, name, arguments) for name in DRIFT_DIFFUSION_DEFAULTS
     )
     step_mean = ops.multiply(b, rate, dt)
     noise = check_not_negative(b, noise, "the noise of drift_diffusion_integrator")
     step_deviation = ops.multiply(b, noise, b.op("Sqrt", dt))
-    name, body = b.label, b.loop_body()
+    loop_label, body = b.label, b.loop_body()
     graph_path = f"{b.call_site.graph_path}.{b.call_site.item_path}.body"
     with (
         body.at_call_site(graph_path=graph_path, item_path="particle", call_index=0),
-        body.at(b.where, name),
+        body.at(b.where, loop_label),
     ):
-        position = body.new(start_value.dtype, (), f"{name}.particle")
-        step_number = body.new("int64", (), f"{name}.t")
+        particle_position = body.new(start_value.dtype, (), f"{loop_label}.particle")
+        step_number = body.new("int64", (), f"{loop_label}.t")
         normal_sample = draw_floats(body, "Normal", ())
         next_position = ops.add(
             body,
-            position,
+            particle_position,
             ops.add(body, step_mean, ops.multiply(body, step_deviation, normal_sample)),
         )
         next_step_number = body.op("Add", step_number, scalar(body, 1, "int64"))
@@ -55,27 +55,29 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     zero = scalar(b, 0, "int64")
     loop = b.append(
         Loop(
-            name=name,
+            name=loop_label,
             trip_count=None,
             condition=b.op("Less", b.op("Abs", start_value), threshold),
-            iteration=body.new("int64", (), f"{name}.i"),
-            condition_in=body.new("bool", (), f"{name}.go"),
+            iteration=body.new("int64", (), f"{loop_label}.i"),
+            condition_in=body.new("bool", (), f"{loop_label}.go"),
             condition_out=is_undecided,
             carried=(
                 Carried(
                     start_value,
-                    position,
+                    particle_position,
                     next_position,
-                    b.new(start_value.dtype, (), name),
+                    b.new(start_value.dtype, (), loop_label),
                     "particle",
                 ),
-                Carried(zero, step_number, next_step_number, b.new("int64", (), f"{name}.t"), "t"),
+                Carried(
+                    zero, step_number, next_step_number, b.new("int64", (), f"{loop_label}.t"), "t"
+                ),
             ),
             recorded=(),
             ops=tuple(body.ops),
             max_iterations=b.options.max_iterations,
-            iteration_count=b.new("int64", (), f"{name}.iterations"),
-            last_condition=b.new("bool", (), f"{name}.condition"),
+            iteration_count=b.new("int64", (), f"{loop_label}.iterations"),
+            last_condition=b.new("bool", (), f"{loop_label}.condition"),
             where=b.where,
         )
     )

@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.signs import is_negative, with_sign_of
 from mdf_loop.lower.terms import as_float, literal, promote
 from mdf_loop.ops.build_helpers import cast, kind, scalar
@@ -39,7 +39,7 @@ _NUMPY_NAMES = {
 
 
 def _register_operator(op_type: str, spellings: tuple[str, ...]) -> None:
-    @names(*(f"numpy.{name}" for name in spellings))
+    @register_as(*(f"numpy.{name}" for name in spellings))
     def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, as_float(b, x))
 
@@ -62,14 +62,14 @@ def as_common_floats(b: ModelBuilder, *values: Value) -> list[Value]:
 # --- exponentials and logarithms ---------------------------------------------------------------
 
 
-@names("numpy.exp2")
+@register_as("numpy.exp2")
 def exp2(b: ModelBuilder, x: Value, /) -> Value:
     """Return `2 ** x`."""
     x = as_float(b, x)
     return b.op("Pow", _constant_like(b, 2, x), x)
 
 
-@names("numpy.expm1")
+@register_as("numpy.expm1")
 def expm1(b: ModelBuilder, x: Value, /) -> Value:
     """Return `exp(x) - 1 = tanh(x / 2) * (exp(x) + 1)`, accurate near 0."""
     x = as_float(b, x)
@@ -77,7 +77,7 @@ def expm1(b: ModelBuilder, x: Value, /) -> Value:
     return b.op("Mul", tanh_of_half, b.op("Add", b.op("Exp", x), _constant_like(b, 1, x)))
 
 
-@names("numpy.log1p")
+@register_as("numpy.log1p")
 def log1p(b: ModelBuilder, x: Value, /) -> Value:
     """Return `log(1 + x)`, accurate near 0.
 
@@ -90,8 +90,8 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     one = _constant_like(b, 1, x)
     one_plus_x = b.op("Add", one, x)
     rounded_x = b.op("Sub", one_plus_x, one)
-    correction = b.op("Where", b.op("Equal", rounded_x, x), one, b.op("Div", x, rounded_x))
-    corrected_log = b.op("Mul", b.op("Log", one_plus_x), correction)
+    rounding_correction = b.op("Where", b.op("Equal", rounded_x, x), one, b.op("Div", x, rounded_x))
+    corrected_log = b.op("Mul", b.op("Log", one_plus_x), rounding_correction)
     is_nonzero = b.op("Greater", b.op("Abs", rounded_x), _constant_like(b, 0, x))
     return b.op(
         "Where", is_nonzero, corrected_log, x
@@ -99,20 +99,20 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
 
 
 def _register_logarithm(base: int) -> None:
-    @names(f"numpy.log{base}")
+    @register_as(f"numpy.log{base}")
     def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
-        quotient = b.op("Div", b.op("Log", x), _constant_like(b, math.log(base), x))
-        nearest_integer = b.op("Round", quotient)
+        log_quotient = b.op("Div", b.op("Log", x), _constant_like(b, math.log(base), x))
+        nearest_integer = b.op("Round", log_quotient)
         tolerance = b.op(
             "Mul",
             b.op("Abs", nearest_integer),
             _constant_like(b, 2 * float(np.finfo(x.dtype).eps), x),
         )
         is_near_integer = b.op(
-            "LessOrEqual", b.op("Abs", b.op("Sub", quotient, nearest_integer)), tolerance
+            "LessOrEqual", b.op("Abs", b.op("Sub", log_quotient, nearest_integer)), tolerance
         )
-        return b.op("Where", is_near_integer, nearest_integer, quotient)
+        return b.op("Where", is_near_integer, nearest_integer, log_quotient)
 
     call.__doc__ = (
         f"Return `log(x) / log({base})`, an exact integer if x is an integer power of {base}."
@@ -123,7 +123,7 @@ _register_logarithm(2)
 _register_logarithm(10)
 
 
-@names("numpy.logaddexp")
+@register_as("numpy.logaddexp")
 def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `log(exp(x1) + exp(x2)) = max + log1p(exp(-|x1 - x2|))`."""
     x1, x2 = as_common_floats(b, x1, x2)
@@ -141,21 +141,21 @@ def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 # --- powers and roots --------------------------------------------------------------------------
 
 
-@names("numpy.square")
+@register_as("numpy.square")
 def square(b: ModelBuilder, x: Value, /) -> Value:
     """Return `x * x`, element by element, in the dtype of x."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Mul", x, x)
 
 
-@names("numpy.reciprocal")
+@register_as("numpy.reciprocal")
 def reciprocal(b: ModelBuilder, x: Value, /) -> Value:
     """Return `1 / x` in the dtype of x, truncated toward zero for integers."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Div", _constant_like(b, 1, x), x)
 
 
-@names("numpy.cbrt")
+@register_as("numpy.cbrt")
 def cbrt(b: ModelBuilder, x: Value, /) -> Value:
     """Return the cube root of each element, with the sign of x.
 
@@ -164,21 +164,23 @@ def cbrt(b: ModelBuilder, x: Value, /) -> Value:
     x = as_float(b, x)
     magnitude = b.op("Abs", x)
     root_estimate = b.op("Pow", magnitude, _constant_like(b, 1 / 3, x))
-    quotient = b.op("Div", magnitude, b.op("Mul", root_estimate, root_estimate))
-    newton_step = b.op("Div", b.op("Sub", quotient, root_estimate), _constant_like(b, 3, x))
-    root = b.op(
+    magnitude_quotient = b.op("Div", magnitude, b.op("Mul", root_estimate, root_estimate))
+    newton_step = b.op(
+        "Div", b.op("Sub", magnitude_quotient, root_estimate), _constant_like(b, 3, x)
+    )
+    magnitude_root = b.op(
         "Where", b.op("IsNaN", newton_step), root_estimate, b.op("Add", root_estimate, newton_step)
     )
-    return with_sign_of(b, root, x)
+    return with_sign_of(b, magnitude_root, x)
 
 
-@names("numpy.float_power")
+@register_as("numpy.float_power")
 def float_power(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `x1 ** x2` computed as floats."""
     return b.op("Pow", *as_common_floats(b, x1, x2))
 
 
-@names("numpy.hypot")
+@register_as("numpy.hypot")
 def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `sqrt(x1**2 + x2**2)` without overflow.
 
@@ -187,12 +189,14 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     magnitudes = [b.op("Abs", x) for x in as_common_floats(b, x1, x2)]
     larger_magnitude, smaller_magnitude = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
     zero, one, infinity = (_constant_like(b, n, larger_magnitude) for n in (0, 1, math.inf))
-    ratio = b.op(
+    magnitude_ratio = b.op(
         "Div",
         smaller_magnitude,
         b.op("Where", b.op("Equal", larger_magnitude, zero), one, larger_magnitude),
     )
-    scaled_hypotenuse = b.op("Sqrt", b.op("Add", one, b.op("Mul", ratio, ratio)))
+    scaled_hypotenuse = b.op(
+        "Sqrt", b.op("Add", one, b.op("Mul", magnitude_ratio, magnitude_ratio))
+    )
     is_infinite = b.op("Or", *(b.op("Equal", magnitude, infinity) for magnitude in magnitudes))
     return b.op("Where", is_infinite, infinity, b.op("Mul", larger_magnitude, scaled_hypotenuse))
 
@@ -200,21 +204,21 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 # --- angles ------------------------------------------------------------------------------------
 
 
-@names("numpy.degrees", "numpy.rad2deg")
+@register_as("numpy.degrees", "numpy.rad2deg")
 def degrees(b: ModelBuilder, x: Value, /) -> Value:
     """Return angles in radians converted to degrees."""
     x = as_float(b, x)
     return b.op("Mul", x, _constant_like(b, 180 / math.pi, x))
 
 
-@names("numpy.radians", "numpy.deg2rad")
+@register_as("numpy.radians", "numpy.deg2rad")
 def radians(b: ModelBuilder, x: Value, /) -> Value:
     """Return angles in degrees converted to radians."""
     x = as_float(b, x)
     return b.op("Mul", x, _constant_like(b, math.pi / 180, x))
 
 
-@names("numpy.signbit")
+@register_as("numpy.signbit")
 def signbit(b: ModelBuilder, x: Value, /) -> Value:
     """Return True for negative numbers and -0.0."""
     if kind(x) != "f":
@@ -222,14 +226,14 @@ def signbit(b: ModelBuilder, x: Value, /) -> Value:
     return is_negative(b, x)
 
 
-@names("numpy.copysign")
+@register_as("numpy.copysign")
 def copysign(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the magnitude of x1 with the sign of x2, element by element."""
     x1, x2 = as_common_floats(b, x1, x2)
     return with_sign_of(b, b.op("Abs", x1), x2)
 
 
-@names("numpy.arctan2", "numpy.atan2")
+@register_as("numpy.arctan2", "numpy.atan2")
 def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the angle of the point (x2, x1) in radians.
 
@@ -240,21 +244,21 @@ def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     is_diagonal = b.op(
         "Equal", y_magnitude, x_magnitude
     )  # the angle is defined although 0/0 and inf/inf are nan
-    ratio = b.op(
+    y_to_x_ratio = b.op(
         "Where", is_diagonal, _constant_like(b, 1, x), b.op("Div", y_magnitude, x_magnitude)
     )
     is_origin = b.op("Equal", b.op("Max", y_magnitude, x_magnitude), _constant_like(b, 0, x))
-    angle = b.op("Where", is_origin, _constant_like(b, 0, x), b.op("Atan", ratio))
+    angle = b.op("Where", is_origin, _constant_like(b, 0, x), b.op("Atan", y_to_x_ratio))
     mirrored_angle = b.op(
         "Where", signbit(b, x), b.op("Sub", _constant_like(b, math.pi, x), angle), angle
     )
     return copysign(b, mirrored_angle, y)
 
 
-@names("numpy.sinc")
+@register_as("numpy.sinc")
 def sinc(b: ModelBuilder, x: Value, /) -> Value:
     """Return `sin(pi x) / (pi x)`, which is 1 at 0."""
     x = as_float(b, x)
     is_zero = b.op("Equal", x, _constant_like(b, 0, x))
-    angle = b.op("Mul", x, _constant_like(b, math.pi, x))
-    return b.op("Where", is_zero, _constant_like(b, 1, x), b.op("Div", b.op("Sin", angle), angle))
+    pi_x = b.op("Mul", x, _constant_like(b, math.pi, x))
+    return b.op("Where", is_zero, _constant_like(b, 1, x), b.op("Div", b.op("Sin", pi_x), pi_x))

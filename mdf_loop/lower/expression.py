@@ -203,15 +203,15 @@ class _Lowering:
         return self.scope.get(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> Term:
-        name = dotted_name(node)
-        term = self.scope.find(name) if name else None
+        full_name = dotted_name(node)
+        term = self.scope.find(full_name) if full_name else None
         if term is not None:
             return term
-        if name in constants:
-            return literal(self.b, constants[name])
-        module_name = name.split(".", 1)[0]
-        if name and module_name not in self.scope:
-            return self.scope.get(name)
+        if full_name in constants:
+            return literal(self.b, constants[full_name])
+        module_name = full_name.split(".", 1)[0]
+        if full_name and module_name not in self.scope:
+            return self.scope.get(full_name)
         if node.attr in _ARRAY_PROPERTIES:
             return function(_ARRAY_PROPERTIES[node.attr])(
                 self.b, [self._lower_argument(node.value)], {}
@@ -358,18 +358,18 @@ class _Lowering:
         )
 
     def visit_Call(self, node: ast.Call) -> Term:
-        name = dotted_name(node.func)
-        if not name:
+        function_name = dotted_name(node.func)
+        if not function_name:
             raise ExpressionError(
                 f"'{shorten(ast.unparse(node.func))}' is not a function",
                 hint="call a function by its name, e.g. numpy.exp(x)",
             )
-        if name.split(".", 1)[0] in self.scope:
+        if function_name.split(".", 1)[0] in self.scope:
             raise ExpressionError(
-                f"'{shorten(name)}' is a value, not a function",
+                f"'{shorten(function_name)}' is a value, not a function",
                 hint=_method_call_hint(node.func),
             )
-        called_function = function(name)
+        called_function = function(function_name)
         arguments = [self._lower_argument(argument) for argument in node.args]
         keywords: dict[str, Argument] = {}
         for keyword in node.keywords:
@@ -383,9 +383,9 @@ class _Lowering:
     def _lower_argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
             return node.value
-        name = dotted_name(node)
-        if name in DTYPES and self.scope.find(name) is None:
-            return name
+        full_name = dotted_name(node)
+        if full_name in DTYPES and self.scope.find(full_name) is None:
+            return full_name
         return self.visit(node)
 
 

@@ -1,6 +1,6 @@
 """Registry of the functions that expressions may call, such as `numpy.` functions.
 
-Each family is a file. It registers its functions with `@names("numpy.exp")`, and `lower/__init__.py`
+Each family is a file. It registers its functions with `@register_as("numpy.exp")`, and `lower/__init__.py`
 imports it.
 """
 
@@ -88,7 +88,7 @@ UNSUPPORTED_FUNCTIONS = {
 """Reason and hint for each function that cannot be compiled. Remove the entry of a new function."""
 
 
-def names(*spellings: str) -> Callable[[_F], _F]:
+def register_as(*spellings: str) -> Callable[[_F], _F]:
     """Return a decorator that registers a function of expressions under one or more new names."""
 
     def register(call: _F) -> _F:

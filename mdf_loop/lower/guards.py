@@ -27,15 +27,16 @@ def check_fits_int64(b: ModelBuilder, value: Value, name: str) -> Value:
     """
     widened_value = cast(b, value, "float32") if value.dtype in ("float16", "bfloat16") else value
     lower_limit, upper_limit = (
-        b.constant(np.array(limit, widened_value.dtype)) for limit in (-(2.0**63), 2.0**63)
+        b.constant(np.array(int64_limit, widened_value.dtype))
+        for int64_limit in (-(2.0**63), 2.0**63)
     )
     is_valid = b.op(
         "And",
         b.op("GreaterOrEqual", widened_value, lower_limit),
         b.op("Less", widened_value, upper_limit),
     )
-    message = f"{name} makes no whole number of nan, infinity or what has more than 64 bits"
-    return check_value(b, value, is_valid, ExpressionError(message))
+    error_message = f"{name} makes no whole number of nan, infinity or what has more than 64 bits"
+    return check_value(b, value, is_valid, ExpressionError(error_message))
 
 
 def check_value(b: ModelBuilder, value: Value, is_valid: Value, error: LoopError) -> Value:

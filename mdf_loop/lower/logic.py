@@ -13,7 +13,7 @@ from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.lower.elementary import as_common_floats
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.terms import as_numpy, promote
 from mdf_loop.ops.build_helpers import cast, extents, scalar
 
@@ -38,7 +38,7 @@ _NUMPY_NAMES: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...
 def _register_operator(
     lower: Callable[[ModelBuilder, Value, Value], Value], spellings: tuple[str, ...]
 ) -> None:
-    @names(*(f"numpy.{name}" for name in spellings))
+    @register_as(*(f"numpy.{name}" for name in spellings))
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         return as_numpy(b, lower(b, x1, x2))
 
@@ -49,7 +49,7 @@ for _lower, _spellings in _NUMPY_NAMES.items():
     _register_operator(_lower, _spellings)
 
 
-@names("numpy.negative")
+@register_as("numpy.negative")
 def negative(b: ModelBuilder, x: Value, /) -> Value:
     """Return `-x`, element by element."""
     return as_numpy(b, ops.negative(b, x))
@@ -59,7 +59,7 @@ def negative(b: ModelBuilder, x: Value, /) -> Value:
 
 
 def _register_logical(op_type: str) -> None:
-    @names(f"numpy.logical_{op_type.lower()}")
+    @register_as(f"numpy.logical_{op_type.lower()}")
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         return b.op(op_type, ops.truths(b, x1), ops.truths(b, x2))
 
@@ -70,19 +70,19 @@ for _op_type in ("And", "Or", "Xor"):
     _register_logical(_op_type)
 
 
-@names("numpy.logical_not")
+@register_as("numpy.logical_not")
 def logical_not(b: ModelBuilder, x: Value, /) -> Value:
     """Return `not x`, element by element."""
     return b.op("Not", ops.truths(b, x))
 
 
-@names("numpy.invert", "numpy.bitwise_not")
+@register_as("numpy.invert", "numpy.bitwise_not")
 def invert(b: ModelBuilder, x: Value, /) -> Value:
     """Return `~x`, element by element."""
     return as_numpy(b, ops.invert(b, x))
 
 
-@names("numpy.where")
+@register_as("numpy.where")
 def where(b: ModelBuilder, condition: Value, x: Value, y: Value, /) -> Value:
     """Return `x if condition else y`, element by element."""
     return b.op("Where", ops.truths(b, condition), *promote(b, x, y))
@@ -91,7 +91,7 @@ def where(b: ModelBuilder, condition: Value, x: Value, y: Value, /) -> Value:
 # --- approximate equality ------------------------------------------------------------------------
 
 
-@names("numpy.isclose")
+@register_as("numpy.isclose")
 def isclose(
     b: ModelBuilder,
     a: Value,
@@ -128,7 +128,7 @@ def all_elements_true(b: ModelBuilder, tests: Value) -> Value:
     return b.op("Equal", b.op("ReduceSum", false_flags, keepdims=0), scalar(b, 0, "int64"))
 
 
-@names("numpy.allclose")
+@register_as("numpy.allclose")
 def allclose(
     b: ModelBuilder,
     a: Value,
@@ -142,7 +142,7 @@ def allclose(
     return all_elements_true(b, isclose(b, a, b_, rtol, atol, equal_nan))
 
 
-@names("numpy.array_equal")
+@register_as("numpy.array_equal")
 def array_equal(b: ModelBuilder, a1: Value, a2: Value, /) -> Value:
     """Return True if both arrays have equal shapes and equal elements."""
     if is_fixed(a1.shape) and is_fixed(a2.shape):

@@ -54,7 +54,9 @@ def _draw_uniform(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
-    interval_ends = (Symbolic(b, scalar(b, bound, "float64")) for bound in (low, high))
+    interval_ends = (
+        Symbolic(b, scalar(b, interval_end, "float64")) for interval_end in (low, high)
+    )
     parameter_rules.check_width(DrawSite(b), *interval_ends)
     sample_attributes = {**attributes, "low": low, "width": high - low}
     return _scaled_sample(b, "Uniform", inputs, sample_attributes, ("low", 0.0), ("width", 1.0))
@@ -109,9 +111,9 @@ def _draw_multinomial(
         )
     row_count, class_count = logits_shape
     class_probabilities = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
-    message = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
+    error_message = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
     class_weights: Value = (
-        DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, message).value
+        DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, error_message).value
     )
     uniform_samples = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
     return (
@@ -143,8 +145,8 @@ def drop_elements(
     )
     if training is not None:
         is_valid_rate = b.op("Or", is_valid_rate, b.op("Not", training))
-    message = "the ratio of onnx::Dropout must be from 0 to below 1"
-    drop_rate = check_value(b, drop_rate, is_valid_rate, OperandError(message))
+    error_message = "the ratio of onnx::Dropout must be from 0 to below 1"
+    drop_rate = check_value(b, drop_rate, is_valid_rate, OperandError(error_message))
     kept_mask = b.op("GreaterOrEqual", uniform_samples, drop_rate)
     kept_fraction = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), drop_rate), data.dtype)
     return b.op(

@@ -33,7 +33,7 @@ from mdf_loop.lower.terms import (
 )
 from mdf_loop.lower.texts import equal_texts
 from mdf_loop.ops.build_helpers import cast, ints, is_scalar, kind, scalar, sum_of
-from mdf_loop.ops.decompositions.arithmetic import NEGATIVE_POWER
+from mdf_loop.ops.decompositions.arithmetic import NEGATIVE_POWER_MESSAGE
 from mdf_loop.ops.registry import row_of
 
 __all__ = ["Term", "cast", "check_value", "guard_value", "literal", "promote", "tensor"]
@@ -102,10 +102,10 @@ def _is_random(b: ModelBuilder, value: Value) -> bool:
 def _zero_if_factor_is_zero(b: ModelBuilder, product: Value, *factors: Value) -> Value:
     """Return constant zeros for a product of random numbers and a zero constant."""
     constant_factors = [array for factor in factors if (array := b.constant_of(factor)) is not None]
-    extents = [extent for extent in product.shape or () if isinstance(extent, int)]
-    if all(array.any() for array in constant_factors) or product.shape != tuple(extents):
+    known_extents = [extent for extent in product.shape or () if isinstance(extent, int)]
+    if all(array.any() for array in constant_factors) or product.shape != tuple(known_extents):
         return product
-    return b.constant(np.zeros(extents, product.dtype))
+    return b.constant(np.zeros(known_extents, product.dtype))
 
 
 add = _arithmetic("+", "Add", operator.add)
@@ -137,8 +137,10 @@ def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
         division_dtype = (
             "float32" if left.dtype in ("float16", "bfloat16") else left.dtype
         )  # as numpy
-        quotient = _float_quotient(b, cast(b, left, division_dtype), cast(b, right, division_dtype))
-        return cast(b, quotient, left.dtype)
+        floor_quotient = _float_quotient(
+            b, cast(b, left, division_dtype), cast(b, right, division_dtype)
+        )
+        return cast(b, floor_quotient, left.dtype)
     return b.op("Div", b.op("Sub", left, b.op("Mod", left, right)), right)
 
 
@@ -153,9 +155,9 @@ def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
     zero, one = scalar(b, 0, left.dtype), scalar(b, 1, left.dtype)
     remainder = b.op("Mod", left, right, fmod=1)
     has_opposite_sign = b.op("Less", b.op("Mul", remainder, b.op("Sign", right)), zero)
-    quotient = b.op("Div", b.op("Sub", left, remainder), right)
+    exact_quotient = b.op("Div", b.op("Sub", left, remainder), right)
     rounded_quotient = b.op(
-        "Round", b.op("Sub", quotient, b.op("Where", has_opposite_sign, one, zero))
+        "Round", b.op("Sub", exact_quotient, b.op("Where", has_opposite_sign, one, zero))
     )
     unrounded_quotient = b.op("Div", left, right)
     magnitude = b.op(
@@ -184,9 +186,11 @@ def power(b: ModelBuilder, left: Value, right: Value) -> Value:
         return b.op("Pow", left, right)
     if constant_exponent is None and kind(right) == "i":
         is_nonnegative = b.op("GreaterOrEqual", right, scalar(b, 0, right.dtype))
-        right = guard_value(b, right, is_nonnegative, NEGATIVE_POWER)
+        right = guard_value(b, right, is_nonnegative, NEGATIVE_POWER_MESSAGE)
     elif constant_exponent is not None and np.any(constant_exponent < 0):
-        raise OperandError(NEGATIVE_POWER, hint="make the base a number with a point, e.g. 2.0")
+        raise OperandError(
+            NEGATIVE_POWER_MESSAGE, hint="make the base a number with a point, e.g. 2.0"
+        )
     wide_base = cast(b, left, "int64")  # ONNX has Pow of int32 and int64 only
     return cast(b, b.op("Pow", wide_base, cast(b, right, "uint64")), left.dtype)
 
@@ -200,8 +204,8 @@ def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
     left, right = promote(b, left, right)
     if kind(left) == "f":
         return float_product(b, left, right)
-    product = b.op("MatMul", cast(b, left, "int64"), cast(b, right, "int64"))
-    return cast(b, product, left.dtype)
+    integer_product = b.op("MatMul", cast(b, left, "int64"), cast(b, right, "int64"))
+    return cast(b, integer_product, left.dtype)
 
 
 def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:

@@ -11,7 +11,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.reductions import any_, nonnegative_axis
 from mdf_loop.lower.shapes import positions, ravel, size
 from mdf_loop.lower.terms import as_float
@@ -38,7 +38,7 @@ def _flatten_if_axis_is_none(b: ModelBuilder, a: Value, axis: int | None) -> tup
     return (ravel(b, a), 0) if axis is None else (a, nonnegative_axis(a, axis))
 
 
-@names("numpy.sort")
+@register_as("numpy.sort")
 def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return an array sorted in ascending order along an axis.
 
@@ -46,9 +46,9 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     nan.
     """
     a, axis = _flatten_if_axis_is_none(b, a, axis)
-    values, _ = _sort_ascending(b, _sort_key(b, a), axis)
+    sorted_values, _ = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
-        return cast(b, values, a.dtype)
+        return cast(b, sorted_values, a.dtype)
     nan_flags = cast(b, b.op("IsNaN", a), "int64")
     nan_count = b.op("ReduceSum", nan_flags, ints(b, axis), keepdims=1)
     first_nan_position = b.op("Sub", cast(b, size(b, a, axis), "int64"), nan_count)
@@ -56,10 +56,10 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     positions_shape[axis] = -1
     element_positions = b.op("Reshape", positions(b, a, axis), ints(b, *positions_shape))
     is_nan = b.op("GreaterOrEqual", element_positions, first_nan_position)
-    return b.op("Where", is_nan, scalar(b, np.nan, a.dtype), values)
+    return b.op("Where", is_nan, scalar(b, np.nan, a.dtype), sorted_values)
 
 
-@names("numpy.argsort")
+@register_as("numpy.argsort")
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return the indices that sort an array stably in ascending order."""
     a, axis = _flatten_if_axis_is_none(b, a, axis)
@@ -73,7 +73,7 @@ def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     return b.op("GatherElements", sorted_indices, nan_last_order, axis=axis)
 
 
-@names("numpy.median")
+@register_as("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the median: the middle element in sorted order, or the mean of both middle ones."""
     a, axis = _flatten_if_axis_is_none(b, as_float(b, a), axis)
@@ -95,7 +95,7 @@ def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     )
 
 
-@names("numpy.searchsorted")
+@register_as("numpy.searchsorted")
 def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> Value:
     """Return the positions at which `v` would be inserted in the sorted array `a`."""
     if rank(a) != 1:

@@ -13,7 +13,7 @@ from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.lower.draws import shape_of_sample
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.site import DrawSite, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.build_helpers import all_true, cast, scalar
@@ -23,7 +23,7 @@ MAX_UNROLLED_RATE = 32.0
 """Maximum known rate whose sums are unrolled, so that they can be computed for many steps at once."""
 
 
-@names("numpy.random.poisson")
+@register_as("numpy.random.poisson")
 def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -> Value:
     """Return Poisson random numbers of rate `lam`.
 

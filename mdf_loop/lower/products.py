@@ -10,19 +10,19 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.shapes import ravel, transpose
 from mdf_loop.lower.terms import as_float, promote_numbers
 from mdf_loop.ops.build_helpers import cast, ints, is_scalar, kind, rank, scalar, sum_of
 
 
-@names("numpy.matmul")
+@register_as("numpy.matmul")
 def matmul(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the matrix product `x1 @ x2`."""
     return ops.matmul(b, x1, x2)
 
 
-@names("numpy.dot")
+@register_as("numpy.dot")
 def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Return `numpy.dot`, the sum over the last axis of a and the second-to-last axis of b."""
     if is_scalar(a) or is_scalar(b_):
@@ -35,13 +35,13 @@ def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     return ops.matmul(b, a, b_)
 
 
-@names("numpy.vdot")
+@register_as("numpy.vdot")
 def vdot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Return the dot product of two flattened arrays."""
     return ops.matmul(b, ravel(b, a), ravel(b, b_))
 
 
-@names("numpy.inner")
+@register_as("numpy.inner")
 def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Return the inner product over the last axis of both arrays, or `a * b` for a scalar."""
     if is_scalar(a) or is_scalar(b_):
@@ -51,14 +51,14 @@ def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     return ops.matmul(b, a, transpose(b, b_))
 
 
-@names("numpy.outer")
+@register_as("numpy.outer")
 def outer(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Return the outer product: each element of a times each element of b."""
     column = b.op("Reshape", a, ints(b, -1, 1))
     return ops.multiply(b, column, b.op("Reshape", b_, ints(b, 1, -1)))
 
 
-@names("numpy.einsum")
+@register_as("numpy.einsum")
 def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
     """Return the Einstein sum `numpy.einsum`, such as `numpy.einsum('ij,j->i', w, x)`."""
     return einstein_sum(b, subscripts.replace(" ", ""), promote_numbers(b, *operands))
@@ -105,7 +105,7 @@ def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> V
     )
 
 
-@names("numpy.linalg.det")
+@register_as("numpy.linalg.det")
 def det(b: ModelBuilder, a: Value, /) -> Value:
     """Return the determinants of square matrices."""
     return b.op("Det", as_float(b, a))
@@ -115,7 +115,7 @@ def det(b: ModelBuilder, a: Value, /) -> Value:
 
 
 def _register_triangle(upper: int, name: str) -> Callable[..., Value]:
-    @names(f"numpy.{name}")
+    @register_as(f"numpy.{name}")
     def call(b: ModelBuilder, m: Value, /, k: int = 0) -> Value:
         return b.op("Trilu", m, b.constant(np.array(k)), upper=upper)
 
@@ -134,7 +134,7 @@ def _keep_diagonal(b: ModelBuilder, matrix: Value) -> Value:
     return b.op("Trilu", b.op("Trilu", matrix, zero, upper=0), zero, upper=1)
 
 
-@names("numpy.trace")
+@register_as("numpy.trace")
 def trace(b: ModelBuilder, a: Value, /) -> Value:
     """Return the sum of the diagonal elements of a matrix."""
     if rank(a) != 2:
@@ -143,14 +143,14 @@ def trace(b: ModelBuilder, a: Value, /) -> Value:
     return sum_of(b, _keep_diagonal(b, summed_matrix))
 
 
-@names("numpy.diag")
+@register_as("numpy.diag")
 def diag(b: ModelBuilder, v: Value, /) -> Value:
     """Return the diagonal of a matrix, or the diagonal matrix of a vector."""
     if rank(v) == 1:
         repeated_rows = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
         return _keep_diagonal(b, repeated_rows)
-    extents = set(v.shape or ())
-    if rank(v) != 2 or len(extents) != 1:
+    vector_extents = set(v.shape or ())
+    if rank(v) != 2 or len(vector_extents) != 1:
         raise OperandError(f"numpy.diag needs a list or a square matrix, not {v.type}")
     return sum_of(b, _keep_diagonal(b, v), (1,))
 

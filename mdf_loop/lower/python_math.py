@@ -17,7 +17,7 @@ from mdf_loop.lower import elementary, rounding
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Terms
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import function, names
+from mdf_loop.lower.functions import function, register_as
 from mdf_loop.lower.guards import check_fits_int64
 from mdf_loop.lower.terms import as_plain, literal, mark_plain, plain_result, tensor
 from mdf_loop.ops.build_helpers import cast, is_scalar, kind, scalar
@@ -82,7 +82,7 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
         else binary_function
     )
     call_with_arity.__doc__ = f"Return `math.{name}`."
-    names(f"math.{name}")(call_with_arity)
+    register_as(f"math.{name}")(call_with_arity)
 
 
 for _name, _numpy_name in _NUMPY_EQUIVALENTS.items():
@@ -90,7 +90,7 @@ for _name, _numpy_name in _NUMPY_EQUIVALENTS.items():
 
 
 def _register_integer_function(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
-    @names(f"math.{name}")
+    @register_as(f"math.{name}")
     def call(b: ModelBuilder, x: Value, /) -> Value:
         folded_constant = plain_result(b, getattr(math, name), (x,))
         if folded_constant is not None:
@@ -132,14 +132,14 @@ def _register_plain_function(name: str, argument_count: int) -> None:
     def binary_function(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
-    names(f"math.{name}")(unary_function if argument_count == 1 else binary_function)
+    register_as(f"math.{name}")(unary_function if argument_count == 1 else binary_function)
 
 
 for _name, _argument_count in _COMPILE_TIME_FUNCTIONS.items():
     _register_plain_function(_name, _argument_count)
 
 
-@names("math.log")
+@register_as("math.log")
 def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     """Return `math.log(x)`, or `log(x) / log(base)`."""
     operands = (x,) if base is None else (x, base)
@@ -150,14 +150,14 @@ def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     return mark_plain(b, logarithms[0] if base is None else b.op("Div", *logarithms))
 
 
-@names("math.erf")
+@register_as("math.erf")
 def erf(b: ModelBuilder, x: Value, /) -> Value:
     """Return the error function of x."""
     python_number = plain_result(b, math.erf, (x,))
     return python_number or mark_plain(b, b.op("Erf", *_single_floats(b, "erf", (x,))))
 
 
-@names("math.hypot")
+@register_as("math.hypot")
 def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
     """Return the Euclidean norm `sqrt(x**2 + y**2 + ...)` without overflow."""
     python_number = plain_result(b, math.hypot, coordinates)
@@ -169,14 +169,14 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
     return mark_plain(b, hypotenuse)
 
 
-@names("math.modf")
+@register_as("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """Return the fractional and the integer part of x, both with the sign of x."""
-    fraction, integer_part = rounding.modf(b, *_single_floats(b, "modf", (x,)))
-    return mark_plain(b, fraction), mark_plain(b, integer_part)
+    fractional_part, integer_part = rounding.modf(b, *_single_floats(b, "modf", (x,)))
+    return mark_plain(b, fractional_part), mark_plain(b, integer_part)
 
 
-@names("math.isclose")
+@register_as("math.isclose")
 def isclose(
     b: ModelBuilder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
 ) -> Value:
@@ -198,7 +198,7 @@ def isclose(
     return mark_plain(b, is_close)
 
 
-@names("math.prod")
+@register_as("math.prod")
 def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) -> Value:
     """Return `math.prod`: `start * first * second * ...`, from left to right."""
     running_product = literal(b, 1) if start is None else start
@@ -207,7 +207,7 @@ def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) 
     return running_product
 
 
-@names("math.fsum")
+@register_as("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
     """Return `math.fsum(seq)`, a sum that is rounded once.
 

@@ -11,7 +11,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes, Dtype
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.guards import guard_value
 from mdf_loop.lower.terms import as_float
 from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, scalar, sum_of
@@ -79,7 +79,7 @@ def _widen_for_sum(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
     return cast(b, value, dtype or wide_dtype)
 
 
-@names("numpy.sum")
+@register_as("numpy.sum")
 def total(
     b: ModelBuilder,
     a: Value,
@@ -92,7 +92,7 @@ def total(
     return reduce_axes(b, "ReduceSum", _widen_for_sum(b, a, dtype), axis, keepdims)
 
 
-@names("numpy.prod")
+@register_as("numpy.prod")
 def product(
     b: ModelBuilder,
     a: Value,
@@ -105,7 +105,7 @@ def product(
     return reduce_axes(b, "ReduceProd", _widen_for_sum(b, a, dtype), axis, keepdims)
 
 
-@names("numpy.mean")
+@register_as("numpy.mean")
 def mean(
     b: ModelBuilder,
     a: Value,
@@ -134,7 +134,7 @@ def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) ->
     return b.op("Div", sums, cast(b, degrees_of_freedom, sums.dtype))
 
 
-@names("numpy.var")
+@register_as("numpy.var")
 def variance(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
@@ -145,7 +145,7 @@ def variance(
     return _divide_sums(b, square_sums, count_reduced_elements(b, float_value, axis), ddof)
 
 
-@names("numpy.std")
+@register_as("numpy.std")
 def deviation(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
@@ -153,7 +153,7 @@ def deviation(
     return b.op("Sqrt", variance(b, a, axis, ddof=ddof, keepdims=keepdims))
 
 
-@names("numpy.average")
+@register_as("numpy.average")
 def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | None = None) -> Value:
     """Return the mean, weighted by `weights` of the same shape if given."""
     if weights is None:
@@ -166,14 +166,14 @@ def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | No
     return ops.divide(b, weighted_sums, total(b, weights, axis))
 
 
-@names("numpy.linalg.norm")
+@register_as("numpy.linalg.norm")
 def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = False) -> Value:
     """Return the Euclidean norm `sqrt(sum(x**2))`."""
     x = as_float(b, x)
     return b.op("Sqrt", reduce_axes(b, "ReduceSum", b.op("Mul", x, x), axis, keepdims))
 
 
-@names("numpy.cumsum")
+@register_as("numpy.cumsum")
 def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the cumulative sum along one axis, or over all elements."""
     summands = _widen_for_sum(b, a, None)
@@ -189,21 +189,21 @@ def _count_true(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Va
     return reduce_axes(b, "ReduceSum", cast(b, tests, "int64"), axis, keepdims)
 
 
-@names("numpy.any")
+@register_as("numpy.any")
 def any_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return True where any element along the axes is true."""
     true_count = _count_true(b, ops.truths(b, a), axis, keepdims)
     return b.op("Greater", true_count, scalar(b, 0, "int64"))
 
 
-@names("numpy.all")
+@register_as("numpy.all")
 def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return True where all elements along the axes are true."""
     false_count = _count_true(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
     return b.op("Equal", false_count, scalar(b, 0, "int64"))
 
 
-@names("numpy.count_nonzero")
+@register_as("numpy.count_nonzero")
 def count_nonzero(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False
 ) -> Value:
@@ -226,7 +226,7 @@ def _check_nonempty(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Val
 
 
 def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
-    @names(*spellings)
+    @register_as(*spellings)
     def call(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
         a = _check_nonempty(b, spellings[0], a, axis)
         needs_int32 = kind(a) == "b" or a.dtype in ("int16", "uint16")
@@ -246,7 +246,7 @@ greatest = _register_extreme("ReduceMax", "numpy.max", "numpy.amax")
 least = _register_extreme("ReduceMin", "numpy.min", "numpy.amin")
 
 
-@names("numpy.ptp")
+@register_as("numpy.ptp")
 def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return the range of values `max(a) - min(a)` along axes."""
     extremes = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
@@ -254,7 +254,7 @@ def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool 
 
 
 def _register_position(op_type: str, name: str) -> None:
-    @names(name)
+    @register_as(name)
     def call(
         b: ModelBuilder, a: Value, /, axis: int | None = None, *, keepdims: bool = False
     ) -> Value:

@@ -12,7 +12,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.elementary import as_common_floats
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import as_float, promote, promote_numbers
 from mdf_loop.ops.build_helpers import cast, kind, scalar
@@ -21,7 +21,7 @@ from mdf_loop.ops.build_helpers import cast, kind, scalar
 
 
 def _register_rounding(op_type: str, *spellings: str) -> Callable[[ModelBuilder, Value], Value]:
-    @names(*spellings)
+    @register_as(*spellings)
     def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, x) if kind(x) == "f" else x
 
@@ -33,7 +33,7 @@ floor = _register_rounding("Floor", "numpy.floor")
 ceil = _register_rounding("Ceil", "numpy.ceil")
 
 
-@names("numpy.trunc", "numpy.fix")
+@register_as("numpy.trunc", "numpy.fix")
 def trunc(b: ModelBuilder, x: Value, /) -> Value:
     """Return x truncated toward zero, with integers unchanged."""
     if kind(x) != "f":
@@ -43,13 +43,13 @@ def trunc(b: ModelBuilder, x: Value, /) -> Value:
     return b.op("Where", is_positive, floor(b, x), ceil(b, x))
 
 
-@names("numpy.rint")
+@register_as("numpy.rint")
 def rint(b: ModelBuilder, x: Value, /) -> Value:
     """Return each element rounded to the nearest integer as a float, halves to even."""
     return b.op("Round", as_float(b, x))
 
 
-@names("numpy.round", "numpy.around")
+@register_as("numpy.round", "numpy.around")
 def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
     """Return numbers rounded to `decimals` decimal places, halves to even, as in numpy."""
     if kind(a) != "f":
@@ -64,25 +64,25 @@ def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
 # --- signs -------------------------------------------------------------------------------------
 
 
-@names("numpy.absolute", "numpy.abs")
+@register_as("numpy.absolute", "numpy.abs")
 def absolute(b: ModelBuilder, x: Value, /) -> Value:
     """Return `|x|`, with bools unchanged."""
     return x if kind(x) in "bu" else b.op("Abs", x)
 
 
-@names("numpy.fabs")
+@register_as("numpy.fabs")
 def fabs(b: ModelBuilder, x: Value, /) -> Value:
     """Return `|x|` as a float."""
     return b.op("Abs", as_float(b, x))
 
 
-@names("numpy.positive")
+@register_as("numpy.positive")
 def positive(b: ModelBuilder, x: Value, /) -> Value:
     """Return `+x`, element by element."""
     return x
 
 
-@names("numpy.sign")
+@register_as("numpy.sign")
 def sign(b: ModelBuilder, x: Value, /) -> Value:
     """Return the sign of x as -1, 0 or 1, and nan for nan."""
     if kind(x) not in "iuf":
@@ -90,7 +90,7 @@ def sign(b: ModelBuilder, x: Value, /) -> Value:
     return b.op("Sign", x)
 
 
-@names("numpy.heaviside")
+@register_as("numpy.heaviside")
 def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the Heaviside step function: 0 for x1 < 0, x2 for x1 = 0, 1 for x1 > 0."""
     x1, x2 = as_common_floats(b, x1, x2)
@@ -106,7 +106,7 @@ def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def _register_extreme(
     op_type: str, logic: str, *spellings: str
 ) -> Callable[[ModelBuilder, Value, Value], Value]:
-    @names(*spellings)
+    @register_as(*spellings)
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         x1, x2 = promote(b, x1, x2)
         return b.op(logic if x1.dtype == "bool" else op_type, x1, x2)
@@ -122,7 +122,7 @@ minimum = _register_extreme("Min", "And", "numpy.minimum")
 def _register_nan_ignoring(
     extreme: Callable[[ModelBuilder, Value, Value], Value], name: str
 ) -> None:
-    @names(name)
+    @register_as(name)
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         x1, x2 = promote(b, x1, x2)
         extremes = extreme(b, x1, x2)
@@ -137,7 +137,7 @@ _register_nan_ignoring(maximum, "numpy.fmax")
 _register_nan_ignoring(minimum, "numpy.fmin")
 
 
-@names("numpy.clip")
+@register_as("numpy.clip")
 def clip(
     b: ModelBuilder,
     a: Value,
@@ -150,7 +150,9 @@ def clip(
 ) -> Value:
     """Return `a` limited to the interval from `a_min` to `a_max`, where None is no limit."""
     lower_limit, upper_limit = a_min or min, a_max or max
-    clip_limits = [limit for limit in (lower_limit, upper_limit) if limit is not None]
+    clip_limits = [
+        clip_limit for clip_limit in (lower_limit, upper_limit) if clip_limit is not None
+    ]
     a, *clip_limits = promote(b, a, *clip_limits)
     if lower_limit is not None:
         a = maximum(b, a, clip_limits.pop(0))
@@ -160,14 +162,14 @@ def clip(
 # --- nan and infinity ----------------------------------------------------------------------------
 
 
-@names("numpy.isnan")
+@register_as("numpy.isnan")
 def isnan(b: ModelBuilder, x: Value, /) -> Value:
     """Return True where x is nan."""
     return b.op("IsNaN", as_float(b, x))
 
 
 def _register_infinity_test(number: float, name: str) -> None:
-    @names(name)
+    @register_as(name)
     def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
         return b.op("Equal", x, scalar(b, number, x.dtype))
@@ -179,21 +181,21 @@ _register_infinity_test(math.inf, "numpy.isposinf")
 _register_infinity_test(-math.inf, "numpy.isneginf")
 
 
-@names("numpy.isinf")
+@register_as("numpy.isinf")
 def isinf(b: ModelBuilder, x: Value, /) -> Value:
     """Return True where x is infinite."""
     x = as_float(b, x)
     return b.op("Equal", b.op("Abs", x), scalar(b, math.inf, x.dtype))
 
 
-@names("numpy.isfinite")
+@register_as("numpy.isfinite")
 def isfinite(b: ModelBuilder, x: Value, /) -> Value:
     """Return True where x is finite."""
     x = as_float(b, x)
     return b.op("Less", b.op("Abs", x), scalar(b, math.inf, x.dtype))
 
 
-@names("numpy.nan_to_num")
+@register_as("numpy.nan_to_num")
 def nan_to_num(
     b: ModelBuilder,
     x: Value,
@@ -224,14 +226,14 @@ def nan_to_num(
 # --- quotient and remainder ----------------------------------------------------------------------
 
 
-@names("numpy.fmod")
+@register_as("numpy.fmod")
 def fmod(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the remainder of `x1 / x2` with the sign of x1, element by element."""
     x1, x2 = promote_numbers(b, x1, x2)
     return b.op("Mod", x1, x2, fmod=1)
 
 
-@names("numpy.modf")
+@register_as("numpy.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """Return the fractional and the integer part of x, both with the sign of x."""
     x = as_float(b, x)
@@ -243,7 +245,7 @@ def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     return with_sign_of(b, fraction_magnitude, x), integer_part
 
 
-@names("numpy.divmod", "divmod")
+@register_as("numpy.divmod", "divmod")
 def divmod_(b: ModelBuilder, x1: Value, x2: Value, /) -> tuple[Value, Value]:
     """Return the floor quotient and remainder `(x1 // x2, x1 % x2)`."""
     return ops.floor_divide(b, x1, x2), ops.modulo(b, x1, x2)

@@ -68,16 +68,20 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
     sequence, member, *position_operands = inputs
     assert sequence is not None
     assert member is not None
-    dtype = inner_dtype(sequence.dtype)
-    if not is_sequence(sequence.dtype) or member.dtype == dtype or not is_tensor(member.dtype):
+    member_dtype = inner_dtype(sequence.dtype)
+    if (
+        not is_sequence(sequence.dtype)
+        or member.dtype == member_dtype
+        or not is_tensor(member.dtype)
+    ):
         return list(inputs)
     kind_rank = {"b": 0, "i": 1, "u": 1, "f": 2}
     if (
         b.is_weak(member)
-        and kind_of(dtype) in kind_rank
-        and kind_rank[kind(member)] <= kind_rank[kind_of(dtype)]
+        and kind_of(member_dtype) in kind_rank
+        and kind_rank[kind(member)] <= kind_rank[kind_of(member_dtype)]
     ):
-        return [sequence, cast(b, member, dtype), *position_operands]
+        return [sequence, cast(b, member, member_dtype), *position_operands]
     raise OperandError(
         f"'{sequence.name}' is {sequence.type}, but '{member.name}', which is put into it, is "
         f"{member.type}",
@@ -128,12 +132,14 @@ def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Va
     if constant_position is not None:
         member_index = int(constant_position.reshape(()))
         return members[member_index] if -len(members) <= member_index < len(members) else None
-    shape = members[0].shape
-    has_fixed_shape = shape is not None and all(isinstance(extent, int) for extent in shape)
+    member_shape = members[0].shape
+    has_fixed_shape = member_shape is not None and all(
+        isinstance(extent, int) for extent in member_shape
+    )
     if (
         not has_fixed_shape
         or position.shape != ()
-        or any(member.shape != shape for member in members)
+        or any(member.shape != member_shape for member in members)
     ):
         return None
     expanded_members = [b.op("Unsqueeze", member, ints(b, 0)) for member in members]

@@ -10,7 +10,7 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes, Extents, Terms
 from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.reductions import count_reduced_elements, nonnegative_axes, nonnegative_axis
 from mdf_loop.lower.terms import Term, literal, promote, tensor
 from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
@@ -20,14 +20,14 @@ _INT64 = np.iinfo(np.int64)
 # --- shape queries -------------------------------------------------------------------------------
 
 
-@names("numpy.ndim")
+@register_as("numpy.ndim")
 def ndim(b: ModelBuilder, a: Value, /) -> Value:
     """Return the number of axes of an array."""
     b.record_shape_query(a)
     return literal(b, rank(a))
 
 
-@names("numpy.size")
+@register_as("numpy.size")
 def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the number of elements of an array, or the extent of one axis."""
     b.record_shape_query(a)
@@ -35,7 +35,7 @@ def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     return literal(b, element_count) if isinstance(element_count, int) else element_count
 
 
-@names("numpy.shape")
+@register_as("numpy.shape")
 def shape(b: ModelBuilder, a: Value, /) -> Term:
     """Return the shape of an array as a vector of integers."""
     return tuple(size(b, a, axis) for axis in range(rank(a)))
@@ -44,7 +44,7 @@ def shape(b: ModelBuilder, a: Value, /) -> Term:
 # --- changes of axes -----------------------------------------------------------------------------
 
 
-@names("numpy.reshape")
+@register_as("numpy.reshape")
 def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     """Return the array in another shape, in row-major order, where one extent may be -1."""
     constant_shape = b.constant_of(shape)
@@ -72,13 +72,13 @@ def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     return reshaped_value
 
 
-@names("numpy.ravel")
+@register_as("numpy.ravel")
 def ravel(b: ModelBuilder, a: Value, /) -> Value:
     """Return all elements of an array in one axis, in row-major order."""
     return b.op("Reshape", a, ints(b, -1))
 
 
-@names("numpy.squeeze")
+@register_as("numpy.squeeze")
 def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
     """Return the array without its axes of extent 1, or without the axes in `axis`."""
     if axis is None:
@@ -92,7 +92,7 @@ def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
     return b.op("Squeeze", a, ints(b, *axes)) if axes else a
 
 
-@names("numpy.expand_dims")
+@register_as("numpy.expand_dims")
 def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
     """Return the array with new axes of extent 1 at the positions `axis` of the result."""
     axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
@@ -100,7 +100,7 @@ def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
 
 
 def _register_at_least(count: int) -> None:
-    @names(f"numpy.atleast_{count}d")
+    @register_as(f"numpy.atleast_{count}d")
     def call(b: ModelBuilder, a: Value, /) -> Value:
         missing_axis_count = max(count - rank(a), 0)
         return (
@@ -114,7 +114,7 @@ _register_at_least(1)
 _register_at_least(2)
 
 
-@names("numpy.transpose", "numpy.permute_dims")
+@register_as("numpy.transpose", "numpy.permute_dims")
 def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
     """Return the array with its axes in another order, reversed by default."""
     axis_order = nonnegative_axes(a, axes)
@@ -125,7 +125,7 @@ def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
     return b.op("Transpose", a, perm=axis_order) if axis_order else a
 
 
-@names("numpy.swapaxes")
+@register_as("numpy.swapaxes")
 def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
     """Return the array with two axes exchanged."""
     axis_order = list(range(rank(a)))
@@ -134,7 +134,7 @@ def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
     return b.op("Transpose", a, perm=tuple(axis_order))
 
 
-@names("numpy.moveaxis")
+@register_as("numpy.moveaxis")
 def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Value:
     """Return the array with one axis moved to another position."""
     axis_order = list(range(rank(a)))
@@ -152,7 +152,7 @@ def _promote_arrays(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
     return promote(b, *(tensor(b, array) for array in arrays))
 
 
-@names("numpy.concatenate", "numpy.concat")
+@register_as("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
     """Return arrays joined along an axis, or flattened and joined for None."""
     operands = _promote_arrays(b, arrays)
@@ -161,7 +161,7 @@ def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Valu
     return b.op("Concat", *operands, axis=nonnegative_axis(operands[0], axis))
 
 
-@names("numpy.stack")
+@register_as("numpy.stack")
 def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
     """Return arrays of one shape joined along a new axis."""
     operands = _promote_arrays(b, arrays)
@@ -172,14 +172,14 @@ def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
     )
 
 
-@names("numpy.hstack")
+@register_as("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return arrays joined along axis 1, or along axis 0 if they have one axis."""
     operands = [_add_leading_axes(b, operand, 1) for operand in _promote_arrays(b, arrays)]
     return b.op("Concat", *operands, axis=int(rank(operands[0]) > 1))
 
 
-@names("numpy.vstack")
+@register_as("numpy.vstack")
 def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as rows."""
     return b.op(
@@ -189,15 +189,15 @@ def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     )
 
 
-@names("numpy.column_stack")
+@register_as("numpy.column_stack")
 def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as columns."""
     operands = [_add_leading_axes(b, operand, 1) for operand in _promote_arrays(b, arrays)]
-    columns = [
+    column_arrays = [
         b.op("Unsqueeze", operand, ints(b, 1)) if rank(operand) == 1 else operand
         for operand in operands
     ]
-    return b.op("Concat", *columns, axis=1)
+    return b.op("Concat", *column_arrays, axis=1)
 
 
 def _add_leading_axes(b: ModelBuilder, operand: Value, axis_count: int) -> Value:
@@ -210,7 +210,7 @@ def _add_leading_axes(b: ModelBuilder, operand: Value, axis_count: int) -> Value
     )
 
 
-@names("numpy.append")
+@register_as("numpy.append")
 def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = None) -> Value:
     """Return `values` appended to `arr`, along an axis or flattened."""
     return concatenate(b, (arr, values), axis)
@@ -219,7 +219,7 @@ def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = Non
 # --- repetition and reordering -------------------------------------------------------------------
 
 
-@names("numpy.tile")
+@register_as("numpy.tile")
 def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
     """Return copies of the whole array joined along its axes."""
     constant_reps = b.constant_of(reps)
@@ -233,7 +233,7 @@ def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
     return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing_axis_count), reps, axis=0))
 
 
-@names("numpy.repeat")
+@register_as("numpy.repeat")
 def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) -> Value:
     """Return the array with each element (or row) repeated `repeats` times."""
     if repeats < 0:
@@ -250,51 +250,58 @@ def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) 
     return b.op("Gather", a, source_indices, axis=nonnegative_axis(a, axis))
 
 
-@names("numpy.flip")
+@register_as("numpy.flip")
 def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
     """Return the array with its elements in reverse order along axes."""
     axes = nonnegative_axes(m, axis)
     if not axes:
         return m
-    starts, ends, steps = ((number,) * len(axes) for number in (_INT64.max, _INT64.min, -1))
+    slice_starts, slice_ends, slice_steps = (
+        (number,) * len(axes) for number in (_INT64.max, _INT64.min, -1)
+    )
     return b.op(
-        "Slice", m, *(ints(b, *slice_operand) for slice_operand in (starts, ends, axes, steps))
+        "Slice",
+        m,
+        *(
+            ints(b, *slice_operand)
+            for slice_operand in (slice_starts, slice_ends, axes, slice_steps)
+        ),
     )
 
 
-@names("numpy.flipud")
+@register_as("numpy.flipud")
 def flipud(b: ModelBuilder, m: Value, /) -> Value:
     """Return the array with its rows in reverse order."""
     return flip(b, m, 0)
 
 
-@names("numpy.fliplr")
+@register_as("numpy.fliplr")
 def fliplr(b: ModelBuilder, m: Value, /) -> Value:
     """Return the array with its columns in reverse order."""
     return flip(b, m, 1)
 
 
-@names("numpy.roll")
+@register_as("numpy.roll")
 def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
     """Shift elements cyclically along an axis, or in row-major order without an axis."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
     positions_along_axis = positions(b, a, nonnegative_axis(a, axis))
-    extent = size(b, a, nonnegative_axis(a, axis))
+    axis_extent = size(b, a, nonnegative_axis(a, axis))
     source_positions = ops.modulo(
-        b, ops.subtract(b, positions_along_axis, ops.as_scalar(b, shift)), extent
+        b, ops.subtract(b, positions_along_axis, ops.as_scalar(b, shift)), axis_extent
     )
     return b.op("Gather", a, source_positions, axis=nonnegative_axis(a, axis))
 
 
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
     """Return the vector of indices 0, 1, 2, ... along an axis of an array."""
-    extent = cast(b, size(b, value, axis), "int64")
+    axis_extent = cast(b, size(b, value, axis), "int64")
     zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
-    return b.op("Range", zero, extent, one)
+    return b.op("Range", zero, axis_extent, one)
 
 
-@names("numpy.diff")
+@register_as("numpy.diff")
 def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
     """Return the n-th differences between neighboring elements along an axis."""
     if n < 0:
@@ -307,7 +314,7 @@ def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
     return a
 
 
-@names("numpy.take")
+@register_as("numpy.take")
 def take(b: ModelBuilder, a: Value, indices: Value, /, axis: int | None = None) -> Value:
     """Return the elements at `indices` along an axis, or of the flattened array."""
     if kind(indices) not in "iu":

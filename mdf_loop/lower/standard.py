@@ -161,12 +161,17 @@ def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: 
             hint=suggest(unused_arguments[0], argument_defaults),
         )
     with with_arguments(b, args, scope) as inner_scope:
-        terms = {
+        argument_terms = {
             argument_name: inner_scope.find_in_node(argument_name)
             for argument_name in argument_defaults
         }
         return lower_decision(
-            b, {argument_name: term for argument_name, term in terms.items() if term is not None}
+            b,
+            {
+                argument_name: term
+                for argument_name, term in argument_terms.items()
+                if term is not None
+            },
         )
 
 

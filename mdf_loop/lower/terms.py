@@ -39,7 +39,7 @@ class OperatorResults(tuple["Term", ...]):
 
 
 _INT64 = np.iinfo(np.int64)
-_KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_PROMOTION_RANK_BY_KIND = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 # --- literals, tuples, casts ------------------------------------------------------------------
@@ -185,7 +185,7 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
     weak_dtypes = [value.dtype for value in values if b.is_weak(value)]
     dtype = promoted_dtype(typed_dtypes or weak_dtypes)
     for weak_dtype in weak_dtypes if typed_dtypes else ():
-        if _KIND_RANK[kind_of(weak_dtype)] > _KIND_RANK[kind_of(dtype)]:
+        if _PROMOTION_RANK_BY_KIND[kind_of(weak_dtype)] > _PROMOTION_RANK_BY_KIND[kind_of(dtype)]:
             dtype = b.float_dtype if kind_of(weak_dtype) == "f" else weak_dtype
     has_float64 = any(value.dtype == "float64" for value in values)
     if dtype == "float64" and b.float_dtype == "float32" and not has_float64:

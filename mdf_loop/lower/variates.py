@@ -9,7 +9,7 @@ from typing import Any
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.draws import shape_of_sample
-from mdf_loop.lower.functions import names
+from mdf_loop.lower.functions import register_as
 from mdf_loop.lower.site import DrawSite
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.build_helpers import cast
@@ -28,13 +28,13 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
         parameter_values = [
             parameter.value for parameter in float64_parameters if parameter is not None
         ]
-        shape = (
+        sample_shape = (
             shape_of_sample(b, None, *parameter_values)
             if size is None or variate.draws_rows
             else ()
         )
-        shape = shape if size is None else (*shape_of_sample(b, size), *shape)
-        samples: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
+        sample_shape = sample_shape if size is None else (*shape_of_sample(b, size), *sample_shape)
+        samples: Value = variate.formula(DrawSite(b), sample_shape, *float64_parameters).value
         return cast(b, samples, b.float_dtype) if samples.dtype == "float64" else samples
 
     builder_parameter = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
@@ -62,4 +62,4 @@ def _to_float64(b: ModelBuilder, parameter: Value | float) -> Symbolic:
 
 
 for _name, _variate in VARIATES.items():
-    names(_name)(_lower_variate(_variate))
+    register_as(_name)(_lower_variate(_variate))

@@ -164,8 +164,16 @@ def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> V
     known_extents = [extent for extent in (x.shape or ())[start:end] if isinstance(extent, int)]
     if x.shape is not None and len(known_extents) == len(x.shape[start:end]):
         return ints(b, *known_extents)
-    bounds = {"start": start, "end": end}
-    return b.op("Shape", x, **{bound_name: bound for bound_name, bound in bounds.items() if bound})
+    shape_attributes = {"start": start, "end": end}
+    return b.op(
+        "Shape",
+        x,
+        **{
+            attribute_name: attribute_value
+            for attribute_name, attribute_value in shape_attributes.items()
+            if attribute_value
+        },
+    )
 
 
 def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:

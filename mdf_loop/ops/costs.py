@@ -43,15 +43,17 @@ def convolution_microseconds(op: Op) -> float:
 def einsum_microseconds(op: Op) -> float:
     """Return the minimum microseconds of an `Einsum`, with one multiplication per index combination."""
     operand_terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
-    extents: dict[str, int] = {}
+    extent_by_letter: dict[str, int] = {}
     for operand_term, operand in zip(operand_terms, op.inputs, strict=False):
         if (
             "." not in operand_term
             and operand is not None
             and len(operand.shape or ()) == len(operand_term)
         ):
-            extents |= {letter: _known_extent(operand, k) for k, letter in enumerate(operand_term)}
-    return _MULTIPLICATION_MICROSECONDS * math.prod(extents.values())
+            extent_by_letter |= {
+                letter: _known_extent(operand, k) for k, letter in enumerate(operand_term)
+            }
+    return _MULTIPLICATION_MICROSECONDS * math.prod(extent_by_letter.values())
 
 
 def count_multiplications(op: Op) -> float:

@@ -31,7 +31,7 @@ from mdf_loop.ops.decompositions.build_helpers import (
 )
 from mdf_loop.ops.derivatives import shapes
 from mdf_loop.ops.failure_conditions import (
-    DIVIDED_BY_ZERO,
+    DIVISION_BY_ZERO_MESSAGE,
     has_index_outside,
     has_index_tuple_outside,
     may_divide_by_zero,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
     from mdf_loop.ops.registry import KnownArrays
 
-INDEX_OUTSIDE = "a position does not exist: a subscript is outside of its array"
+INDEX_OUT_OF_RANGE_MESSAGE = "a position does not exist: a subscript is outside of its array"
 
 # --- operations that fail on the CPU only --------------------------------------------------------
 
@@ -52,15 +52,17 @@ def check_divisor(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
         return None
     divisor = operand(op, 1)
     is_nonzero = b.op("Not", b.op("Equal", divisor, constant_like(b, 0, divisor)))
-    return _build_guarded(b, op, is_nonzero, DIVIDED_BY_ZERO)
+    return _build_guarded(b, op, is_nonzero, DIVISION_BY_ZERO_MESSAGE)
 
 
 def check_index(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
     """Build a gather or scatter along one axis for CUDA that fails if an index is out of range."""
     if not has_index_outside(op, known_array):
         return None
-    extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
-    return _build_guarded(b, op, _are_inside(b, operand(op, 1), extent), INDEX_OUTSIDE)
+    axis_extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
+    return _build_guarded(
+        b, op, _are_inside(b, operand(op, 1), axis_extent), INDEX_OUT_OF_RANGE_MESSAGE
+    )
 
 
 def extent_of(b: Builder, x: Value, axis: int) -> Value:
@@ -77,8 +79,12 @@ def check_index_tuple(b: Builder, op: Op, known_array: KnownArrays) -> Value | N
     x, indices = operand(op), operand(op, 1)
     batch_axis_count = int(op.attributes.get("batch_dims", 0))
     indexed_axes_end = b.op("Add", b.op("Shape", indices, start=-1), ints(b, batch_axis_count))
-    extents = b.op("Slice", shapes.shape_of(b, x), ints(b, batch_axis_count), indexed_axes_end)
-    return _build_guarded(b, op, _are_inside(b, indices, extents), INDEX_OUTSIDE)
+    indexed_extents = b.op(
+        "Slice", shapes.shape_of(b, x), ints(b, batch_axis_count), indexed_axes_end
+    )
+    return _build_guarded(
+        b, op, _are_inside(b, indices, indexed_extents), INDEX_OUT_OF_RANGE_MESSAGE
+    )
 
 
 def _are_inside(b: Builder, indices: Value, extents: Value) -> Value:

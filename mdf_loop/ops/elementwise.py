@@ -18,7 +18,12 @@ from mdf_loop.ops.failure_conditions import (
     is_text_without_number,
     may_divide_by_zero,
 )
-from mdf_loop.ops.known_kernels import FLOATS, NUMBERS, NUMBERS_AND_BOOL, first_dtype
+from mdf_loop.ops.known_kernels import (
+    FLOAT_DTYPES,
+    NUMBER_AND_BOOL_DTYPES,
+    NUMBER_DTYPES,
+    first_dtype,
+)
 from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
@@ -41,7 +46,7 @@ _rounded_once_row = partial(
 )
 _transcendental_row = partial(pointwise_row, min_microseconds=transcendental_microseconds)
 _decomposed_row = partial(_transcendental_row, native_code=write_decomposition)
-_numeric_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have(NUMBERS))
+_numeric_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have(NUMBER_DTYPES))
 _bool_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have({"bool"}))
 
 
@@ -76,7 +81,7 @@ def _has_expanded_function(op: Op) -> bool:
 
 
 def _selects_numbers(op: Op) -> bool:
-    return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
+    return op.inputs[1] is not None and op.inputs[1].dtype in NUMBER_DTYPES
 
 
 ARITHMETIC_ROWS = (
@@ -130,25 +135,25 @@ ARITHMETIC_ROWS = (
         name="Sqrt",
         derivative=slopes.SQRT_DERIVATIVE,
         native_code=exact.unary_intrinsic("sqrt"),
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _rounded_once_row(
         name="Reciprocal",
         derivative=slopes.RECIPROCAL_DERIVATIVE,
         native_code=exact.reciprocal,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _rounded_once_row(
         name="Max",
         derivative=slopes.EXTREME_DERIVATIVE,
         native_code=exact.extreme("gt"),
-        has_kernel=known_kernels.all_operands_have(NUMBERS),
+        has_kernel=known_kernels.all_operands_have(NUMBER_DTYPES),
     ),
     _rounded_once_row(
         name="Min",
         derivative=slopes.EXTREME_DERIVATIVE,
         native_code=exact.extreme("lt"),
-        has_kernel=known_kernels.all_operands_have(NUMBERS),
+        has_kernel=known_kernels.all_operands_have(NUMBER_DTYPES),
     ),
     # The kernel returns 0 for nan.
     _rounded_once_row(
@@ -156,7 +161,7 @@ ARITHMETIC_ROWS = (
         derivative=ZERO_DERIVATIVE,
         native_code=exact.sign,
         cuda_replacement=cuda_replacements.sign,
-        has_kernel=known_kernels.all_operands_have(NUMBERS),
+        has_kernel=known_kernels.all_operands_have(NUMBER_DTYPES),
         wrong_kernel=known_kernels.first_operand_has({"float16"}),
     ),
     pointwise_row(
@@ -164,7 +169,7 @@ ARITHMETIC_ROWS = (
         has_exact_integers=True,
         derivative=slopes.SUM_DERIVATIVE,
         native_code=exact.add_all,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     pointwise_row(
         name="Mean",
@@ -192,19 +197,19 @@ ROUNDING_ROWS = (
         name="Ceil",
         derivative=ZERO_DERIVATIVE,
         native_code=exact.unary_intrinsic("ceil"),
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _fixed_bits_row(
         name="Floor",
         derivative=ZERO_DERIVATIVE,
         native_code=exact.unary_intrinsic("floor"),
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _fixed_bits_row(
         name="Round",
         derivative=ZERO_DERIVATIVE,
         native_code=exact.unary_intrinsic("roundeven"),
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
 )
 
@@ -221,15 +226,17 @@ LOGIC_ROWS = (
     _fixed_bits_row(
         name="Equal",
         native_code=exact.comparison("eq"),
-        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBER_AND_BOOL_DTYPES),
     ),
     _fixed_bits_row(
         name="IsInf",
         native_code=exact.is_infinite,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _fixed_bits_row(
-        name="IsNaN", native_code=exact.is_nan, has_kernel=known_kernels.all_operands_have(FLOATS)
+        name="IsNaN",
+        native_code=exact.is_nan,
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _fixed_bits_row(
         name="Where",
@@ -250,7 +257,7 @@ DTYPE_ROWS = (
         native_code=conversions.cast,
         cuda_replacement=cuda_replacements.cast_float_to_integer,
         may_fail=is_text_without_number,
-        has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= NUMBERS_AND_BOOL,
+        has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= NUMBER_AND_BOOL_DTYPES,
     ),
     Row(
         name="CastLike",
@@ -267,7 +274,7 @@ DTYPE_ROWS = (
         keeps_order=True,
         native_array_code=identity,
         moved_operands=lambda op: (0,),
-        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBER_AND_BOOL_DTYPES),
         numpy_function=lambda value: value,
     ),
 )
@@ -278,26 +285,26 @@ ELEMENTARY_ROWS = (
         loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.EXP_DERIVATIVE,
         native_code=functions.exp,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
         never_negative=always,
     ),
     _transcendental_row(
         name="Log",
         derivative=slopes.LOG_DERIVATIVE,
         native_code=functions.log,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _transcendental_row(
         name="Sin",
         derivative=slopes.SIN_DERIVATIVE,
         native_code=functions.sin,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _transcendental_row(
         name="Cos",
         derivative=slopes.COS_DERIVATIVE,
         native_code=functions.cos,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _decomposed_row(name="Tan", derivative=slopes.TAN_DERIVATIVE, decomposition=elementary.tan),
     _decomposed_row(name="Asin", derivative=slopes.ASIN_DERIVATIVE, decomposition=elementary.asin),
@@ -310,7 +317,7 @@ ELEMENTARY_ROWS = (
         loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.TANH_DERIVATIVE,
         native_code=functions.tanh,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _decomposed_row(
         name="Asinh", derivative=slopes.ASINH_DERIVATIVE, decomposition=elementary.asinh
@@ -336,7 +343,7 @@ ACTIVATION_ROWS = (
         loop_cost=speeds.VECTORIZED_COST,
         derivative=slopes.SIGMOID_DERIVATIVE,
         native_code=functions.sigmoid,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
         never_negative=always,
     ),
     _decomposed_row(

@@ -9,8 +9,8 @@ import numpy as np
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
-from mdf_loop.ops.decompositions.arithmetic import NEGATIVE_POWER
-from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
+from mdf_loop.ops.decompositions.arithmetic import NEGATIVE_POWER_MESSAGE
+from mdf_loop.ops.failure_conditions import DIVISION_BY_ZERO_MESSAGE, ZERO_DIVISOR_HINT
 
 
 def divide(x: Array, y: Array) -> Array:
@@ -22,9 +22,9 @@ def divide(x: Array, y: Array) -> Array:
     if kind_of(dtype_name(x)) not in "iu":
         return np.divide(x, y)
     _refuse_zero_divisor(x, y)
-    quotient: Array = np.floor_divide(x, y)
-    is_rounded_down = (x - quotient * y != 0) & ((x < 0) != (y < 0))
-    truncated_quotient: Array = quotient + is_rounded_down.astype(quotient.dtype)
+    floor_quotient: Array = np.floor_divide(x, y)
+    is_rounded_down = (x - floor_quotient * y != 0) & ((x < 0) != (y < 0))
+    truncated_quotient: Array = floor_quotient + is_rounded_down.astype(floor_quotient.dtype)
     return truncated_quotient
 
 
@@ -42,7 +42,7 @@ def remainder(x: Array, y: Array, fmod: int = 0) -> Array:
 
 def _refuse_zero_divisor(x: Array, y: Array) -> None:
     if np.any(np.broadcast_arrays(x, y)[1] == 0):
-        raise RunError(DIVIDED_BY_ZERO, hint=DIVISION_HINT)
+        raise RunError(DIVISION_BY_ZERO_MESSAGE, hint=ZERO_DIVISOR_HINT)
 
 
 def power(x: Array, n: Array) -> Array:
@@ -54,7 +54,7 @@ def power(x: Array, n: Array) -> Array:
     if not (x.dtype.kind in "iu" and n.dtype.kind in "iu"):
         return np.asarray(np.power(x, n)).astype(x.dtype)
     if np.any(n < 0):
-        raise RunError(NEGATIVE_POWER)
+        raise RunError(NEGATIVE_POWER_MESSAGE)
     wrapped_power = np.power(x.astype(np.uint64), n.astype(np.uint64))
     return np.asarray(wrapped_power).astype(x.dtype)
 
@@ -71,14 +71,17 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
         if clip_bound is not None and clip_bound.shape not in ((), (1,)):
             raise RunError("the bounds of onnx::Clip must be single numbers")
     if kind_of(dtype_name(x)) in "iu":
-        smallest_finite, largest_finite = (
+        lowest_finite_number, largest_finite_number = (
             np.array(dtype_limit, x.dtype)
             for dtype_limit in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         )
     else:
-        largest_finite = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
-        smallest_finite = -largest_finite
-    low, high = smallest_finite if low is None else low, largest_finite if high is None else high
+        largest_finite_number = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
+        lowest_finite_number = -largest_finite_number
+    low, high = (
+        lowest_finite_number if low is None else low,
+        largest_finite_number if high is None else high,
+    )
     low, high = low.reshape(()), high.reshape(())
     bounded_x = np.where(x < low, low, x)
     return np.where(bounded_x > high, high, bounded_x)

@@ -13,10 +13,10 @@ from mdf_loop.ir import Array, Op, Value, is_fixed
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import FailureRule, KnownArrays
 
-DIVIDED_BY_ZERO = "a whole number was divided by zero"
+DIVISION_BY_ZERO_MESSAGE = "a whole number was divided by zero"
 """Error sentence for an integer quotient or remainder."""
 
-DIVISION_HINT = "ask before: x // k if k else 0"
+ZERO_DIVISOR_HINT = "ask before: x // k if k else 0"
 """Hint of the error for an integer quotient or remainder."""
 
 
@@ -50,8 +50,8 @@ def is_text_without_number(op: Op, known_array: KnownArrays) -> bool:
 
 def may_mismatch_unknown_extent(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an extent is unknown at compile time, so that shapes can be incompatible at run time."""
-    values = (*(value for value in op.inputs if value is not None), *op.outputs)
-    return not all(is_fixed(value.shape) for value in values)
+    operands_and_results = (*(value for value in op.inputs if value is not None), *op.outputs)
+    return not all(is_fixed(value.shape) for value in operands_and_results)
 
 
 def has_empty_axis(op: Op, known_array: KnownArrays) -> bool:
@@ -105,35 +105,37 @@ def has_invalid_slice(op: Op, known_array: KnownArrays) -> bool:
     """
     if unless_values_known(3, 4)(op, known_array):
         return True
-    steps = known_array(_optional_operand(op, 4))
-    return steps is not None and not np.all(steps)
+    known_steps = known_array(_optional_operand(op, 4))
+    return known_steps is not None and not np.all(known_steps)
 
 
 def has_index_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an index of a gather or scatter operation can be out of range."""
-    indexed_operand, indices = op.inputs[0], known_array(op.inputs[1])
-    if indices is None or indexed_operand is None or indexed_operand.shape is None:
+    indexed_operand, known_indices = op.inputs[0], known_array(op.inputs[1])
+    if known_indices is None or indexed_operand is None or indexed_operand.shape is None:
         return True
-    extent = indexed_operand.shape[op.attributes.get("axis", 0)]
-    return not isinstance(extent, int) or _is_any_outside(indices, extent)
+    axis_extent = indexed_operand.shape[op.attributes.get("axis", 0)]
+    return not isinstance(axis_extent, int) or _is_any_outside(known_indices, axis_extent)
 
 
 def has_index_tuple_outside(op: Op, known_array: KnownArrays) -> bool:
     """Return True if an index tuple of GatherND or ScatterND can be out of range."""
-    indexed_operand, indices = op.inputs[0], known_array(op.inputs[1])
+    indexed_operand, known_indices = op.inputs[0], known_array(op.inputs[1])
     if (
-        indices is None
+        known_indices is None
         or indexed_operand is None
         or indexed_operand.shape is None
-        or not indices.shape
+        or not known_indices.shape
     ):
         return True
     batch_axis_count = op.attributes.get("batch_dims", 0)
-    extents = indexed_operand.shape[batch_axis_count : batch_axis_count + indices.shape[-1]]
-    index_columns = (indices[..., k] for k in range(indices.shape[-1]))
+    indexed_extents = indexed_operand.shape[
+        batch_axis_count : batch_axis_count + known_indices.shape[-1]
+    ]
+    index_columns = (known_indices[..., k] for k in range(known_indices.shape[-1]))
     return any(
         not isinstance(extent, int) or _is_any_outside(axis_indices, extent)
-        for extent, axis_indices in zip(extents, index_columns, strict=True)
+        for extent, axis_indices in zip(indexed_extents, index_columns, strict=True)
     )
 
 
@@ -146,8 +148,8 @@ def has_too_few_elements(op: Op, known_array: KnownArrays) -> bool:
     sorted_operand, required_count = op.inputs[0], known_array(op.inputs[1])
     if required_count is None or sorted_operand is None or sorted_operand.shape is None:
         return True
-    extent = sorted_operand.shape[op.attributes.get("axis", -1)]
-    return not isinstance(extent, int) or not 0 <= int(required_count.item()) <= extent
+    axis_extent = sorted_operand.shape[op.attributes.get("axis", -1)]
+    return not isinstance(axis_extent, int) or not 0 <= int(required_count.item()) <= axis_extent
 
 
 def has_axis_outside(op: Op, known_array: KnownArrays) -> bool:

@@ -102,24 +102,24 @@ def _check_schema_dtypes(
     for k, input_type in enumerate(inputs):
         if input_type is None:
             continue
-        schema_input, dtype = schema_inputs[min(k, len(schema_inputs) - 1)], input_type[0]
+        schema_input, input_dtype = schema_inputs[min(k, len(schema_inputs) - 1)], input_type[0]
         first_name, first_dtype = first_inputs.setdefault(
-            schema_input.type_str, (schema_input.name, dtype)
+            schema_input.type_str, (schema_input.name, input_dtype)
         )
-        reason = (
+        mismatch_reason = (
             f"{first_name} and {schema_input.name} must have one dtype"
-            if dtype != first_dtype
+            if input_dtype != first_dtype
             else ""
         )
-        if onnx_type_text(dtype) not in schema_input.types:
+        if onnx_type_text(input_dtype) not in schema_input.types:
             allowed_dtypes = [
                 allowed_dtype
                 for allowed_dtype in tensor_dtypes()
                 if onnx_type_text(allowed_dtype) in schema_input.types
             ]
-            reason = f"{schema_input.name} must be {' or '.join(allowed_dtypes)}"
-        if reason:
-            raise _operand_error(op_type, inputs, attributes, reason)
+            mismatch_reason = f"{schema_input.name} must be {' or '.join(allowed_dtypes)}"
+        if mismatch_reason:
+            raise _operand_error(op_type, inputs, attributes, mismatch_reason)
 
 
 def _read_output_type(op_type: str, proto: onnx.TypeProto | None) -> tuple[str, Shape]:

@@ -31,7 +31,7 @@ def has_kernel(op: Op) -> bool:
     return row.has_kernel(op) or _can_load_kernel(
         op.op_type,
         tuple(None if operand is None else operand.dtype for operand in op.inputs),
-        tuple(result.dtype for result in op.outputs),
+        tuple(output.dtype for output in op.outputs),
         _HashableAttributes(op.attributes),
         opset_of_op(op),
     )
@@ -68,10 +68,12 @@ def _can_load_kernel(
     import onnxruntime
 
     serialized_model = _serialize_model(op_type, inputs, outputs, attributes.onnx_values, opset)
-    options = session_options()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    kernel_session_options = session_options()
+    kernel_session_options.graph_optimization_level = (
+        onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    )
     try:
-        inference_session(serialized_model, options)
+        inference_session(serialized_model, kernel_session_options)
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return False
     except Exception:  # noqa: BLE001 - The kernel exists and refuses something else.

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from mdf_loop.ir import Op
 from mdf_loop.ops.registry import OperationTest
 
-FLOATS = frozenset({"float64", "float32"})
-NUMBERS = frozenset({*FLOATS, "int64", "int32"})
-NUMBERS_AND_BOOL = frozenset({*NUMBERS, "bool"})
+FLOAT_DTYPES = frozenset({"float64", "float32"})
+NUMBER_DTYPES = frozenset({*FLOAT_DTYPES, "int64", "int32"})
+NUMBER_AND_BOOL_DTYPES = frozenset({*NUMBER_DTYPES, "bool"})
 
 
 def first_dtype(op: Op) -> str:

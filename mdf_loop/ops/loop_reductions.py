@@ -23,7 +23,7 @@ from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.decompositions import extremes, ordered_sums
 from mdf_loop.ops.derivatives import reductions as slopes
 from mdf_loop.ops.failure_conditions import has_empty_axis
-from mdf_loop.ops.known_kernels import FLOATS
+from mdf_loop.ops.known_kernels import FLOAT_DTYPES
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
@@ -73,26 +73,26 @@ def _infer_types(
 
     The default of `axes` is all axes.
     """
-    input_dtype, shape = inputs[0] or ("", None)
-    if shape is None:
+    input_dtype, operand_shape = inputs[0] or ("", None)
+    if operand_shape is None:
         reduces_all_axes = (
             not dtype and "axes" not in attributes and not attributes.get("keepdims", 1)
         )
         return [(dtype or input_dtype, () if reduces_all_axes else None)]
-    default_axes = (attributes.get("axis", 0),) if dtype else range(len(shape))
+    default_axes = (attributes.get("axis", 0),) if dtype else range(len(operand_shape))
     axes = attributes.get("axes", default_axes)
-    reduced_axes = {axis % len(shape) for axis in axes}
+    reduced_axes = {axis % len(operand_shape) for axis in axes}
     if attributes.get("keepdims", 1):
         return [
             (
                 dtype or input_dtype,
-                tuple(1 if k in reduced_axes else n for k, n in enumerate(shape)),
+                tuple(1 if k in reduced_axes else extent for k, extent in enumerate(operand_shape)),
             )
         ]
     return [
         (
             dtype or input_dtype,
-            tuple(extent for k, extent in enumerate(shape) if k not in reduced_axes),
+            tuple(extent for k, extent in enumerate(operand_shape) if k not in reduced_axes),
         )
     ]
 
@@ -119,9 +119,9 @@ _reduction_row = partial(
     type_rule=_infer_types,
     may_fail=never,
     batching_rule=batching.reduce,
-    has_kernel=known_kernels.all_operands_have(FLOATS),
+    has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
 )
-_ARG_ATTRIBUTES = (
+_ARG_EXTREME_ATTRIBUTES = (
     _int_attribute("axis", 0),
     _KEEPDIMS_ATTRIBUTE,
     _int_attribute("select_last_index", 0),
@@ -136,14 +136,14 @@ def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]
 
     return Row(
         name=name,
-        schema=_build_schema(name, *_ARG_ATTRIBUTES, output="tensor(int64)"),
+        schema=_build_schema(name, *_ARG_EXTREME_ATTRIBUTES, output="tensor(int64)"),
         type_rule=partial(_infer_types, dtype="int64"),
         numpy_function=partial(compute_arg_extreme, largest),
         reproducibility=Reproducibility.ROUNDED_ONCE,
         may_fail=has_empty_axis,
         never_negative=always,
         batching_rule=batching.apply_along_axis,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
         native_array_code=native_arrays,
         loop_cost=speeds.ARG_EXTREME_COST,
         cuda_replacement=without_branch,  # CUDA would copy the condition of a branch to the host.

@@ -25,7 +25,7 @@ from mdf_loop.ops.failure_conditions import (
     unless_shape_and_values_known,
     unless_values_known,
 )
-from mdf_loop.ops.known_kernels import NUMBERS, NUMBERS_AND_BOOL, first_dtype
+from mdf_loop.ops.known_kernels import NUMBER_AND_BOOL_DTYPES, NUMBER_DTYPES, first_dtype
 from mdf_loop.ops.native import filling, positions, shaping
 from mdf_loop.ops.native import selection as native_selection
 from mdf_loop.ops.opset_changes import opset_of_reduction, part_count_as_attribute
@@ -60,7 +60,7 @@ def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array
 
 
 _copy_row = partial(Row, moved_operands=_first_position, reproducibility=Reproducibility.FIXED)
-_indexed_row = partial(_copy_row, has_kernel=known_kernels.indexed_data_has(NUMBERS_AND_BOOL))
+_indexed_row = partial(_copy_row, has_kernel=known_kernels.indexed_data_has(NUMBER_AND_BOOL_DTYPES))
 _nonnegative_row = partial(Row, reproducibility=Reproducibility.FIXED, never_negative=always)
 
 
@@ -114,7 +114,9 @@ def _slice(
 
 def _axis_slice(extent: int, start: int, end: int, step: int) -> slice:
     """Return the Python slice of an axis for the bounds of an ONNX `Slice`, clipped to the axis."""
-    first_index, last_index = (bound + extent if bound < 0 else bound for bound in (start, end))
+    first_index, last_index = (
+        slice_bound + extent if slice_bound < 0 else slice_bound for slice_bound in (start, end)
+    )
     if step >= 0:
         return slice(min(max(first_index, 0), extent), min(max(last_index, 0), extent), step)
     first_index = min(max(first_index, 0), extent - 1)
@@ -132,9 +134,9 @@ def _gather_nd(data: Array, indices: Array, batch_dims: int = 0) -> Array:
 
 
 def _check_indices(x: Array, indices: Array, axis: int) -> None:
-    extent = x.shape[axis]
-    if indices.size and not -extent <= indices.min() <= indices.max() < extent:
-        raise IndexError(f"an index is not on axis {axis}, which has {extent} elements")
+    axis_extent = x.shape[axis]
+    if indices.size and not -axis_extent <= indices.min() <= indices.max() < axis_extent:
+        raise IndexError(f"an index is not on axis {axis}, which has {axis_extent} elements")
 
 
 def _gather(x: Array, indices: Array, axis: int = 0) -> Array:
@@ -177,7 +179,7 @@ SHAPE_QUERY_ROWS = (
         reads_only_shapes=True,
         native_array_code=shaping.shape,
         may_fail=never,
-        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBER_AND_BOOL_DTYPES),
         batching_rule=shapes.shape,
     ),
     _nonnegative_row(
@@ -185,7 +187,7 @@ SHAPE_QUERY_ROWS = (
         reads_only_shapes=True,
         native_array_code=shaping.size,
         may_fail=never,
-        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBER_AND_BOOL_DTYPES),
         batching_rule=shapes.size,
     ),
     _indexed_row(
@@ -226,7 +228,7 @@ SHAPE_QUERY_ROWS = (
         derivative=moving.TRANSPOSE_DERIVATIVE,
         native_array_code=shaping.transpose,
         may_fail=never,
-        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBER_AND_BOOL_DTYPES),
         batching_rule=shapes.transpose,
     ),
 )
@@ -238,7 +240,7 @@ ARRANGEMENT_ROWS = (
         moved_operands=_all_positions,
         native_array_code=shaping.concatenate,
         may_fail=never,
-        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBER_AND_BOOL_DTYPES),
         batching_rule=shapes.concat,
     ),
     _indexed_row(
@@ -347,7 +349,7 @@ SELECTION_ROWS = (
         native_array_code=positions.scatter_elements,
         may_fail=has_index_outside,
         cuda_replacement=cuda_replacements.check_index,
-        has_kernel=known_kernels.indexed_data_has(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.indexed_data_has(NUMBER_AND_BOOL_DTYPES),
         wrong_kernel=_has_failing_half_scatter,
         opset=opset_of_reduction,
         batching_rule=selection.apply_to_elements,
@@ -361,7 +363,7 @@ SELECTION_ROWS = (
         native_array_code=positions.scatter_nd,
         may_fail=has_index_tuple_outside,
         cuda_replacement=cuda_replacements.check_index_tuple,
-        has_kernel=known_kernels.indexed_data_has(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.indexed_data_has(NUMBER_AND_BOOL_DTYPES),
         wrong_kernel=_has_failing_half_scatter,
         opset=opset_of_reduction,
     ),
@@ -377,7 +379,7 @@ SELECTION_ROWS = (
         reproducibility=Reproducibility.ROUNDED_ONCE,
         has_exact_integers=True,
         may_fail=has_too_few_elements,
-        has_kernel=known_kernels.indexed_data_has(NUMBERS),
+        has_kernel=known_kernels.indexed_data_has(NUMBER_DTYPES),
         batching_rule=reductions.apply_along_axis,
     ),
     Row(

@@ -39,13 +39,13 @@ def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) 
 
     The features are volumes, newer mode names, and float64 with `nearest`.
     """
-    dtype, shape = inputs[0] or ("", None)
+    x_dtype, x_shape = inputs[0] or ("", None)
     sampling_mode = attributes.get("mode")
     if sampling_mode in _GENERAL_MODES.values() or (
-        dtype == "float64" and sampling_mode == "nearest"
+        x_dtype == "float64" and sampling_mode == "nearest"
     ):
         return 20
-    return OPSET if shape is None or len(shape) == 4 else 20
+    return OPSET if x_shape is None or len(x_shape) == 4 else 20
 
 
 # --- encodings --------------------------------------------------------------------------------
@@ -53,9 +53,9 @@ def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) 
 
 def axes_as_operand(op: Op) -> Encoding:
     """Encode the axes of a reduction as an operand instead of an attribute, as in newer opsets."""
-    attributes = dict(op.attributes)
-    axes = attributes.pop("axes", None)
-    return ([] if axes is None else [np.array(axes, np.int64)]), attributes
+    remaining_attributes = dict(op.attributes)
+    axes = remaining_attributes.pop("axes", None)
+    return ([] if axes is None else [np.array(axes, np.int64)]), remaining_attributes
 
 
 def part_count_as_attribute(op: Op) -> Encoding:
@@ -67,9 +67,9 @@ def part_count_as_attribute(op: Op) -> Encoding:
 
 def axis_as_operand(op: Op) -> Encoding:
     """Encode the axis of a DFT as an operand instead of an attribute, as in newer opsets."""
-    attributes = dict(op.attributes)
-    axis = np.array(attributes.pop("axis", 1), np.int64)
-    return [*[None] * (2 - len(op.inputs)), axis], attributes
+    remaining_attributes = dict(op.attributes)
+    axis = np.array(remaining_attributes.pop("axis", 1), np.int64)
+    return [*[None] * (2 - len(op.inputs)), axis], remaining_attributes
 
 
 _GENERAL_MODES = {"bilinear": "linear", "bicubic": "cubic"}

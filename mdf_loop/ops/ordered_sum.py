@@ -44,7 +44,7 @@ def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
     if not reduced_axes:
         return x
     other_axes = [axis for axis in range(x.ndim) if axis not in reduced_axes]
-    shape = [
+    kept_shape = [
         1 if axis in reduced_axes else extent
         for axis, extent in enumerate(x.shape)
         if keepdims or axis in other_axes
@@ -52,25 +52,25 @@ def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
     reduced_and_other_sizes = [
         math.prod(x.shape[axis] for axis in axes) for axes in (reduced_axes, other_axes)
     ]
-    rows = x.transpose(*reduced_axes, *other_axes).reshape(reduced_and_other_sizes)
-    if len(rows) < MIN_TERMS_IN_PARTS:
-        total = _sum_sequentially(rows)
+    term_rows = x.transpose(*reduced_axes, *other_axes).reshape(reduced_and_other_sizes)
+    if len(term_rows) < MIN_TERMS_IN_PARTS:
+        row_sum = _sum_sequentially(term_rows)
     elif is_summed_in_parts(reduced_axes, x.ndim):
-        total = _sum_in_parts(rows)
+        row_sum = _sum_in_parts(term_rows)
     else:  # ONNX Runtime starts from 0.0, which changes only a sum of -0.0.
-        total = _sum_sequentially(rows) + x.dtype.type(
+        row_sum = _sum_sequentially(term_rows) + x.dtype.type(
             0 if reduced_and_other_sizes[1] > 1 else -0.0
         )
-    return np.asarray(total.reshape(shape))
+    return np.asarray(row_sum.reshape(kept_shape))
 
 
 def _sum_sequentially(rows: Array) -> Array:
     if not len(rows):
         return np.zeros(rows.shape[1:], rows.dtype)
-    total = np.array(rows[0])
+    running_sum = np.array(rows[0])
     for row in rows[1:]:
-        total += row
-    return total
+        running_sum += row
+    return running_sum
 
 
 def _sum_in_parts(rows: Array) -> Array:

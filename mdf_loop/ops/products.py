@@ -8,7 +8,7 @@ from mdf_loop.ops.costs import einsum_microseconds, product_microseconds
 from mdf_loop.ops.decompositions import arithmetic
 from mdf_loop.ops.derivatives import products as slopes
 from mdf_loop.ops.einsum_equation import equation_fault
-from mdf_loop.ops.known_kernels import NUMBERS
+from mdf_loop.ops.known_kernels import NUMBER_DTYPES
 from mdf_loop.ops.native import products as native
 from mdf_loop.ops.registry import Row, never
 
@@ -22,7 +22,7 @@ OPERATOR_ROWS = (
         may_fail=never,
         min_microseconds=product_microseconds,
         types_ignore_values=True,
-        has_kernel=known_kernels.all_operands_have(NUMBERS),
+        has_kernel=known_kernels.all_operands_have(NUMBER_DTYPES),
         # The kernel fails for empty matrices (onnxruntime 1.32).
         wrong_kernel=known_kernels.first_operand_has({"uint64", "uint32"}),
         treats_uint64_as_int64=True,

@@ -239,7 +239,7 @@ def _compute_direction(
     sequence_lengths = (
         np.full(batch_size, step_count) if lengths_operand is None else np.asarray(lengths_operand)
     )
-    states = tuple(
+    state_arrays = tuple(
         np.zeros((batch_size, hidden_size), x.dtype) if initial_state is None else initial_state[k]
         for initial_state in initial_states[: 2 if op_type == "LSTM" else 1]
     )
@@ -248,10 +248,12 @@ def _compute_direction(
     for step in range(step_count):
         is_running = step < sequence_lengths
         time_indices = np.where(is_running, sequence_lengths - 1 - step if backwards else step, 0)
-        next_states = _CELLS[op_type][0](layer, x[time_indices, batch_indices], *states)
-        states = tuple(
+        next_states = _CELLS[op_type][0](layer, x[time_indices, batch_indices], *state_arrays)
+        state_arrays = tuple(
             np.where(is_running[:, None], next_state, state)
-            for next_state, state in zip(next_states, states, strict=True)
+            for next_state, state in zip(next_states, state_arrays, strict=True)
         )
-        hidden_states[time_indices[is_running], batch_indices[is_running]] = states[0][is_running]
-    return hidden_states, states
+        hidden_states[time_indices[is_running], batch_indices[is_running]] = state_arrays[0][
+            is_running
+        ]
+    return hidden_states, state_arrays

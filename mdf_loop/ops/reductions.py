@@ -18,13 +18,13 @@ from mdf_loop.ops.decompositions import selection
 from mdf_loop.ops.derivatives import reductions as slopes
 from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
 from mdf_loop.ops.failure_conditions import has_axis_outside, has_empty_axis, unless_values_known
-from mdf_loop.ops.known_kernels import FLOATS, NUMBERS
+from mdf_loop.ops.known_kernels import FLOAT_DTYPES, NUMBER_DTYPES
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.opset_changes import axes_as_operand
 from mdf_loop.ops.registry import Reproducibility, Row, always, never
 
-_INTEGERS = frozenset({"int64", "int32"})
+_INTEGER_DTYPES = frozenset({"int64", "int32"})
 _reduction_row = partial(
     Row,
     may_fail=unless_values_known(1),
@@ -33,11 +33,13 @@ _reduction_row = partial(
     newer_encodings=((18, axes_as_operand),),
 )
 _sum_row = partial(
-    _reduction_row, has_exact_integers=True, wrong_kernel=known_kernels.first_operand_has(_INTEGERS)
+    _reduction_row,
+    has_exact_integers=True,
+    wrong_kernel=known_kernels.first_operand_has(_INTEGER_DTYPES),
 )
 """Registry row of a reduction that ONNX Runtime computes in float64 for integers, which rounds 2 ** 53 + 1."""
 
-_has_float_operand = known_kernels.first_operand_has(FLOATS)
+_has_float_operand = known_kernels.first_operand_has(FLOAT_DTYPES)
 
 
 def _reduction_function(reduce: Callable[..., Array]) -> Callable[..., Array]:
@@ -140,7 +142,7 @@ OPERATOR_ROWS = (
         derivative=slopes.SUM_DERIVATIVE,
         native_array_code=native.reduce_sum,
         cuda_replacement=cuda_replacements.reduce_sum,
-        has_kernel=known_kernels.indexed_data_has(NUMBERS),
+        has_kernel=known_kernels.indexed_data_has(NUMBER_DTYPES),
         newer_encodings=(),
         batching_rule=batching.reduce_sum,
         decomposition=decomposing.integer_sum,
@@ -238,7 +240,7 @@ OPERATOR_ROWS = (
         min_microseconds=transcendental_microseconds,
         decomposition=decomposing.softmax,
         cuda_replacement=cuda_replacements.softmax,
-        has_kernel=known_kernels.all_operands_have(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOAT_DTYPES),
     ),
     _axis_row(
         name="LogSoftmax",
@@ -264,7 +266,7 @@ OPERATOR_ROWS = (
         native_array_code=running.running_sum,
         may_fail=has_axis_outside,
         treats_uint64_as_int64=True,
-        has_kernel=known_kernels.indexed_data_has(NUMBERS),
+        has_kernel=known_kernels.indexed_data_has(NUMBER_DTYPES),
         batching_rule=batching.cumulative_sum,
     ),
 )

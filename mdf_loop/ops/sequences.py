@@ -33,10 +33,10 @@ def _resolve_position(
     """
     if position is None:
         return default
-    index = int(position.item())
-    if not -len(members) <= index < n_positions:
-        raise RunError(f"there is no position {index} in a sequence of {len(members)}")
-    return index % len(members) if index < 0 else index
+    sequence_index = int(position.item())
+    if not -len(members) <= sequence_index < n_positions:
+        raise RunError(f"there is no position {sequence_index} in a sequence of {len(members)}")
+    return sequence_index % len(members) if sequence_index < 0 else sequence_index
 
 
 def _member_at(members: _Members, position: Array) -> Array:
@@ -44,15 +44,15 @@ def _member_at(members: _Members, position: Array) -> Array:
 
 
 def _insert_member(members: _Members, member: Array, position: Array | None = None) -> _Members:
-    index = _resolve_position(members, position, len(members) + 1, len(members))
-    return [*members[:index], member, *members[index:]]
+    insertion_index = _resolve_position(members, position, len(members) + 1, len(members))
+    return [*members[:insertion_index], member, *members[insertion_index:]]
 
 
 def _erase_member(members: _Members, position: Array | None = None) -> _Members:
     if not members:
         raise RunError("nothing can be erased from an empty sequence")
-    index = _resolve_position(members, position, len(members), len(members) - 1)
-    return [*members[:index], *members[index + 1 :]]
+    erased_index = _resolve_position(members, position, len(members), len(members) - 1)
+    return [*members[:erased_index], *members[erased_index + 1 :]]
 
 
 def _join_members(members: _Members, axis: int, new_axis: int = 0) -> Array:

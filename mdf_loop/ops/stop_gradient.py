@@ -32,7 +32,7 @@ def _decompose(b: Builder, op: Op) -> Value:
 STOP_GRADIENT = "StopGradient"
 """Name of the operation that returns a value unchanged and has no derivative."""
 
-_FLOATS = ["tensor(float)", "tensor(double)", "tensor(float16)"]
+_FLOAT_TENSOR_TYPES = ["tensor(float)", "tensor(double)", "tensor(float16)"]
 
 OPERATOR_ROWS = (
     Row(
@@ -43,7 +43,7 @@ OPERATOR_ROWS = (
             1,
             inputs=[defs.OpSchema.FormalParameter("x", "T")],
             outputs=[defs.OpSchema.FormalParameter("y", "T")],
-            type_constraints=[("T", _FLOATS, "numbers with a point")],
+            type_constraints=[("T", _FLOAT_TENSOR_TYPES, "numbers with a point")],
         ),
         type_rule=_infer_types,
         is_elementwise=True,

@@ -9,10 +9,10 @@ import pytest
 
 from mdf_loop import lower
 from mdf_loop.errors import UnknownFunctionError, UnsupportedError
-from mdf_loop.lower.functions import FUNCTIONS, UNSUPPORTED_FUNCTIONS, function, names
+from mdf_loop.lower.functions import FUNCTIONS, UNSUPPORTED_FUNCTIONS, function, register_as
 
 PACKAGE = Path(lower.__file__).parent
-REGISTERS = re.compile(r"^(@|    )names\(", re.MULTILINE)
+REGISTERS = re.compile(r"^(@|    )register_as\(", re.MULTILINE)
 FAMILIES = {path.stem for path in PACKAGE.glob("*.py") if REGISTERS.search(path.read_text())}
 TESTS = ("elementary", "arrays", "expressions", "draws", "variates")
 
@@ -48,4 +48,4 @@ def test_unknown_names_get_a_suggestion_with_module() -> None:
 
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(ValueError, match=r"'numpy\.exp' is defined twice"):
-        names("numpy.exp")(lambda b: None)  # type: ignore[arg-type, return-value]
+        register_as("numpy.exp")(lambda b: None)  # type: ignore[arg-type, return-value]

@@ -8,7 +8,7 @@ import pytest
 
 from mdf_loop.errors import LoopError, OperandError
 from mdf_loop.lower import Scope, lower_expression
-from mdf_loop.lower.functions import function_names, names
+from mdf_loop.lower.functions import function_names, register_as
 from tests.lower.lower_machine import (
     Lowered,
     assert_like_python,
@@ -286,7 +286,7 @@ def test_the_registry_lists_all_functions_by_module():
     assert len(known) > 250
     assert {name.split(".")[0] for name in known if "." in name} == {"numpy", "math", "random"}
     with pytest.raises(ValueError, match="the function 'abs' is defined twice"):
-        names("abs")(lambda b: None)
+        register_as("abs")(lambda b: None)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Guard, Loop, Op, Program, Scanned, body_outputs, walk
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import element_type
-from mdf_loop.ops.cuda_replacements import DIVIDED_BY_ZERO, INDEX_OUTSIDE
+from mdf_loop.ops.cuda_replacements import DIVISION_BY_ZERO_MESSAGE, INDEX_OUT_OF_RANGE_MESSAGE
 from mdf_loop.passes.legalize.for_cuda import for_cuda
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -99,7 +99,7 @@ def test_a_guard_fails_where_the_cpu_kernel_fails(name: str, extents: bool) -> N
     if op_type == "GatherND" and shapes is not None:
         shapes[1] = (*shapes[1][:-1], arrays[1].shape[-1])
     program = program_of(op_type, arrays, shapes=shapes, **attributes)
-    sentence = DIVIDED_BY_ZERO if op_type in ("Div", "Mod") else INDEX_OUTSIDE
+    sentence = DIVISION_BY_ZERO_MESSAGE if op_type in ("Div", "Mod") else INDEX_OUT_OF_RANGE_MESSAGE
     assert guards(program) == [sentence]
     assert_same_or_both_fail(program, {f"x{k}": a for k, a in enumerate(arrays)})
     for second in wrong:
@@ -221,17 +221,19 @@ def scan_inputs(count: int, rows: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("is_conditional", [False, True])
 def test_scanned_rows_of_a_loop_are_checked(is_conditional: bool, backward: bool) -> None:
     program = scanning(is_conditional=is_conditional, backward=backward)
-    assert guards(program) == [INDEX_OUTSIDE]
+    assert guards(program) == [INDEX_OUT_OF_RANGE_MESSAGE]
     for count, rows in ((3, 3), (2, 3), (0, 0), (-1, 0)):
         assert_same_or_both_fail(program, scan_inputs(count, rows))
     # In a conditional program, an operation that reads the row can fail before the guard.
     if not is_conditional:
-        assert_same_or_both_fail(program, scan_inputs(4, 3), INDEX_OUTSIDE)
+        assert_same_or_both_fail(program, scan_inputs(4, 3), INDEX_OUT_OF_RANGE_MESSAGE)
 
 
 def test_rows_after_the_last_iteration_may_be_missing() -> None:
     assert_same_or_both_fail(scanning(is_conditional=True), scan_inputs(100, 6))
-    assert_same_or_both_fail(scanning(is_conditional=False), scan_inputs(100, 6), INDEX_OUTSIDE)
+    assert_same_or_both_fail(
+        scanning(is_conditional=False), scan_inputs(100, 6), INDEX_OUT_OF_RANGE_MESSAGE
+    )
 
 
 def test_rows_that_always_exist_are_not_checked() -> None:

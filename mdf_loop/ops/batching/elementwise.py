@@ -78,15 +78,18 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     for op_type, position, bound_name in (("Less", 1, "min"), ("Greater", 2, "max")):
         bound_operand = optional_operand(operands, position)
         if bound_operand is not None:
-            bound = _broadcast_operand(scope, bound_operand, run_shape)
+            broadcast_bound = _broadcast_operand(scope, bound_operand, run_shape)
         elif kind(clipped_values) == "f":
-            bound = constant_like(
+            broadcast_bound = constant_like(
                 scope.b, getattr(np.finfo(clipped_values.dtype), bound_name), clipped_values
             )
         else:
             continue
         clipped_values = scope.b.op(
-            "Where", scope.b.op(op_type, clipped_values, bound), bound, clipped_values
+            "Where",
+            scope.b.op(op_type, clipped_values, broadcast_bound),
+            broadcast_bound,
+            clipped_values,
         )
     return (clipped_values,)
 

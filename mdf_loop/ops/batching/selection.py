@@ -69,14 +69,14 @@ def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build ScatterND for all runs, with the run number prepended to each index tuple."""
-    data, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
+    updated_array, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
     b, unit_extents = scope.b, (1,) * required_operand(operands, 1).rank
     run_count = b.op("Reshape", scope.run_count(), ints(b))
     run_numbers = b.op("Range", scalar(b, 0, "int64"), run_count, scalar(b, 1, "int64"))
     run_number_column = b.op("Reshape", run_numbers, ints(b, -1, *unit_extents))
     index_shape = b.op("Shape", indices, end=-1)
     run_indices = b.op("Expand", run_number_column, b.op("Concat", index_shape, ints(b, 1), axis=0))
-    return scope.apply(op, data, b.op("Concat", run_indices, indices, axis=-1), updates)
+    return scope.apply(op, updated_array, b.op("Concat", run_indices, indices, axis=-1), updates)
 
 
 def apply_to_elements(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build ONNX's Shape of a single run, which all runs share."""
     x = required_operand(operands)
-    start, stop, _ = slice(attribute(op, "start"), attribute(op, "end")).indices(x.rank)
-    shape_slice = (x.single_run_value.shape or ())[start:stop]
+    first_axis, end_axis, _ = slice(attribute(op, "start"), attribute(op, "end")).indices(x.rank)
+    shape_slice = (x.single_run_value.shape or ())[first_axis:end_axis]
     if all(isinstance(extent, int) for extent in shape_slice):
         return (ints(scope.b, *(int(extent) for extent in shape_slice)),)
-    return (scope.b.op("Shape", x.value, start=start + 1, end=stop + 1),)
+    return (scope.b.op("Shape", x.value, start=first_axis + 1, end=end_axis + 1),)
 
 
 def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -227,10 +227,10 @@ def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 def _known_length(op: Op, x: Operand) -> int:
     """Return the number of elements of a one-dimensional operand, which must be known at compile time."""
-    extent = (x.single_run_value.shape or ("",))[0]
-    if not isinstance(extent, int):
+    vector_length = (x.single_run_value.shape or ("",))[0]
+    if not isinstance(vector_length, int):
         raise batching_error(op, f"the length of '{x.single_run_value.name}' must be known")
-    return extent
+    return vector_length
 
 
 # --- concatenation ----------------------------------------------------------------------------

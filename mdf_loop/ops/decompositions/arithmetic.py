@@ -57,13 +57,13 @@ def _float_mod(b: Builder, op: Op) -> Value:
     x, y = operand(op, 0), operand(op, 1)
     zero, sign_of_y = constant_like(b, 0, x), b.op("Sign", y)
     truncated_remainder = b.op("Mul", b.op("Mod", x, y, fmod=1), sign_of_y)
-    correction = b.op("Where", b.op("Less", truncated_remainder, zero), b.op("Abs", y), zero)
-    return b.op("Mul", b.op("Add", truncated_remainder, correction), sign_of_y)
+    sign_correction = b.op("Where", b.op("Less", truncated_remainder, zero), b.op("Abs", y), zero)
+    return b.op("Mul", b.op("Add", truncated_remainder, sign_correction), sign_of_y)
 
 
 # --- integer powers ---------------------------------------------------------------------------
 
-NEGATIVE_POWER = "whole numbers cannot be raised to negative whole powers"
+NEGATIVE_POWER_MESSAGE = "whole numbers cannot be raised to negative whole powers"
 
 _LOW_EXPONENT_BITS = 6
 """Number of low bits of an exponent that repeated squaring handles; a series handles the higher bits."""
@@ -83,7 +83,7 @@ def power(b: Builder, op: Op) -> Value:
         return cast(b, _build_constant_power(b, int64_base, int(exponent)), x.dtype)
     if kind_of(n.dtype) == "i" and (exponent is None or np.any(exponent < 0)):
         is_nonnegative = all_true(b, b.op("GreaterOrEqual", n, constant_like(b, 0, n)))
-        n = b.guard(n, is_nonnegative, NEGATIVE_POWER)
+        n = b.guard(n, is_nonnegative, NEGATIVE_POWER_MESSAGE)
     return cast(b, _build_power(b, int64_base, n), x.dtype)
 
 
@@ -107,8 +107,10 @@ def _build_power(b: Builder, x: Value, n: Value) -> Value:
     power_product, squared_base = one, x
     for _ in range(_LOW_EXPONENT_BITS):
         is_odd = b.op("Equal", b.op("Mod", low_exponent, two), one)
-        factor = b.op("Where", is_odd, squared_base, one)
-        power_product = factor if power_product is one else b.op("Mul", power_product, factor)
+        bit_factor = b.op("Where", is_odd, squared_base, one)
+        power_product = (
+            bit_factor if power_product is one else b.op("Mul", power_product, bit_factor)
+        )
         squared_base, low_exponent = (
             b.op("Mul", squared_base, squared_base),
             b.op("Div", low_exponent, two),
@@ -225,8 +227,8 @@ def det(b: Builder, op: Op) -> Value:
 def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
     """Build one step of Gaussian elimination: signed pivots, and remaining matrices of size `k - 1`."""
     zero = constant_like(b, 0.0, rows)
-    column = b.op("Squeeze", _slice_axis(b, rows, 2, 0, 1), ints(b, 2))
-    pivot_position = b.op("ArgMax", b.op("Abs", column), axis=1, keepdims=1)
+    first_column = b.op("Squeeze", _slice_axis(b, rows, 2, 0, 1), ints(b, 2))
+    pivot_position = b.op("ArgMax", b.op("Abs", first_column), axis=1, keepdims=1)
     pivot_row = b.op("GatherND", rows, pivot_position, batch_dims=1)
     pivot = _slice_axis(b, pivot_row, 1, 0, 1)
     pivot_sign = b.op(
@@ -238,7 +240,7 @@ def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
     signed_pivot = b.op("Squeeze", b.op("Mul", pivot, pivot_sign), ints(b, 1))
     if k == 1:
         return signed_pivot, rows
-    row_factors = b.op("Where", b.op("Equal", pivot, zero), zero, b.op("Div", column, pivot))
+    row_factors = b.op("Where", b.op("Equal", pivot, zero), zero, b.op("Div", first_column, pivot))
     subtrahend = b.op(
         "Mul", b.op("Unsqueeze", row_factors, ints(b, 2)), b.op("Unsqueeze", pivot_row, ints(b, 1))
     )

@@ -37,10 +37,10 @@ def columns_to_image(b: Builder, op: Op) -> Value:
     ]
     kernel_positions = list(itertools.product(*map(range, windows.kernel)))
     columns_shape = ints(b, 0, -1, len(kernel_positions), *window_counts)
-    columns = b.op("Reshape", operand(op), columns_shape)
+    columns_by_position = b.op("Reshape", operand(op), columns_shape)
     position_images = []
     for position_index, kernel_position in enumerate(kernel_positions):
-        window_elements = b.op("Gather", columns, ints(b, position_index), axis=2)
+        window_elements = b.op("Gather", columns_by_position, ints(b, position_index), axis=2)
         window_elements = b.op("Squeeze", window_elements, ints(b, 2))
         position_images.append(
             _place_in_image(

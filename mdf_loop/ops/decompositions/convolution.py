@@ -76,14 +76,14 @@ def _multiply_windows(
     grouped_slices = [
         b.op("Reshape", element_slice, grouped_shape, allowzero=1) for element_slice in slices
     ]
-    columns = (
+    window_columns = (
         grouped_slices[0] if len(grouped_slices) == 1 else b.op("Concat", *grouped_slices, axis=2)
     )
-    product = b.op("MatMul", weights, columns)
+    window_products = b.op("MatMul", weights, window_columns)
     output_shape = b.op(
         "Concat", batch_size, ints(b, int(group_count) * int(maps_per_group)), spatial_shape, axis=0
     )
-    feature_maps = b.op("Reshape", product, output_shape, allowzero=1)
+    feature_maps = b.op("Reshape", window_products, output_shape, allowzero=1)
     bias = optional_operand(op, 2)
     if bias is None:
         return feature_maps
@@ -107,9 +107,9 @@ def conv_transpose(b: Builder, op: Op) -> Value:
     grouped_kernels = b.op(
         "Reshape", kernels, ints(b, group_count, channels_per_group, maps_per_group, kernel_size)
     )
-    reversing_operands = [ints(b, k) for k in (-1, -kernel_size - 1, 3, -1)]
+    reversing_slice_operands = [ints(b, k) for k in (-1, -kernel_size - 1, 3, -1)]
     position_first_kernels = b.op(
-        "Transpose", b.op("Slice", grouped_kernels, *reversing_operands), perm=(0, 2, 3, 1)
+        "Transpose", b.op("Slice", grouped_kernels, *reversing_slice_operands), perm=(0, 2, 3, 1)
     )
     kernel_matrices = b.op(
         "Reshape",

@@ -47,8 +47,11 @@ def log1p(b: Builder, x: Value) -> Value:
     Within 3 ulp. Source: W. Kahan; D. Goldberg, doi:10.1145/103162.103163, theorem 4.
     """
     one_plus_x = shift(b, x, 1.0)
-    limit = constant_like(b, MAX_SQUARED_NUMBER, x)
-    computed_x, clipped_x = b.op("Min", shift(b, one_plus_x, -1.0), limit), b.op("Min", x, limit)
+    magnitude_limit = constant_like(b, MAX_SQUARED_NUMBER, x)
+    computed_x, clipped_x = (
+        b.op("Min", shift(b, one_plus_x, -1.0), magnitude_limit),
+        b.op("Min", x, magnitude_limit),
+    )
     log_of_x_plus_1 = b.op("Mul", b.op("Log", one_plus_x), b.op("Div", clipped_x, computed_x))
     return b.op("Where", b.op("Equal", one_plus_x, constant_like(b, 1.0, x)), x, log_of_x_plus_1)
 
@@ -136,8 +139,10 @@ def acosh(b: Builder, op: Op) -> Value:
     x = operand(op)
     clipped_x = b.op("Min", x, constant_like(b, MAX_SQUARED_NUMBER, x))
     x_minus_one = shift(b, clipped_x, -1.0)
-    root = b.op("Mul", b.op("Sqrt", x_minus_one), b.op("Sqrt", shift(b, x_minus_one, 2.0)))
-    log_term = log1p(b, b.op("Add", x_minus_one, root))
+    sqrt_of_x2_minus_1 = b.op(
+        "Mul", b.op("Sqrt", x_minus_one), b.op("Sqrt", shift(b, x_minus_one, 2.0))
+    )
+    log_term = log1p(b, b.op("Add", x_minus_one, sqrt_of_x2_minus_1))
     overflow_factor = b.op("Max", scale(b, x, 1 / MAX_SQUARED_NUMBER), one_like(b, x))
     return b.op("Add", log_term, b.op("Log", overflow_factor))
 
@@ -189,20 +194,24 @@ def tan(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     a = b.op("Abs", x)
-    limit = constant_like(b, _MAX_REDUCED_ARGUMENT, x)
-    reduced_a = b.op("Min", a, limit)
+    argument_limit = constant_like(b, _MAX_REDUCED_ARGUMENT, x)
+    reduced_a = b.op("Min", a, argument_limit)
     n = b.op("Round", scale(b, reduced_a, 2 / math.pi))
     for pi_2_part in _PI_2_PARTS:
         reduced_a = b.op("Sub", reduced_a, scale(b, n, pi_2_part))
     z = b.op("Mul", reduced_a, reduced_a)
-    fraction = b.op("Div", polynomial(b, z, _TAN_NUMERATOR), polynomial(b, z, _TAN_DENOMINATOR))
-    y = b.op("Add", reduced_a, b.op("Mul", reduced_a, b.op("Mul", z, fraction)))
+    rational_term = b.op(
+        "Div", polynomial(b, z, _TAN_NUMERATOR), polynomial(b, z, _TAN_DENOMINATOR)
+    )
+    y = b.op("Add", reduced_a, b.op("Mul", reduced_a, b.op("Mul", z, rational_term)))
     is_even = b.op(
         "Equal", b.op("Mod", n, constant_like(b, 2.0, x), fmod=1), constant_like(b, 0.0, x)
     )
     near_tangent = b.op("Where", is_even, y, b.op("Div", constant_like(b, -1.0, x), y))
     far_tangent = b.op("Div", b.op("Sin", a), b.op("Cos", a))
-    return copy_sign(b, x, b.op("Where", b.op("Less", a, limit), near_tangent, far_tangent))
+    return copy_sign(
+        b, x, b.op("Where", b.op("Less", a, argument_limit), near_tangent, far_tangent)
+    )
 
 
 _ATAN_NUMERATOR = (
@@ -234,11 +243,17 @@ def atan(b: Builder, op: Op) -> Value:
     denominator = b.op("Add", one_like(b, x), b.op("Mul", is_above_half, reduced_a))
     atan_argument = b.op("Div", b.op("Sub", reduced_a, is_above_half), denominator)
     z = b.op("Mul", atan_argument, atan_argument)
-    fraction = b.op("Div", polynomial(b, z, _ATAN_NUMERATOR), polynomial(b, z, _ATAN_DENOMINATOR))
-    correction = b.op("Mul", atan_argument, b.op("Mul", z, fraction))
-    correction = b.op("Add", correction, scale(b, is_above_half, _PI_2_ROUNDING_ERROR / 2))
+    rational_term = b.op(
+        "Div", polynomial(b, z, _ATAN_NUMERATOR), polynomial(b, z, _ATAN_DENOMINATOR)
+    )
+    polynomial_correction = b.op("Mul", atan_argument, b.op("Mul", z, rational_term))
+    polynomial_correction = b.op(
+        "Add", polynomial_correction, scale(b, is_above_half, _PI_2_ROUNDING_ERROR / 2)
+    )
     angle = b.op(
-        "Add", scale(b, is_above_half, math.pi / 4), b.op("Add", atan_argument, correction)
+        "Add",
+        scale(b, is_above_half, math.pi / 4),
+        b.op("Add", atan_argument, polynomial_correction),
     )
     is_above_one = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
     reduced_angle = b.op("Sub", angle, scale(b, is_above_one, math.pi / 2))
@@ -267,8 +282,10 @@ def _build_reduced_asin(b: Builder, x: Value) -> tuple[Value, Value]:
     half_complement = scale(b, b.op("Sub", one_like(b, x), a), 0.5)
     z = b.op("Where", is_above_half, half_complement, b.op("Mul", a, a))
     asin_argument = b.op("Where", is_above_half, b.op("Sqrt", half_complement), a)
-    fraction = b.op("Div", polynomial(b, z, _ASIN_NUMERATOR), polynomial(b, z, _ASIN_DENOMINATOR))
-    return b.op("Add", asin_argument, b.op("Mul", asin_argument, fraction)), is_above_half
+    rational_term = b.op(
+        "Div", polynomial(b, z, _ASIN_NUMERATOR), polynomial(b, z, _ASIN_DENOMINATOR)
+    )
+    return b.op("Add", asin_argument, b.op("Mul", asin_argument, rational_term)), is_above_half
 
 
 def asin(b: Builder, op: Op) -> Value:
@@ -279,10 +296,10 @@ def asin(b: Builder, op: Op) -> Value:
     The result is nan for |x| > 1. Within 3 ulp. Source: fdlibm, e_asin.c.
     """
     x = operand(op)
-    angle, is_above_half = _build_reduced_asin(b, x)
-    doubled_angle = shift(b, scale(b, angle, 2.0), -_PI_2_ROUNDING_ERROR)
+    reduced_asin, is_above_half = _build_reduced_asin(b, x)
+    doubled_angle = shift(b, scale(b, reduced_asin, 2.0), -_PI_2_ROUNDING_ERROR)
     angle_above_half = b.op("Sub", constant_like(b, math.pi / 2, x), doubled_angle)
-    return copy_sign(b, x, b.op("Where", is_above_half, angle_above_half, angle))
+    return copy_sign(b, x, b.op("Where", is_above_half, angle_above_half, reduced_asin))
 
 
 def acos(b: Builder, op: Op) -> Value:
@@ -296,12 +313,12 @@ def acos(b: Builder, op: Op) -> Value:
     Within 3 ulp. Source: fdlibm, e_acos.c.
     """
     x = operand(op)
-    angle, is_above_half = _build_reduced_asin(b, x)
-    signed_angle = shift(b, b.op("Mul", b.op("Sign", x), angle), -_PI_2_ROUNDING_ERROR)
+    reduced_asin, is_above_half = _build_reduced_asin(b, x)
+    signed_angle = shift(b, b.op("Mul", b.op("Sign", x), reduced_asin), -_PI_2_ROUNDING_ERROR)
     acos_below_half = b.op("Sub", constant_like(b, math.pi / 2, x), signed_angle)
     is_negative = cast(b, b.op("Less", x, constant_like(b, 0.0, x)), x.dtype)
     doubled_angle = b.op(
-        "Sub", scale(b, angle, 2.0), scale(b, is_negative, 2 * _PI_2_ROUNDING_ERROR)
+        "Sub", scale(b, reduced_asin, 2.0), scale(b, is_negative, 2 * _PI_2_ROUNDING_ERROR)
     )
     acos_above_half = b.op("Abs", b.op("Sub", scale(b, is_negative, math.pi), doubled_angle))
     return b.op("Where", is_above_half, acos_above_half, acos_below_half)

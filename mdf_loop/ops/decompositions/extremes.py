@@ -61,14 +61,20 @@ def arg_extreme(b: Builder, op: Op, op_type: str) -> Value:
 
 def arg_extreme_with_nan(b: Builder, op: Op, op_type: str) -> Value:
     """Build operations that compute `ArgMax` or `ArgMin`, or the first nan's position, without an `If`."""
-    x, attributes = operand(op), _arg_extreme_attributes(op)
+    x, reduction_attributes = operand(op), _arg_extreme_attributes(op)
     nan_mask = cast(b, b.op("IsNaN", x), "int32")
     has_nan = b.op(
-        "ReduceMax", nan_mask, axes=(attributes["axis"],), keepdims=attributes["keepdims"]
+        "ReduceMax",
+        nan_mask,
+        axes=(reduction_attributes["axis"],),
+        keepdims=reduction_attributes["keepdims"],
     )
-    first_nan_position = b.op("ArgMax", nan_mask, **attributes)
+    first_nan_position = b.op("ArgMax", nan_mask, **reduction_attributes)
     return b.op(
-        "Where", cast(b, has_nan, "bool"), first_nan_position, b.op(op_type, x, **attributes)
+        "Where",
+        cast(b, has_nan, "bool"),
+        first_nan_position,
+        b.op(op_type, x, **reduction_attributes),
     )
 
 

@@ -101,9 +101,10 @@ def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
     bias = optional_operand(op, 2)
     if bias is not None:
         scaled_x = b.op("Add", scaled_x, bias)
-    outputs = (scaled_x, mean, b.op("Reciprocal", deviation))
+    output_values = (scaled_x, mean, b.op("Reciprocal", deviation))
     return tuple(
-        cast(b, value, output.dtype) for value, output in zip(outputs, op.outputs, strict=False)
+        cast(b, value, output.dtype)
+        for value, output in zip(output_values, op.outputs, strict=False)
     )
 
 

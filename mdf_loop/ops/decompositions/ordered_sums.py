@@ -48,8 +48,12 @@ def ordered_sum(b: Builder, op: Op) -> Value:
         other_axes = [axis for axis in range(rank) if axis not in reduced_axes]
         x = b.op("Transpose", x, perm=(*other_axes, *reduced_axes))
         adjacent_axes = [*range(len(other_axes), rank)]
-    total = _sum_adjacent_axes(b, x, adjacent_axes, term_count)
-    return b.op("Unsqueeze", total, ints(b, *reduced_axes)) if attribute(op, "keepdims") else total
+    summed_x = _sum_adjacent_axes(b, x, adjacent_axes, term_count)
+    return (
+        b.op("Unsqueeze", summed_x, ints(b, *reduced_axes))
+        if attribute(op, "keepdims")
+        else summed_x
+    )
 
 
 def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | None) -> Value:
@@ -117,8 +121,8 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
     other_axes = [*range(begin), *range(end, len(shape))]
     # All extents are known. The runtime would remove a Reshape that changes nothing.
     if len(shape) == 2:
-        rows = b.op("Expand", x, ints(b, 1, *(int(extent) for extent in shape)))
-        return b.op("ReduceSum", rows, ints(b, 0, 1), keepdims=0)
+        expanded_x = b.op("Expand", x, ints(b, 1, *(int(extent) for extent in shape)))
+        return b.op("ReduceSum", expanded_x, ints(b, 0, 1), keepdims=0)
     permuted_rows = b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
     row_sums = b.op(
         "ReduceSum", b.op("Reshape", permuted_rows, ints(b, count, -1)), ints(b, 0), keepdims=0
@@ -152,10 +156,10 @@ def _sum_in_parts(
     if vector_count == 1:
         x = b.op("Reshape", x, ints(b, -1)) if padding_count and len(extents(x)) > 1 else x
         x = _pad_last_axis(b, x, padding_count)
-        rows = b.op(
+        terms_by_part = b.op(
             "Reshape", x, ints(b, (count + padding_count) // PARTIAL_SUM_COUNT, PARTIAL_SUM_COUNT)
         )
-        partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
+        partial_sums = b.op("ReduceSum", terms_by_part, ints(b, 0), keepdims=0)
         # The runtime allocates these 64 bytes itself, which fixes their alignment.
         vector_sum = b.op("ReduceSum", partial_sums, keepdims=0)
         return (
@@ -169,10 +173,10 @@ def _sum_in_parts(
         else b.op("Reshape", x, ints(b, -1, count))
     )
     transposed_table = b.op("Transpose", _pad_last_axis(b, term_table, padding_count), perm=(1, 0))
-    rows = b.op(
+    terms_by_part = b.op(
         "Reshape", transposed_table, ints(b, (count + padding_count) // PARTIAL_SUM_COUNT, -1)
     )
-    partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
+    partial_sums = b.op("ReduceSum", terms_by_part, ints(b, 0), keepdims=0)
     return _restore_front_axes(b, _sum_part_pairs(b, partial_sums), x, front_shape)
 
 

@@ -277,10 +277,10 @@ def _build_direction(
     """
     sequence_lengths = optional_operand(op, 4)
     x = _reverse_time(b, x, sequence_lengths) if is_backward else x
-    input_products, weights = _prepare_direction(b, op, x, k, functions)
-    initial_states = _initial_states(b, op, x, k, weights.hidden_size)
+    input_products, direction_weights = _prepare_direction(b, op, x, k, functions)
+    initial_states = _initial_states(b, op, x, k, direction_weights.hidden_size)
     hidden_states, *final_states = _build_time_loop(
-        b, op, input_products, weights, initial_states, sequence_lengths
+        b, op, input_products, direction_weights, initial_states, sequence_lengths
     )
     return [
         _reverse_time(b, hidden_states, sequence_lengths) if is_backward else hidden_states,
@@ -359,16 +359,16 @@ def _initial_states(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[V
         ints(b, batch_size) if isinstance(batch_size, int) else b.op("Shape", x, start=1, end=2)
     )
     state_shape = b.op("Concat", batch_extent, ints(b, hidden), axis=0)
-    states = []
+    state_values = []
     for position in (5, 6) if op.op_type == "LSTM" else (5,):
         states_operand = optional_operand(op, position)
         if states_operand is None:
-            states.append(b.op("Expand", constant_like(b, 0, x), state_shape))
+            state_values.append(b.op("Expand", constant_like(b, 0, x), state_shape))
         else:
-            states.append(
+            state_values.append(
                 b.op("Gather", states_operand, b.constant(np.array(k)), axis=direction_axis)
             )
-    return states
+    return state_values
 
 
 def _build_time_loop(

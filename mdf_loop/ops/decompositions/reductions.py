@@ -75,14 +75,14 @@ def log_sum_exp(b: Builder, op: Op) -> Value:
     The formula is `log(sum(exp(x - m))) + m` with `m = max(x)`, or `m = 0` if the maximum is infinite.
     """
     x = _float_operand(op)
-    wide_offset, offset = (
+    max_x_keepdims, max_x = (
         _replace_infinities(
             b, b.op("ReduceMax", x, *op.inputs[1:], **{**op.attributes, "keepdims": keepdims})
         )
         for keepdims in (1, attribute(op, "keepdims"))
     )
-    exponential_sum = _build_sum(b, op, b.op("Exp", b.op("Sub", x, wide_offset)))
-    return b.op("Add", b.op("Log", exponential_sum), offset)
+    exponential_sum = _build_sum(b, op, b.op("Exp", b.op("Sub", x, max_x_keepdims)))
+    return b.op("Add", b.op("Log", exponential_sum), max_x)
 
 
 def _replace_infinities(b: Builder, x: Value) -> Value:
@@ -192,20 +192,20 @@ def _multiply_along_runtime_axes(
     return b.op("Reshape", x, result_shape, allowzero=1)
 
 
-def _multiply_along_axis(b: Builder, x: Value, axis: int, size: int) -> Value:
+def _multiply_along_axis(b: Builder, x: Value, axis: int, remaining_size: int) -> Value:
     def rows(start: int, stop: int) -> Value:
         return b.op("Slice", x, ints(b, start), ints(b, stop), ints(b, axis))
 
-    if size == 0:
+    if remaining_size == 0:
         shape = [1 if k == axis else int(extent) for k, extent in enumerate(x.shape or ())]
         return b.constant(np.ones(shape, x.dtype))
-    while size > 1:
-        half_size = size // 2
+    while remaining_size > 1:
+        half_size = remaining_size // 2
         half_products = b.op("Mul", rows(0, half_size), rows(half_size, 2 * half_size))
         x = (
-            b.op("Concat", half_products, rows(2 * half_size, size), axis=axis)
-            if size % 2
+            b.op("Concat", half_products, rows(2 * half_size, remaining_size), axis=axis)
+            if remaining_size % 2
             else half_products
         )
-        size = half_size + size % 2
+        remaining_size = half_size + remaining_size % 2
     return x

@@ -72,11 +72,13 @@ def _resize_axis(b: Builder, x: Value, axis: int, weights: Array) -> Value:
     weighted_sum: Value | None = None
     for source_indices in neighbour_indices:
         weighted_x = b.op("Gather", x, b.constant(source_indices), axis=axis)
-        weight = weights[source_indices, np.arange(source_indices.size)]
-        if np.any(weight != 1):
+        neighbour_weights = weights[source_indices, np.arange(source_indices.size)]
+        if np.any(neighbour_weights != 1):
             if np.dtype(x.dtype).kind != "f":
                 raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
-            weight_column = weight.astype(x.dtype).reshape(-1, *[1] * trailing_axis_count)
+            weight_column = neighbour_weights.astype(x.dtype).reshape(
+                -1, *[1] * trailing_axis_count
+            )
             weighted_x = b.op("Mul", weighted_x, b.constant(weight_column))
         weighted_sum = weighted_x if weighted_sum is None else b.op("Add", weighted_sum, weighted_x)
     assert weighted_sum is not None
@@ -95,14 +97,16 @@ def grid_sample(b: Builder, op: Op) -> Value:
     rounded.
     """
     x, grid = operand(op), operand(op, 1)
-    attributes = general_mode_names(op)[1]
+    mode_attributes = general_mode_names(op)[1]
     is_float = np.dtype(x.dtype).kind == "f"
     if x.dtype not in _OPERATORS_EXACT_IN_FLOAT64 or not (
-        is_float or attributes["mode"] == "nearest"
+        is_float or mode_attributes["mode"] == "nearest"
     ):
         raise UnsupportedError(
             f"ONNX Runtime has no {x.dtype} kernel for onnx::GridSample",
             hint="cast x to float64 before it",
         )
-    samples = b.op("GridSample", cast(b, x, "float64"), cast(b, grid, "float64"), **attributes)
-    return cast(b, samples, x.dtype)
+    float64_samples = b.op(
+        "GridSample", cast(b, x, "float64"), cast(b, grid, "float64"), **mode_attributes
+    )
+    return cast(b, float64_samples, x.dtype)

@@ -28,8 +28,8 @@ def split(b: Builder, op: Op) -> tuple[Value, ...]:
     """Build Split as one Slice for each output."""
     x, axis = operand(op), attribute(op, "axis")
     sizes_operand = optional_operand(op, 1)
-    extent = extents(x, "onnx::Split")[axis]
-    part_sizes = [extent // len(op.outputs)] * len(op.outputs)
+    axis_extent = extents(x, "onnx::Split")[axis]
+    part_sizes = [axis_extent // len(op.outputs)] * len(op.outputs)
     if sizes_operand is not None:
         constant_sizes = b.constant_of(sizes_operand)
         if constant_sizes is None:
@@ -63,8 +63,8 @@ def one_hot(b: Builder, op: Op) -> Value:
     depth = b.op("Reshape", depth, ints(b))
     zero = b.constant(np.array(0))
     nonnegative_index = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
-    positions = b.op("Range", zero, depth, b.constant(np.array(1)))
-    is_index = b.op("Equal", b.op("Unsqueeze", nonnegative_index, ints(b, -1)), positions)
+    depth_positions = b.op("Range", zero, depth, b.constant(np.array(1)))
+    is_index = b.op("Equal", b.op("Unsqueeze", nonnegative_index, ints(b, -1)), depth_positions)
     off_value, on_value = (
         b.op("Gather", off_and_on_values, b.constant(np.array(k)), axis=0) for k in (0, 1)
     )
@@ -90,19 +90,19 @@ def hardmax(b: Builder, op: Op) -> Value:
     x, axis = operand(op), attribute(op, "axis")
     axis_count = rank(x, "onnx::Hardmax")
     axis %= axis_count
-    extent = (x.shape or ())[axis]
-    if extent == 0:
+    axis_extent = (x.shape or ())[axis]
+    if axis_extent == 0:
         return b.op("Identity", x)
     trailing_axis_count = axis_count - axis - 1
-    if isinstance(extent, int):
-        positions = b.constant(np.arange(extent).reshape(-1, *[1] * trailing_axis_count))
-        return cast(b, b.op("Equal", positions, _build_arg_maximum(b, x, axis)), x.dtype)
+    if isinstance(axis_extent, int):
+        axis_positions = b.constant(np.arange(axis_extent).reshape(-1, *[1] * trailing_axis_count))
+        return cast(b, b.op("Equal", axis_positions, _build_arg_maximum(b, x, axis)), x.dtype)
     runtime_extent = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
-    positions = b.op("Range", b.constant(np.array(0)), runtime_extent, b.constant(np.array(1)))
-    positions = b.op("Reshape", positions, ints(b, -1, *[1] * trailing_axis_count))
+    axis_positions = b.op("Range", b.constant(np.array(0)), runtime_extent, b.constant(np.array(1)))
+    axis_positions = b.op("Reshape", axis_positions, ints(b, -1, *[1] * trailing_axis_count))
     end_pads = ints(b, *(int(k == axis_count + axis) for k in range(2 * axis_count)))
     padded_x = b.op("Pad", x, end_pads, constant_like(b, -np.inf, x))
-    return cast(b, b.op("Equal", positions, _build_arg_maximum(b, padded_x, axis)), x.dtype)
+    return cast(b, b.op("Equal", axis_positions, _build_arg_maximum(b, padded_x, axis)), x.dtype)
 
 
 def _build_arg_maximum(b: Builder, x: Value, axis: int) -> Value:

@@ -25,21 +25,21 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
     body = b.body()
     iteration = body.new("int64", (), "i")
     loop_condition = body.new("bool", (), "go")
-    dtype = sequence_of(x.dtype)
-    entering_parts = body.new(dtype, None, "parts")
+    sequence_dtype = sequence_of(x.dtype)
+    entering_parts = body.new(sequence_dtype, None, "parts")
     if optional_operand(op, 1) is None and not attribute(op, "keepdims"):
         sequence_part = body.op("Gather", x, iteration, axis=axis)
     else:
         start_position = body.op("Unsqueeze", iteration, ints(body, 0))
         end_position = body.op("Add", start_position, ints(body, 1))
-        start, end = (
+        slice_start, slice_end = (
             body.op("Gather", part_bounds, position, axis=0)
             for position in (start_position, end_position)
         )
-        sequence_part = body.op("Slice", x, start, end, ints(body, axis))
+        sequence_part = body.op("Slice", x, slice_start, slice_end, ints(body, axis))
     leaving_parts = body.op("SequenceInsert", entering_parts, sequence_part)
     part_count = b.op("Sub", b.op("Size", part_bounds), b.constant(np.array(1)))
-    final_parts = b.new(dtype, None, "parts")
+    final_parts = b.new(sequence_dtype, None, "parts")
     empty_sequence = b.op("SequenceEmpty", dtype=element_type(x.dtype))
     carried_values = (Carried(empty_sequence, entering_parts, leaving_parts, final_parts, "parts"),)
     loop = Loop(
@@ -60,20 +60,20 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
 def _build_part_bounds(b: Builder, op: Op) -> Value:
     """Build the start index of each part of a SplitToSequence, followed by the extent of the axis."""
     axis, split_operand = attribute(op, "axis"), optional_operand(op, 1)
-    extent = b.op("Gather", b.op("Shape", operand(op)), b.constant(np.array(axis)), axis=0)
+    axis_extent = b.op("Gather", b.op("Shape", operand(op)), b.constant(np.array(axis)), axis=0)
     zero, one = (b.constant(np.array(k)) for k in (0, 1))
     if split_operand is None:
-        return b.op("Range", zero, b.op("Add", extent, one), one)
+        return b.op("Range", zero, b.op("Add", axis_extent, one), one)
     part_lengths = (
         split_operand
         if split_operand.dtype == "int64"
         else b.op("Cast", split_operand, to=element_type("int64"))
     )
     if split_operand.shape == ():
-        part_starts = b.op("Range", zero, extent, part_lengths)
-        return b.op("Concat", part_starts, b.op("Unsqueeze", extent, ints(b, 0)), axis=0)
+        part_starts = b.op("Range", zero, axis_extent, part_lengths)
+        return b.op("Concat", part_starts, b.op("Unsqueeze", axis_extent, ints(b, 0)), axis=0)
     part_bounds = b.op("Concat", ints(b, 0), b.op("CumSum", part_lengths, zero), axis=0)
-    is_complete = b.op("Equal", b.op("ReduceSum", part_lengths, keepdims=0), extent)
+    is_complete = b.op("Equal", b.op("ReduceSum", part_lengths, keepdims=0), axis_extent)
     return b.guard(
         part_bounds, is_complete, "the parts of onnx::SplitToSequence do not make up its axis"
     )

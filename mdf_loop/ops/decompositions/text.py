@@ -31,8 +31,10 @@ def gather(b: Builder, op: Op) -> Value:
         *range(index_rank),
         *range(index_rank + axis, index_rank + x_rank - 1),
     )
-    rows = b.op("GatherND", b.op("Transpose", x, perm=axis_order) if axis else x, index_tuples)
-    return b.op("Transpose", rows, perm=result_axis_order) if axis else rows
+    gathered_rows = b.op(
+        "GatherND", b.op("Transpose", x, perm=axis_order) if axis else x, index_tuples
+    )
+    return b.op("Transpose", gathered_rows, perm=result_axis_order) if axis else gathered_rows
 
 
 _LOCALE = "en-US" if os.name == "nt" else "C.UTF-8"

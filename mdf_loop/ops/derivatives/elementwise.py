@@ -103,8 +103,8 @@ def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
         "Where", b.op("Equal", x, _build_constant(b, op, 0)), _build_constant(b, op, 1), x
     )
     exponent_slope = b.op("Mul", op.outputs[0], b.op("Log", nonzero_base))
-    product = b.op("Mul", cast(b, g, result_dtype), exponent_slope)
-    return cast(b, product, _operand(op, 1).dtype) if g.dtype == result_dtype else product
+    scaled_slope = b.op("Mul", cast(b, g, result_dtype), exponent_slope)
+    return cast(b, scaled_slope, _operand(op, 1).dtype) if g.dtype == result_dtype else scaled_slope
 
 
 def _extreme_derivative(k: int) -> ElementDerivative:
@@ -151,10 +151,10 @@ def _decompose_clip(b: Builder, op: Op) -> Value:
 
     A bound that equals x shares the derivative.
     """
-    y, *bounds = (*op.inputs, None, None)[:3]
+    y, *clip_bounds = (*op.inputs, None, None)[:3]
     assert y is not None
-    for op_type, bound in zip(("Max", "Min"), bounds, strict=True):
-        y = y if bound is None else b.op(op_type, y, bound)
+    for op_type, clip_bound in zip(("Max", "Min"), clip_bounds, strict=True):
+        y = y if clip_bound is None else b.op(op_type, y, clip_bound)
     return b.op("Identity", y)
 
 
@@ -312,13 +312,13 @@ def _elu_slope_below(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _selu_slope_below(b: Builder, op: Op, g: Value) -> Value:
-    product = _attribute(op, "gamma") * _attribute(op, "alpha")
-    return b.op("Add", op.outputs[0], _build_constant(b, op, product))
+    gamma_alpha = _attribute(op, "gamma") * _attribute(op, "alpha")
+    return b.op("Add", op.outputs[0], _build_constant(b, op, gamma_alpha))
 
 
 def _celu_slope_below(b: Builder, op: Op, g: Value) -> Value:
-    ratio = b.op("Div", op.outputs[0], _build_constant(b, op, _attribute(op, "alpha")))
-    return b.op("Add", ratio, _build_constant(b, op, 1))
+    y_over_alpha = b.op("Div", op.outputs[0], _build_constant(b, op, _attribute(op, "alpha")))
+    return b.op("Add", y_over_alpha, _build_constant(b, op, 1))
 
 
 def _hard_sigmoid_slope(b: Builder, op: Op, g: Value) -> Value:

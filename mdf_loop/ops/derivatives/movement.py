@@ -117,19 +117,19 @@ def _slice_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
 
     If a step may differ from 1, rows are added at their indices along each axis.
     """
-    x, starts, steps = operand(op), operand(op, 1), optional_operand(op, 4)
+    x, starts_operand, steps_operand = operand(op), operand(op, 1), optional_operand(op, 4)
     axes = _sliced_axes(b, op)
-    constant_steps = None if steps is None else b.constant_of(steps)
-    if steps is None or (constant_steps is not None and np.all(constant_steps == 1)):
-        return _pad_slice(b, x, cotangent, starts, axes)
+    constant_steps = None if steps_operand is None else b.constant_of(steps_operand)
+    if steps_operand is None or (constant_steps is not None and np.all(constant_steps == 1)):
+        return _pad_slice(b, x, cotangent, starts_operand, axes)
     for k, axis in enumerate(axes):
         extent_along_axis = extent(b, x, axis)
         all_indices = b.op("Range", scalar(b, 0, "int64"), extent_along_axis, scalar(b, 1, "int64"))
-        start, end, step = (
+        axis_start, axis_end, axis_step = (
             cast(b, slice_list(b, operand(op, operand_position), k, k + 1), "int64")
             for operand_position in (1, 2, 4)
         )
-        sliced_indices = b.op("Slice", all_indices, start, end, ints(b, 0), step)
+        sliced_indices = b.op("Slice", all_indices, axis_start, axis_end, ints(b, 0), axis_step)
         cotangent = scatter_add_rows(b, cotangent, sliced_indices, extent_along_axis, axis)
     return cotangent
 
@@ -247,10 +247,10 @@ def _center_crop_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
 
     CenterCropPad removes as many elements at the start as the reverse operation inserts.
     """
-    shape, axes = shape_of(b, operand(op)), op.attributes.get("axes")
+    operand_shape, axes = shape_of(b, operand(op)), op.attributes.get("axes")
     if axes is not None:
-        shape = b.op("Gather", shape, ints(b, *axes), axis=0)
-    return b.op("CenterCropPad", cotangent, shape, **op.attributes)
+        operand_shape = b.op("Gather", operand_shape, ints(b, *axes), axis=0)
+    return b.op("CenterCropPad", cotangent, operand_shape, **op.attributes)
 
 
 PAD_DERIVATIVE = linear(_pad_cotangent, (0, 2))
@@ -274,12 +274,14 @@ def _range_tangents(
     b: Builder, op: Op, operand_tangents: TangentsOrCotangents
 ) -> TangentsOrCotangents:
     """Build the tangent of Range, whose elements are `start + k * delta`."""
-    start, _, delta = operand_tangents
+    start_tangent, _, delta_tangent = operand_tangents
     y = op.outputs[0]
-    step_tangents = None if delta is None else b.op("Mul", delta, _build_range_indices(b, y))
-    if start is not None:
-        start = broadcast_like(b, start, y)
-    tangent_terms = [tangent for tangent in (start, step_tangents) if tangent is not None]
+    step_tangents = (
+        None if delta_tangent is None else b.op("Mul", delta_tangent, _build_range_indices(b, y))
+    )
+    if start_tangent is not None:
+        start_tangent = broadcast_like(b, start_tangent, y)
+    tangent_terms = [tangent for tangent in (start_tangent, step_tangents) if tangent is not None]
     return (with_type_of(b, sum_values(b, tangent_terms), y) if tangent_terms else None,)
 
 

@@ -97,7 +97,7 @@ def _decompose_group_normalization(b: Builder, op: Op) -> Value:
 
     Scale and bias have one element for each channel.
     """
-    x, shape = operand(op), shape_of(b, operand(op))
+    x, x_shape = operand(op), shape_of(b, operand(op))
     group_count = ints(b, attribute(op, "num_groups"))
     group_size = b.op("Div", size_between(b, x, 1), group_count)
     grouped_x = b.op("Concat", shape_between(b, x, 0, 1), group_count, group_size, axis=0)
@@ -105,10 +105,10 @@ def _decompose_group_normalization(b: Builder, op: Op) -> Value:
     centred_x = b.op("Sub", grouped_x, mean_of(b, grouped_x, (2,), keepdims=True))
     variance = mean_of(b, b.op("Mul", centred_x, centred_x), (2,), keepdims=True)
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
-    normalized_x = b.op("Reshape", b.op("Div", centred_x, deviation), shape, allowzero=1)
+    normalized_x = b.op("Reshape", b.op("Div", centred_x, deviation), x_shape, allowzero=1)
     unit_extents = (1,) * (rank(x, qualified_name(op.op_type)) - 2)
-    scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *unit_extents)) for k in (1, 2))
-    return b.op("Add", b.op("Mul", normalized_x, scale), bias)
+    gain, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *unit_extents)) for k in (1, 2))
+    return b.op("Add", b.op("Mul", normalized_x, gain), bias)
 
 
 MEAN_VARIANCE_DERIVATIVE = DecomposedDerivative(_decompose_mean_variance)
@@ -123,7 +123,7 @@ def _build_loss(b: Builder, op: Op, log_likelihoods: Value) -> Value:
 
     The loss is `-weight[target] * likelihood[:, target]`.
     """
-    target, weights, ignored_target = (
+    target, class_weights, ignored_target = (
         operand(op, 1),
         optional_operand(op, 2),
         attribute(op, "ignore_index"),
@@ -133,15 +133,18 @@ def _build_loss(b: Builder, op: Op, log_likelihoods: Value) -> Value:
     if ignored_target is not None:
         is_ignored = b.op("Equal", target, scalar(b, ignored_target, target.dtype))
         target = b.op("Where", is_ignored, scalar(b, 0, target.dtype), target)
-    weight = one if weights is None else b.op("Gather", weights, target, axis=0)
+    target_weight = one if class_weights is None else b.op("Gather", class_weights, target, axis=0)
     target_log_likelihood = b.op(
         "GatherElements", log_likelihoods, b.op("Unsqueeze", target, ints(b, 1)), axis=1
     )
-    loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", target_log_likelihood, ints(b, 1))))
-    weight = b.op("Expand", weight, shape_of(b, loss))
+    loss = b.op(
+        "Neg", b.op("Mul", target_weight, b.op("Squeeze", target_log_likelihood, ints(b, 1)))
+    )
+    target_weight = b.op("Expand", target_weight, shape_of(b, loss))
     if is_ignored is not None:
-        loss, weight = (
-            b.op("Where", is_ignored, zero, loss_or_weight) for loss_or_weight in (loss, weight)
+        loss, target_weight = (
+            b.op("Where", is_ignored, zero, loss_or_weight)
+            for loss_or_weight in (loss, target_weight)
         )
     reduction = attribute(op, "reduction")
     if reduction == "none":
@@ -149,7 +152,7 @@ def _build_loss(b: Builder, op: Op, log_likelihoods: Value) -> Value:
     total_loss = sum_of(b, loss)
     if reduction == "sum":
         return total_loss
-    return b.op("Div", total_loss, sum_of(b, weight))
+    return b.op("Div", total_loss, sum_of(b, target_weight))
 
 
 def _decompose_likelihood_loss(b: Builder, op: Op) -> Value:

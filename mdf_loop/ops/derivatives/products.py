@@ -53,7 +53,7 @@ def _matmul_cotangent(
         b.op("Unsqueeze", row_cotangent, ints(b, -1)) if rank(right_operand) == 1 else row_cotangent
     )
     if k == 0:
-        product = (
+        matrix_cotangent = (
             b.op("Mul", cotangent, right_operand)
             if rank(right_operand) == 1
             else b.op("MatMul", cotangent, _transpose_matrices(b, right_operand))
@@ -64,10 +64,10 @@ def _matmul_cotangent(
             if rank(left_operand) == 1
             else _transpose_matrices(b, left_operand)
         )
-        product = b.op("MatMul", left_factor, cotangent)
+        matrix_cotangent = b.op("MatMul", left_factor, cotangent)
     if rank(x) > 1:
-        return sum_to_shape(b, product, x)
-    vector = b.op("Squeeze", product, ints(b, -2 if k == 0 else -1))
+        return sum_to_shape(b, matrix_cotangent, x)
+    vector = b.op("Squeeze", matrix_cotangent, ints(b, -2 if k == 0 else -1))
     return sum_to_shape(b, vector, x)
 
 

@@ -274,8 +274,8 @@ def _decompose_lp_normalization(b: Builder, op: Op) -> Value:
     x, axis = operand(op), attribute(op, "axis")
     op_type = "ReduceL1" if attribute(op, "p") == 1 else "ReduceL2"
     norm, zero = b.op(op_type, x, axes=(axis,), keepdims=1), scalar(b, 0, x.dtype)
-    ratio = b.op("Div", x, _replace_zero_norms(b, norm))
-    return b.op("Where", b.op("Equal", norm, zero), zero, ratio)
+    normalized_x = b.op("Div", x, _replace_zero_norms(b, norm))
+    return b.op("Where", b.op("Equal", norm, zero), zero, normalized_x)
 
 
 SOFTMAX_DERIVATIVE = _same_shape_derivative(_softmax_derivative, _softmax_derivative)

@@ -21,11 +21,11 @@ def scatter_add_rows(b: Builder, rows: Value, indices: Value, count: Value, axis
 
     `indices` has one axis, and `count` is the extent of the axis in x. Constant distinct indices need no scatter.
     """
-    known_indices, extent = b.constant_of(indices), b.constant_of(count)
-    if known_indices is not None and extent is not None:
-        known_indices = np.where(known_indices < 0, known_indices + extent, known_indices)
+    known_indices, known_extent = b.constant_of(indices), b.constant_of(count)
+    if known_indices is not None and known_extent is not None:
+        known_indices = np.where(known_indices < 0, known_indices + known_extent, known_indices)
         if np.unique(known_indices).size == known_indices.size:
-            return _place_distinct_rows(b, rows, known_indices, int(extent), axis)
+            return _place_distinct_rows(b, rows, known_indices, int(known_extent), axis)
     target_shape = _build_shape_with_extent(b, rows, count, axis)
     zeros = b.op("Expand", scalar(b, 0, rows.dtype), target_shape)
     trailing_axis_count = rank(rows) - axis - 1
@@ -58,9 +58,9 @@ def _build_shape_with_extent(b: Builder, x: Value, count: Value, axis: int) -> V
     """Build the shape of a value, with the extent of one axis replaced by `count`."""
     constant_extent = b.constant_of(count)
     if constant_extent is not None and is_fixed(x.shape):
-        shape = [*extents(x)]
-        shape[axis] = int(constant_extent)
-        return b.constant(np.array(shape, np.int64))
+        fixed_shape = [*extents(x)]
+        fixed_shape[axis] = int(constant_extent)
+        return b.constant(np.array(fixed_shape, np.int64))
     x_shape = shape_of(b, x)
     extent_lists = (
         slice_list(b, x_shape, 0, axis),

@@ -52,9 +52,9 @@ def _compress_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     x, axis = operand(op), attribute(op, "axis")
     flat_x = x if axis is not None else b.op("Reshape", x, ints(b, -1))
     axis = 0 if axis is None else axis % rank(x)
-    indices = b.op("Reshape", b.op("NonZero", operand(op, 1)), ints(b, -1))
+    kept_indices = b.op("Reshape", b.op("NonZero", operand(op, 1)), ints(b, -1))
     return reshape_like(
-        b, scatter_add_rows(b, cotangent, indices, extent(b, flat_x, axis), axis), x
+        b, scatter_add_rows(b, cotangent, kept_indices, extent(b, flat_x, axis), axis), x
     )
 
 

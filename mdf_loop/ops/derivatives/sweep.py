@@ -116,7 +116,11 @@ def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
         result_cotangents = [
             b.new(output.dtype, output.shape) if is_float(output) else None for output in op.outputs
         ]
-        dependent_values = {g for g in result_cotangents if g is not None}
+        dependent_values = {
+            result_cotangent
+            for result_cotangent in result_cotangents
+            if result_cotangent is not None
+        }
         contribution_pairs = [
             (transposed(scratch_builder, op, result_cotangents, k), tangent)
             for k, tangent in enumerate(operand_tangents)
@@ -129,15 +133,16 @@ def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
         ]
         b.ops += [operation for operation in scratch_builder.ops if isinstance(operation, Constant)]
         b.ops += _operations_without(ops, dependent_values)
-        sweep = Sweep(b, dependent_values)
+        transposing_sweep = Sweep(b, dependent_values)
         for contribution, tangent in contribution_pairs:
-            sweep.add(contribution, tangent)
+            transposing_sweep.add(contribution, tangent)
         for operation in reversed(ops):
-            if sweep.has_result_cotangent(operation):
-                sweep.propagate(operation)
+            if transposing_sweep.has_result_cotangent(operation):
+                transposing_sweep.propagate(operation)
         b.release(dependent_values)
         return [
-            None if g is None else sweep.cotangents.get(g) or zeros(b, g) for g in result_cotangents
+            None if g is None else transposing_sweep.cotangents.get(g) or zeros(b, g)
+            for g in result_cotangents
         ]
 
     return ExplicitDerivative(tangents, transposed)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Op
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
+from mdf_loop.ops.failure_conditions import DIVISION_BY_ZERO_MESSAGE, ZERO_DIVISOR_HINT
 from mdf_loop.ops.native.code import ITEM_BYTES, Code, Failure, is_float, is_signed
 from mdf_loop.ops.native.quotients import divide_by_constant
 
@@ -270,4 +270,4 @@ def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
     """Write LLVM code that ends the run with an error if an integer divisor is zero."""
     dtype = first_dtype(op)
     is_zero = code.compare("eq", dtype, divisor, code.constant(0, dtype))
-    code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, DIVISION_HINT))
+    code.fail_if(is_zero, Failure(DIVISION_BY_ZERO_MESSAGE, op.where, ZERO_DIVISOR_HINT))

@@ -32,7 +32,7 @@ from mdf_loop.ir import (
     Value,
     body_outputs,
 )
-from mdf_loop.ops.cuda_replacements import INDEX_OUTSIDE, extent_of
+from mdf_loop.ops.cuda_replacements import INDEX_OUT_OF_RANGE_MESSAGE, extent_of
 from mdf_loop.ops.registry import KnownArrays, row_of
 from mdf_loop.passes.failing import constant_lookup
 from mdf_loop.passes.rewrite import rewrite, rewrite_loops
@@ -97,7 +97,9 @@ def _check_scan_length(
     row_count = extent_of(b, scan.rows, scan.axis)
     if loop.trip_count is not None and loop.condition is None:
         fits_rows = b.op("LessOrEqual", loop.trip_count, row_count)
-        return replace(loop, trip_count=b.guard(loop.trip_count, fits_rows, INDEX_OUTSIDE))
+        return replace(
+            loop, trip_count=b.guard(loop.trip_count, fits_rows, INDEX_OUT_OF_RANGE_MESSAGE)
+        )
     iteration = loop.iteration
     if loop.first_iteration is not None:
         iteration = body_builder.op("Sub", iteration, loop.first_iteration)
@@ -106,7 +108,7 @@ def _check_scan_length(
         unchecked_row,
         body_builder.op("Less", iteration, row_count),
         scan.row,
-        INDEX_OUTSIDE,
+        INDEX_OUT_OF_RANGE_MESSAGE,
         loop.where,
     )
     body_builder.append(guard)

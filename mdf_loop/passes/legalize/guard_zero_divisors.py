@@ -24,7 +24,7 @@ from mdf_loop.ir import Op, Program, Value, is_fixed
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.build_helpers import scalar
 from mdf_loop.ops.decompositions.build_helpers import constant_like, operand
-from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO
+from mdf_loop.ops.failure_conditions import DIVISION_BY_ZERO_MESSAGE
 from mdf_loop.passes.rewrite import rewrite
 
 
@@ -61,7 +61,7 @@ def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[
     false_constant = b.constant(np.array(False))
     if not is_fixed(quotient.shape):
         false_constant = b.op("Equal", b.op("Size", quotient), scalar(b, 0, "int64"))
-    return (b.guard(quotient, false_constant, DIVIDED_BY_ZERO),)
+    return (b.guard(quotient, false_constant, DIVISION_BY_ZERO_MESSAGE),)
 
 
 def _guard_empty_division(

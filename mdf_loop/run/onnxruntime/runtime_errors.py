@@ -22,7 +22,7 @@ from mdf_loop.emit.row_shapes import row_shape_error
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import LoopError, MemoryLimitError, RunError
 from mdf_loop.ops import row_of
-from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
+from mdf_loop.ops.failure_conditions import DIVISION_BY_ZERO_MESSAGE, ZERO_DIVISOR_HINT
 
 
 @functools.cache
@@ -173,7 +173,7 @@ _KNOWN_MESSAGES: tuple[tuple[re.Pattern[str], _Explanation], ...] = tuple(
     for pattern, explain in (
         (
             r"(?:division|modulo|divide) by zero",
-            lambda _: (DIVIDED_BY_ZERO, DIVISION_HINT),
+            lambda _: (DIVISION_BY_ZERO_MESSAGE, ZERO_DIVISOR_HINT),
         ),
         (
             r"idx=(-?\d+) must be within the inclusive range \[(-?\d+),(-?\d+)\]",
