@@ -60,8 +60,10 @@ class Results(Outputs):
     @property
     def time(self) -> Array | None:
         """Time of each row in a run over time with `dt`, in the unit `units["time"]`, else None."""
-        times = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
-        return np.asarray(times[0]) if times else None
+        time_coordinates = [
+            axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates
+        ]
+        return np.asarray(time_coordinates[0]) if time_coordinates else None
 
     def rows(self, name: str) -> list[Array]:
         """Return the recorded rows of an output over time, without padding.
@@ -81,32 +83,37 @@ class Results(Outputs):
             raise InputError(
                 f"'{full_name}' has no rows: it has no axis of time", hint="run the model over time"
             )
-        arrays = (
+        rows_and_lengths = (
             self._arrays[full_name],
             *(self.lengths[name] for name in (full_name,) if name in self.lengths),
         )
         rows, *lengths = (
-            np.moveaxis(np.asarray(array), axis_names.index("time"), 0) for array in arrays
+            np.moveaxis(np.asarray(array), axis_names.index("time"), 0)
+            for array in rows_and_lengths
         )
         return remove_padding(rows, lengths[0], len(axis_names)) if lengths else list(rows)
 
-    def _rows_of_members(self, name: str, front: int) -> list[Array]:
+    def _rows_of_members(self, name: str, result_axis_count: int) -> list[Array]:
         """Return the rows that each batch member recorded of an output, without padding."""
         padded_rows, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
-        member_count = math.prod(padded_rows.shape[:front])
-        rows = padded_rows.reshape(member_count, *padded_rows.shape[front:])
-        return remove_padding(rows, lengths.reshape(member_count, *lengths.shape[front:]))
+        member_count = math.prod(padded_rows.shape[:result_axis_count])
+        rows = padded_rows.reshape(member_count, *padded_rows.shape[result_axis_count:])
+        return remove_padding(
+            rows, lengths.reshape(member_count, *lengths.shape[result_axis_count:])
+        )
 
     def __repr__(self) -> str:
-        types = ", ".join(f"{name}: {_type_text(array)}" for name, array in self._arrays.items())
-        return escape_to_one_line(f"Results({types})")
+        typed_names = ", ".join(
+            f"{name}: {_type_text(array)}" for name, array in self._arrays.items()
+        )
+        return escape_to_one_line(f"Results({typed_names})")
 
     def _repr_html_(self) -> str:
-        rows = [
+        table_rows = [
             (name, _type_text(array), self.units.get(name, ""), _value_text(array))
             for name, array in self._arrays.items()
         ]
-        return html_table(self.reason, ("output", "type", "unit", "value"), rows)
+        return html_table(self.reason, ("output", "type", "unit", "value"), table_rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as a dict of plain numbers, strings and lists, as in `to_json`."""

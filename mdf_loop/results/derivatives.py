@@ -45,8 +45,8 @@ class Derivatives(Mapping[tuple[str, str], Array]):
         return escape_to_one_line(f"Derivatives({block_texts})")
 
     def _repr_html_(self) -> str:
-        rows = [
+        table_rows = [
             (output_name, input_name, array_text(array))
             for (output_name, input_name), array in self.arrays.items()
         ]
-        return html_table(f"{self.mode} mode", ("of", "with respect to", "derivative"), rows)
+        return html_table(f"{self.mode} mode", ("of", "with respect to", "derivative"), table_rows)

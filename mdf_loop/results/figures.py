@@ -97,11 +97,11 @@ def styled_figure(path: str | Path | None) -> Iterator[FigureSlot]:
     """
     target = None if path is None else check_figure_path(path)
     with mpl.rc_context(STYLE):
-        slot = FigureSlot(Plot())
-        yield slot
+        figure_slot = FigureSlot(Plot())
+        yield figure_slot
         if target is not None:
             suffix = target.suffix.lower()
-            write_atomically(target, lambda stream: _write(slot.figure, suffix, stream))
+            write_atomically(target, lambda stream: _write(figure_slot.figure, suffix, stream))
 
 
 def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
@@ -129,8 +129,8 @@ def plottable_array(results: Outputs, name: str) -> Array:
 def axis_label(name: str, unit: str) -> str:
     """Return an axis label composed of a name and a unit, on two lines if the name is long."""
     label_lines = name.rsplit(".", 1) if len(name) > 20 else [name]
-    lines = "\n".join(map(shorten, label_lines))
-    return f"{lines} ({shorten(unit)})" if unit else lines
+    label_text = "\n".join(map(shorten, label_lines))
+    return f"{label_text} ({shorten(unit)})" if unit else label_text
 
 
 def shorten(text: str) -> str:

@@ -49,7 +49,7 @@ class Fit(FitData):
 
     def content(self) -> dict[str, Any]:
         """Return the fit as a dict like `to_dict`, with NumPy arrays in place of lists."""
-        content: dict[str, Any] = {
+        fit_content: dict[str, Any] = {
             "estimates": _to_numbers(self.estimates),
             "standard_errors": _to_numbers(self.standard_errors),
             "intervals": {
@@ -69,11 +69,11 @@ class Fit(FitData):
             "count",
             "dropped",
         ):
-            content[name] = getattr(self, name)
+            fit_content[name] = getattr(self, name)
         for name in ("converged", "reason", "evaluations", "seconds", "seed", "method"):
-            content[name] = getattr(self, name)
-        content |= {"stopped_by": self.stopped_by.word, "agreeing": self.agreeing}
-        content["starts"] = [
+            fit_content[name] = getattr(self, name)
+        fit_content |= {"stopped_by": self.stopped_by.word, "agreeing": self.agreeing}
+        fit_content["starts"] = [
             {
                 "began": _to_numbers(start.began),
                 "ended": _to_numbers(start.ended),
@@ -83,18 +83,18 @@ class Fit(FitData):
             }
             for start in self.starts
         ]
-        content["at_bounds"] = list(self.at_bounds)
-        content["beyond_bounds"] = list(self.beyond_bounds)
-        content["nonfinite_derivatives"] = list(self.nonfinite_derivatives)
-        content |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
-        content["bins"] = [
+        fit_content["at_bounds"] = list(self.at_bounds)
+        fit_content["beyond_bounds"] = list(self.beyond_bounds)
+        fit_content["nonfinite_derivatives"] = list(self.nonfinite_derivatives)
+        fit_content |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
+        fit_content["bins"] = [
             {
                 name: getattr(distribution, name)
                 for name in ("choice", "edges", "observed", "expected")
             }
             for distribution in self.distributions
         ]
-        return content | {"together": [list(group) for group in self.unidentifiable]}
+        return fit_content | {"together": [list(group) for group in self.unidentifiable]}
 
     def save(self, path: str | Path) -> None:
         """Write the whole fit to a `.json` file, or its table of estimates to a `.csv` file.
@@ -207,8 +207,8 @@ class Fits(Mapping[str, Fit]):
 def save(fit: Fit | Fits, path: str | Path) -> None:
     """Write one or several fits to a `.json` file, or their table to a `.csv` file."""
     target = checked_target(path, (".json", ".csv"), "a fit")
-    text = fit.to_json() if target.suffix.lower() == ".json" else fit.table().to_csv()
-    write_atomically(target, lambda stream: stream.write(text.encode()))
+    file_text = fit.to_json() if target.suffix.lower() == ".json" else fit.table().to_csv()
+    write_atomically(target, lambda stream: stream.write(file_text.encode()))
 
 
 def _to_number(value: Any) -> Any:

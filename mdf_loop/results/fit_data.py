@@ -152,9 +152,11 @@ class FitData:
     @property
     def correlations(self) -> Array:
         """Correlation matrix of the estimates, from -1 to 1, with nan for unknown covariances."""
-        errors = np.sqrt(np.diag(self.covariance))
+        standard_deviations = np.sqrt(np.diag(self.covariance))
         with np.errstate(all="ignore"):
-            correlations: Array = self.covariance / np.outer(errors, errors)
+            correlations: Array = self.covariance / np.outer(
+                standard_deviations, standard_deviations
+            )
         return correlations
 
     @property
@@ -179,5 +181,5 @@ class FitData:
 
 def flatten(values: Mapping[str, Any]) -> Array:
     """Return all numbers in a mapping of arrays as one flat array, in the order of the mapping."""
-    rows: Sequence[Array] = [np.asarray(value, float).ravel() for value in values.values()]
-    return np.concatenate(rows)
+    flat_arrays: Sequence[Array] = [np.asarray(value, float).ravel() for value in values.values()]
+    return np.concatenate(flat_arrays)

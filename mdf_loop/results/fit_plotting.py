@@ -36,24 +36,24 @@ def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:
     """
     if not fit.curves and not fit.distributions:
         raise InputError("this fit has no data to draw", hint="fit to data: against, likelihood")
-    with styled_figure(path) as slot:
-        slot.figure = (
+    with styled_figure(path) as figure_slot:
+        figure_slot.figure = (
             _draw_curves(fit.curves, title)
             if fit.curves
             else _draw_distributions(fit.distributions, title)
         )
-    return slot.figure
+    return figure_slot.figure
 
 
 def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
     """Draw a figure with a panel for each fitted output and a panel for its residuals."""
     figure = Plot(figsize=(8, 3.9 * len(curves) + 0.4 * bool(title)))
-    axes = figure.subplots(
+    panel_axes = figure.subplots(
         2 * len(curves), 1, squeeze=False, sharex=True, height_ratios=[3, 1] * len(curves)
     )[:, 0]
     for k, curve in enumerate(curves):
-        _draw_curve(axes[2 * k], axes[2 * k + 1], curve)
-    axes[-1].set_xlabel(axis_label("time", curves[0].time_unit))
+        _draw_curve(panel_axes[2 * k], panel_axes[2 * k + 1], curve)
+    panel_axes[-1].set_xlabel(axis_label("time", curves[0].time_unit))
     figure.suptitle(shorten(title))
     return figure
 
@@ -65,12 +65,12 @@ def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
         for array in (curve.fitted, curve.observed, curve.residuals)
     )
     element_count = fitted_values.shape[1]
-    drawn_elements = np.unique(
+    element_indices = np.unique(
         np.linspace(0, element_count - 1, min(element_count, MAX_DRAWN_ELEMENTS))
         .round()
         .astype(int)
     )
-    for k in drawn_elements:
+    for k in element_indices:
         marker_style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3}
         marker_style |= {
             "color": DATA_COLOUR if element_count == 1 else f"C{k % 10}",
@@ -89,10 +89,10 @@ def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
             curve.time, fitted_values[:, k], color=line_colour, label=element_label or "model"
         )
         below.plot(curve.observed_at, residuals[:, k], alpha=0.6, **marker_style)
-    if len(drawn_elements) < element_count:
-        above.set_title(f"{len(drawn_elements)} of {element_count} elements", fontsize=10)
+    if len(element_indices) < element_count:
+        above.set_title(f"{len(element_indices)} of {element_count} elements", fontsize=10)
     above.set_ylabel(axis_label(curve.output, ""))
-    above.legend(ncols=min(len(drawn_elements) + 1, 6))
+    above.legend(ncols=min(len(element_indices) + 1, 6))
     below.axhline(0.0, color="0.6", linewidth=0.8)
     below.set_ylabel("residual")
     max_residual = np.nanmax(np.abs(residuals), initial=0.0) or 1.0
@@ -107,24 +107,26 @@ def _legend_entry(word: str, k: int) -> str:
 def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Plot:
     """Draw one panel per choice with the observed and expected densities of reaction times."""
     figure = Plot(figsize=(8, 3.0 * len(distributions) + 0.4 * bool(title)))
-    axes = figure.subplots(len(distributions), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
+    panel_axes = figure.subplots(len(distributions), 1, squeeze=False, sharex=True, sharey=True)[
+        :, 0
+    ]
     observation_count = sum(int(distribution.observed.sum()) for distribution in distributions)
     closed_edges_per_choice = [
         _close_outer_bins(distribution.edges) for distribution in distributions
     ]
     for ax, distribution, closed_edges in zip(
-        axes, distributions, closed_edges_per_choice, strict=True
+        panel_axes, distributions, closed_edges_per_choice, strict=True
     ):
-        normalization = np.diff(closed_edges) * observation_count
+        counts_per_density = np.diff(closed_edges) * observation_count
         ax.stairs(
-            distribution.observed / normalization,
+            distribution.observed / counts_per_density,
             closed_edges,
             fill=True,
             color="0.8",
             label="data",
         )
         ax.stairs(
-            distribution.expected / normalization,
+            distribution.expected / counts_per_density,
             closed_edges,
             color=MODEL_COLOUR,
             linewidth=1.8,
@@ -134,7 +136,7 @@ def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Pl
         if distribution.choice is not None:
             ax.set_title(f"choice {distribution.choice:g}", loc="left", fontsize=10)
         ax.legend()
-    axes[-1].set_xlabel("reaction time")
+    panel_axes[-1].set_xlabel("reaction time")
     figure.suptitle(shorten(title))
     return figure
 
@@ -146,6 +148,12 @@ def _close_outer_bins(edges: Array) -> Array:
     """
     if len(edges) == 0:
         return np.array([0.0, 1.0])
-    width = float(np.diff(edges).mean()) if len(edges) > 1 else max(abs(float(edges[0])), 1.0)
-    first_edge = max(0.0, float(edges[0]) - width) if edges[0] > 0 else float(edges[0]) - width
-    return np.array([first_edge, *edges, float(edges[-1]) + 2 * width])
+    mean_bin_width = (
+        float(np.diff(edges).mean()) if len(edges) > 1 else max(abs(float(edges[0])), 1.0)
+    )
+    first_edge = (
+        max(0.0, float(edges[0]) - mean_bin_width)
+        if edges[0] > 0
+        else float(edges[0]) - mean_bin_width
+    )
+    return np.array([first_edge, *edges, float(edges[-1]) + 2 * mean_bin_width])

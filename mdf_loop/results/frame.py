@@ -37,23 +37,27 @@ def to_frame(results: Outputs) -> DataFrame:
     """
     from pandas import DataFrame, Index, MultiIndex
 
-    axes = results.axes
-    levels, swept_arrays = _index_levels(results, axes)
-    masks = _find_padding(results, axes)
+    result_axes = results.axes
+    index_levels, swept_arrays = _index_levels(results, result_axes)
+    padding_masks = _find_padding(results, result_axes)
     labelled_arrays = (*swept_arrays, *variables(results))
     columns = [
         column
         for labelled_array in labelled_arrays
-        for column in _columns(labelled_array, axes, masks.get(labelled_array.name))
+        for column in _frame_columns(
+            labelled_array, result_axes, padding_masks.get(labelled_array.name)
+        )
     ]
-    frame = DataFrame(dict(columns), index=None)
-    if len(levels) == 1:
-        ((name, values),) = levels.items()
-        frame.index = Index(values, name=name)
-    elif levels:
-        frame.index = MultiIndex.from_arrays(list(levels.values()), names=list(levels))
-    frame.attrs["units"] = dict(results.units)
-    return frame
+    data_frame = DataFrame(dict(columns), index=None)
+    if len(index_levels) == 1:
+        ((level_name, level_values),) = index_levels.items()
+        data_frame.index = Index(level_values, name=level_name)
+    elif index_levels:
+        data_frame.index = MultiIndex.from_arrays(
+            list(index_levels.values()), names=list(index_levels)
+        )
+    data_frame.attrs["units"] = dict(results.units)
+    return data_frame
 
 
 def _index_levels(
@@ -64,12 +68,12 @@ def _index_levels(
     The index levels are one-dimensional coordinates.
     """
     labelled_coordinates = coordinates(results)
-    levels = {
+    index_levels = {
         labelled_array.name: _broadcast_rows(labelled_array, axes).ravel()
         for labelled_array in labelled_coordinates
         if len(labelled_array.dims) == 1
     }
-    return levels, [
+    return index_levels, [
         labelled_array for labelled_array in labelled_coordinates if len(labelled_array.dims) > 1
     ]
 
@@ -79,29 +83,35 @@ def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelle
 
     In floats, nan marks padding.
     """
-    masks = {}
+    padding_masks = {}
     for labelled_array in outputs(results):
-        lengths = results.lengths.get(labelled_array.name)
-        if lengths is not None and labelled_array.array.dtype.kind in "biu":
+        row_lengths = results.lengths.get(labelled_array.name)
+        if row_lengths is not None and labelled_array.array.dtype.kind in "biu":
             axis_count = len(results.axes_of(labelled_array.name))
-            mask = padding_mask(np.asarray(lengths), labelled_array.array.shape, axis_count)
-            if mask.any():
-                masks[labelled_array.name] = replace(labelled_array, array=mask)
-    return masks
+            padding_mask_of_output = padding_mask(
+                np.asarray(row_lengths), labelled_array.array.shape, axis_count
+            )
+            if padding_mask_of_output.any():
+                padding_masks[labelled_array.name] = replace(
+                    labelled_array, array=padding_mask_of_output
+                )
+    return padding_masks
 
 
-def _columns(
+def _frame_columns(
     labelled_array: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name and the values of a data frame column for each element of an output.
 
     Padding is missing (`pandas.NA`).
     """
-    columns = _flatten(labelled_array, axes).T
+    element_columns = _flatten(labelled_array, axes).T
     element_shape = labelled_array.array.shape[
         len([axis for axis in axes if axis.name in labelled_array.dims]) :
     ]
-    named_columns = zip(element_names(labelled_array.name, element_shape), columns, strict=True)
+    named_columns = zip(
+        element_names(labelled_array.name, element_shape), element_columns, strict=True
+    )
     if mask is None:
         return named_columns
     from pandas.arrays import BooleanArray, IntegerArray
@@ -123,10 +133,13 @@ def _flatten(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
 def _broadcast_rows(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
     """Return an array broadcast over all axes of the results, with these axes first."""
     array = np.asarray(labelled_array.array)
-    has_axis = [axis.name in labelled_array.dims for axis in axes]
-    element_shape = array.shape[sum(has_axis) :]
-    extents = iter(array.shape)
-    shape = tuple(next(extents) if is_present else 1 for is_present in has_axis)
+    axis_presence = [axis.name in labelled_array.dims for axis in axes]
+    element_shape = array.shape[sum(axis_presence) :]
+    axis_lengths = iter(array.shape)
+    broadcastable_shape = tuple(
+        next(axis_lengths) if is_present else 1 for is_present in axis_presence
+    )
     return np.broadcast_to(
-        array.reshape((*shape, *element_shape)), (*(axis.length for axis in axes), *element_shape)
+        array.reshape((*broadcastable_shape, *element_shape)),
+        (*(axis.length for axis in axes), *element_shape),
     )

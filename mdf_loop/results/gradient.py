@@ -62,15 +62,15 @@ class Gradient(Mapping[str, Array]):
         return len(self.arrays)
 
     def __repr__(self) -> str:
-        derivatives = ", ".join(
+        derivative_texts = ", ".join(
             f"{name}: {array_text(array)}" for name, array in self.arrays.items()
         )
-        return escape_to_one_line(f"Gradient(value: {array_text(self.value)}; {derivatives})")
+        return escape_to_one_line(f"Gradient(value: {array_text(self.value)}; {derivative_texts})")
 
     def _repr_html_(self) -> str:
-        rows = [(name, array_text(array)) for name, array in self.arrays.items()]
+        table_rows = [(name, array_text(array)) for name, array in self.arrays.items()]
         return html_table(
-            f"value {array_text(self.value)}", ("with respect to", "derivative"), rows
+            f"value {array_text(self.value)}", ("with respect to", "derivative"), table_rows
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Gradient(Mapping[str, Array]):
 
         nan and infinity are strings.
         """
-        arrays = {
+        derivative_lists = {
             name: {
                 "dtype": str(array.dtype),
                 "shape": list(array.shape),
@@ -86,5 +86,12 @@ class Gradient(Mapping[str, Array]):
             }
             for name, array in self.arrays.items()
         }
-        content = {"value": to_json_types(np.asarray(self.value)), "gradient": arrays}
-        return content if self.check is None else {**content, "check": asdict(self.check)}
+        gradient_content = {
+            "value": to_json_types(np.asarray(self.value)),
+            "gradient": derivative_lists,
+        }
+        return (
+            gradient_content
+            if self.check is None
+            else {**gradient_content, "check": asdict(self.check)}
+        )

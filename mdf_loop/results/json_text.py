@@ -40,10 +40,10 @@ def to_json_types(content: Any) -> Any:
 def json_chunks(content: Any) -> Iterator[str]:
     """Yield the JSON text of nested dicts with arrays in chunks, which limits memory use."""
     if isinstance(content, Mapping):
-        entries = (
+        key_value_chunks = (
             (f"{json.dumps(name)}: ", json_chunks(member)) for name, member in content.items()
         )
-        yield from _join_entries("{", entries, "}")
+        yield from _join_entries("{", key_value_chunks, "}")
     elif isinstance(content, list) and any(isinstance(member, Mapping) for member in content):
         yield from _join_entries("[", (("", json_chunks(part)) for part in content), "]")
     elif _is_array(content) and content.shape:
@@ -54,23 +54,23 @@ def json_chunks(content: Any) -> Iterator[str]:
 
 def _row_texts(array: Any) -> Iterator[Iterable[str]]:
     """Yield the JSON text of an array's rows in chunks of limited size."""
-    for _, block in iterate_blocks(array, BLOCK_BYTES):
-        if len(block) == 1 and block.nbytes > BLOCK_BYTES:
-            yield json_chunks(block[0])
-        elif len(block):
-            yield (json.dumps(to_json_types(block))[1:-1],)
+    for _, row_block in iterate_blocks(array, BLOCK_BYTES):
+        if len(row_block) == 1 and row_block.nbytes > BLOCK_BYTES:
+            yield json_chunks(row_block[0])
+        elif len(row_block):
+            yield (json.dumps(to_json_types(row_block))[1:-1],)
 
 
 def _join_entries(
     opening: str, entries: Iterable[tuple[str, Iterable[str]]], closing: str
 ) -> Iterator[str]:
     """Yield the JSON text of an object or a list: entries with commas between two brackets."""
-    separator = opening
+    next_separator = opening
     for name, chunks in entries:
-        yield separator + name
+        yield next_separator + name
         yield from chunks
-        separator = ", "
-    yield closing if separator != opening else opening + closing
+        next_separator = ", "
+    yield closing if next_separator != opening else opening + closing
 
 
 def _is_array(content: Any) -> bool:
@@ -83,33 +83,40 @@ def _is_array(content: Any) -> bool:
 
 def results_content(results: Outputs) -> dict[str, Any]:
     """Return the content of the JSON of results as a dict, with NumPy arrays in place of lists."""
-    outputs = {name: _output_content(results, name, output) for name, output in results.items()}
-    loops = {
+    content_by_output = {
+        name: _output_content(results, name, output) for name, output in results.items()
+    }
+    content_by_loop = {
         name: {"iterations": report.iterations, "stopped_by": report.words}
         for name, report in results.loops.items()
     }
-    settings: dict[str, Any] = {"device": results.device, "precision": results.precision}
+    run_settings: dict[str, Any] = {"device": results.device, "precision": results.precision}
     if results.seed is not None and results.draws:
-        settings["seed"] = results.seed
+        run_settings["seed"] = results.seed
     if results.native:
-        settings["native"] = results.native
+        run_settings["native"] = results.native
     if results.stopped_by is not StopReason.COMPLETED:
-        settings |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
+        run_settings |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
     if results.notes:
-        settings["notes"] = list(results.notes)
+        run_settings["notes"] = list(results.notes)
     has_stored_outputs = any(
         output_content is not None and "file" in output_content
-        for output_content in outputs.values()
+        for output_content in content_by_output.values()
     )
-    axes = {
+    coordinate_arrays = {
         coordinate.name: coordinate.array
         for coordinate in coordinates(results)
         # The store contains the times, too.
         if not (has_stored_outputs and isinstance(coordinate.array, Ticks))
     }
     if "time" in results.units:
-        settings["time_unit"] = results.units["time"]
-    return {"outputs": outputs, "loops": loops, **settings, **({"axes": axes} if axes else {})}
+        run_settings["time_unit"] = results.units["time"]
+    return {
+        "outputs": content_by_output,
+        "loops": content_by_loop,
+        **run_settings,
+        **({"axes": coordinate_arrays} if coordinate_arrays else {}),
+    }
 
 
 def _output_content(results: Outputs, name: str, data: Data) -> dict[str, Any] | None:

@@ -50,7 +50,7 @@ MAX_LINES = 20
 MAX_LEGEND_ENTRIES = 10
 MAX_BOOLEAN_LINES = 4
 """Number of boolean elements above which they are drawn as marks instead of lines."""
-MAX_TRACES = 200
+MAX_DRAWN_MEMBERS = 200
 """Maximum number of drawn members of a sweep, or trials. Of a larger number, evenly spaced ones are drawn."""
 MAX_VECTOR_POINTS = 20_000
 """Number of points above which a line in an svg or pdf file is drawn as pixels.
@@ -62,31 +62,33 @@ Viewers cannot open files with so many points as vector graphics.
 class _Panel(Struct, frozen=True, eq=False):
     """Data of one panel of a figure: `array[member, time, element]` with labels."""
 
-    name: str
-    label: str
+    output_name: str
+    value_label: str
     array: Array
-    shape: tuple[int, ...]
-    dims: tuple[str, ...] = ()
+    element_shape: tuple[int, ...]
+    element_dims: tuple[str, ...] = ()
 
 
 def plot_results(
     results: Outputs, path: str | Path | None, names: Sequence[str] | None, title: str
 ) -> Figure:
     """Plot outputs over time, over a sweep or over trials, and save the figure if `path` is given."""
-    with styled_figure(path) as slot:
+    with styled_figure(path) as figure_slot:
         if is_sweep_alone(results):
             full_names = None if names is None else [_full_name(results, name) for name in names]
-            slot.figure = sweep_plotting.plot_sweep(results, full_names, title)
+            figure_slot.figure = sweep_plotting.plot_sweep(results, full_names, title)
         elif has_distributions(results):
-            slot.figure = _draw_distributions(distribution_panels(results, names), results, title)
+            figure_slot.figure = _draw_distributions(
+                distribution_panels(results, names), results, title
+            )
         else:
             figure_arguments = (
                 _build_panels(results, names),
                 _axis_coordinate(results, "time"),
                 _colour_coordinate(results),
             )
-            slot.figure = _draw_figure(*figure_arguments, title)
-    return slot.figure
+            figure_slot.figure = _draw_figure(*figure_arguments, title)
+    return figure_slot.figure
 
 
 # --- panels -----------------------------------------------------------------------------------
@@ -197,40 +199,49 @@ def _is_drawable(labelled_array: Labelled) -> bool:
 def _build_output_panels(results: Outputs, labelled_array: Labelled) -> list[_Panel]:
     """Return the panels of one output, which in a sweep has one panel per element."""
     axis_names = [axis.name for axis in results.axes]
-    array = np.moveaxis(plottable_array(results, labelled_array.name), axis_names.index("time"), 0)
-    shape = array.shape[len(axis_names) :]
-    extents = (len(array), math.prod(array.shape[1 : len(axis_names)]), math.prod(shape))
-    array = array.reshape(extents).swapaxes(0, 1)
+    panel_array = np.moveaxis(
+        plottable_array(results, labelled_array.name), axis_names.index("time"), 0
+    )
+    element_shape = panel_array.shape[len(axis_names) :]
+    panel_shape = (
+        len(panel_array),
+        math.prod(panel_array.shape[1 : len(axis_names)]),
+        math.prod(element_shape),
+    )
+    panel_array = panel_array.reshape(panel_shape).swapaxes(0, 1)
     if len(axis_names) == 1:
-        dims = labelled_array.dims[1:] if labelled_array.name in results.dims else ()
+        element_dims = labelled_array.dims[1:] if labelled_array.name in results.dims else ()
         return [
             _Panel(
                 labelled_array.name,
                 axis_label(labelled_array.name, labelled_array.unit),
-                array,
-                shape,
-                dims,
+                panel_array,
+                element_shape,
+                element_dims,
             )
         ]
-    if extents[2] == 1:
+    if panel_shape[2] == 1:
         return [
             _Panel(
-                labelled_array.name, axis_label(labelled_array.name, labelled_array.unit), array, ()
+                labelled_array.name,
+                axis_label(labelled_array.name, labelled_array.unit),
+                panel_array,
+                (),
             )
         ]
-    if extents[2] > MAX_LINES:
+    if panel_shape[2] > MAX_LINES:
         raise InputError(
-            f"'{labelled_array.name}' has {extents[2]} elements in each member of the sweep, too many to plot",
+            f"'{labelled_array.name}' has {panel_shape[2]} elements in each member of the sweep, too many to plot",
             hint="name other outputs to plot, or save the results and choose elements",
         )
     return [
         _Panel(
-            labelled_array.name + index,
-            axis_label(labelled_array.name + index, labelled_array.unit),
-            array[:, :, k : k + 1],
+            labelled_array.name + element_index,
+            axis_label(labelled_array.name + element_index, labelled_array.unit),
+            panel_array[:, :, k : k + 1],
             (),
         )
-        for k, index in enumerate(element_indices(shape))
+        for k, element_index in enumerate(element_indices(element_shape))
     ]
 
 
@@ -241,9 +252,9 @@ def _draw_distributions(panels: list[Panel], results: Outputs, title: str) -> Pl
     """Draw a figure with panels of distributions over trials."""
     drawn_panels = panels[:MAX_PANELS]
     figure = Plot(figsize=(8, 3.4 * len(drawn_panels) + 0.4 * bool(title)))
-    axes = figure.subplots(len(drawn_panels), 1, squeeze=False)[:, 0]
-    for ax, (x_label, y_label, name, draw) in zip(axes, drawn_panels, strict=True):
-        draw(ax)
+    panel_axes = figure.subplots(len(drawn_panels), 1, squeeze=False)[:, 0]
+    for ax, (x_label, y_label, name, draw_panel) in zip(panel_axes, drawn_panels, strict=True):
+        draw_panel(ax)
         unit = results.units.get(name, "")
         if x_label:
             ax.set_xlabel(axis_label(x_label, unit if x_label == name else ""))
@@ -263,30 +274,30 @@ def _draw_figure(
 ) -> Plot:
     """Draw a figure with panels over time, with a colour bar for the members of a sweep."""
     drawn_panels = panels[:MAX_PANELS]
-    height = {1: 4.0, 2: 2.8}.get(len(drawn_panels), 2.1)
-    figure = Plot(figsize=(8, height * len(drawn_panels) + 0.4 * bool(title)))
-    axes = figure.subplots(len(drawn_panels), 1, sharex=True, squeeze=False)[:, 0]
-    for ax, panel in zip(axes, drawn_panels, strict=True):
+    panel_height = {1: 4.0, 2: 2.8}.get(len(drawn_panels), 2.1)
+    figure = Plot(figsize=(8, panel_height * len(drawn_panels) + 0.4 * bool(title)))
+    panel_axes = figure.subplots(len(drawn_panels), 1, sharex=True, squeeze=False)[:, 0]
+    for ax, panel in zip(panel_axes, drawn_panels, strict=True):
         _draw_panel(ax, panel, time.array, colour_coordinate)
     if colour_coordinate is not None and not (
         colour_coordinate.name == "trial" and all(map(_is_raster_of_members, drawn_panels))
     ):
-        colours = ScalarMappable(_colour_range(colour_coordinate.array), _member_colours())
+        colour_mapping = ScalarMappable(_colour_range(colour_coordinate.array), _member_colours())
         figure.colorbar(
-            colours,
-            ax=list(axes),
+            colour_mapping,
+            ax=list(panel_axes),
             label=axis_label(colour_coordinate.name, colour_coordinate.unit),
             aspect=30,
         )
     if len(time.array) > 1:
-        axes[-1].set_xlim(time.array[0], time.array[-1])
-        axes[-1].xaxis.set_major_locator(MaxNLocator(integer=time.array.dtype.kind in "iu"))
+        panel_axes[-1].set_xlim(time.array[0], time.array[-1])
+        panel_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=time.array.dtype.kind in "iu"))
     else:
-        axes[-1].set_xticks(time.array)
-    axes[-1].set_xlabel(axis_label(time.name, time.unit))
+        panel_axes[-1].set_xticks(time.array)
+    panel_axes[-1].set_xlabel(axis_label(time.name, time.unit))
     figure.suptitle(shorten(title))
-    note_undrawn(figure, [panel.name for panel in panels[MAX_PANELS:]])
-    figure.align_ylabels(axes)
+    note_undrawn(figure, [panel.output_name for panel in panels[MAX_PANELS:]])
+    figure.align_ylabels(panel_axes)
     return figure
 
 
@@ -294,8 +305,8 @@ def _draw_panel(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelle
     """Draw the array of a panel as lines, marks or an image, depending on dtype and size."""
     element_count = panel.array.shape[2]
     if colour_coordinate is not None:
-        draw = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members
-        draw(ax, panel, time, colour_coordinate)
+        draw_batch = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members
+        draw_batch(ax, panel, time, colour_coordinate)
     elif panel.array.dtype == bool and element_count > MAX_BOOLEAN_LINES:
         _draw_marks(ax, panel, time)
     elif element_count <= MAX_LINES:
@@ -311,26 +322,26 @@ def _is_raster_of_members(panel: _Panel) -> bool:
 
 def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
     """Draw a line over time for each element, as steps for integers and booleans."""
-    (array,) = panel.array
-    element_count = array.shape[1]
-    is_few = element_count <= MAX_LEGEND_ENTRIES
-    colour_map = mpl.colormaps["tab10" if is_few else "viridis"]
-    for k, index in enumerate(element_indices(panel.shape)):
+    (element_series,) = panel.array
+    element_count = element_series.shape[1]
+    has_legend = element_count <= MAX_LEGEND_ENTRIES
+    colour_map = mpl.colormaps["tab10" if has_legend else "viridis"]
+    for k, element_index in enumerate(element_indices(panel.element_shape)):
         ax.plot(
             time,
-            array[:, k],
-            color=colour_map(k if is_few else k / (element_count - 1)),
-            label=index,
-            drawstyle="default" if array.dtype.kind == "f" else "steps-post",
-            marker="o" if _has_isolated_point(array[:, k]) else None,
+            element_series[:, k],
+            color=colour_map(k if has_legend else k / (element_count - 1)),
+            label=element_index,
+            drawstyle="default" if element_series.dtype.kind == "f" else "steps-post",
+            marker="o" if _has_isolated_point(element_series[:, k]) else None,
             rasterized=len(time) > MAX_VECTOR_POINTS,
         )
     _label_values(ax, panel)
     if 1 < element_count <= MAX_LEGEND_ENTRIES:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
-    elif not is_few:
-        colours = ScalarMappable(Normalize(0, element_count - 1), "viridis")
-        colour_bar = _add_colour_bar(ax, colours, _elements_label(panel))
+    elif not has_legend:
+        colour_mapping = ScalarMappable(Normalize(0, element_count - 1), "viridis")
+        colour_bar = _add_colour_bar(ax, colour_mapping, _elements_label(panel))
         colour_bar.locator = MaxNLocator(integer=True)
 
 
@@ -342,7 +353,7 @@ def _has_isolated_point(values: Array) -> bool:
 
 def _label_values(ax: Axes, panel: _Panel) -> None:
     """Label the value axis of a panel with the output's name and unit, and set its ticks."""
-    ax.set_ylabel(panel.label)
+    ax.set_ylabel(panel.value_label)
     finite_values = panel.array[np.isfinite(panel.array)]
     if panel.array.dtype == bool:
         ax.set_yticks([0, 1], ["false", "true"])
@@ -350,9 +361,9 @@ def _label_values(ax: Axes, panel: _Panel) -> None:
     if (
         finite_values.size and finite_values.min() == finite_values.max()
     ):  # rounding errors would fill the axis
-        constant = float(finite_values.min())
-        margin = abs(constant) or 1.0
-        ax.set_ylim(constant - margin, constant + margin)
+        constant_value = float(finite_values.min())
+        axis_margin = abs(constant_value) or 1.0
+        ax.set_ylim(constant_value - axis_margin, constant_value + axis_margin)
     if panel.array.dtype.kind != "f":
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -364,20 +375,20 @@ def _add_colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
 
 def _draw_members(ax: Axes, panel: _Panel, time: Array, colour_coordinate: Labelled) -> None:
     """Draw a line over time for each member of a sweep, or for evenly selected members."""
-    drawn_members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
-    rows = panel.array[drawn_members, :, 0].astype(np.float64)
-    colour_coordinate = replace(colour_coordinate, array=colour_coordinate.array[drawn_members])
-    is_dense = len(rows) > 10
-    lines = LineCollection(
-        list(np.stack([np.broadcast_to(time, rows.shape), rows], axis=-1)),
+    member_indices = np.unique(np.linspace(0, len(panel.array) - 1, MAX_DRAWN_MEMBERS).astype(int))
+    member_series = panel.array[member_indices, :, 0].astype(np.float64)
+    colour_coordinate = replace(colour_coordinate, array=colour_coordinate.array[member_indices])
+    is_dense = len(member_series) > 10
+    line_collection = LineCollection(
+        list(np.stack([np.broadcast_to(time, member_series.shape), member_series], axis=-1)),
         array=colour_coordinate.array.astype(np.float64),
         norm=_colour_range(colour_coordinate.array),
         cmap=_member_colours(),
         linewidths=0.9 if is_dense else 1.6,
         alpha=0.7 if is_dense else None,
-        rasterized=rows.size > MAX_VECTOR_POINTS,
+        rasterized=member_series.size > MAX_VECTOR_POINTS,
     )
-    ax.add_collection(lines)
+    ax.add_collection(line_collection)
     ax.autoscale_view()
     _label_values(ax, panel)
 
@@ -387,59 +398,59 @@ def _draw_marks_of_members(
 ) -> None:
     """Draw a row of event marks for each member of a sweep or each trial."""
     member_count = len(panel.array)
-    drawn_members = np.unique(np.linspace(0, member_count - 1, MAX_TRACES).astype(int))
-    rows, steps = np.nonzero(panel.array[drawn_members, :, 0])
-    member_values = colour_coordinate.array[drawn_members]
+    member_indices = np.unique(np.linspace(0, member_count - 1, MAX_DRAWN_MEMBERS).astype(int))
+    mark_rows, mark_steps = np.nonzero(panel.array[member_indices, :, 0])
+    member_values = colour_coordinate.array[member_indices]
     colour_options = {
-        "c": member_values[rows].astype(np.float64),
+        "c": member_values[mark_rows].astype(np.float64),
         "norm": _colour_range(member_values),
         "cmap": _member_colours(),
     }
     ax.scatter(
-        time[steps],
-        drawn_members[rows],
+        time[mark_steps],
+        member_indices[mark_rows],
         marker="|",
-        s=min(64, max(2, (180 / len(drawn_members)) ** 2)),
+        s=min(64, max(2, (180 / len(member_indices)) ** 2)),
         linewidths=1,
-        rasterized=len(steps) > MAX_VECTOR_POINTS,
+        rasterized=len(mark_steps) > MAX_VECTOR_POINTS,
         **({"color": "black"} if colour_coordinate.name == "trial" else colour_options),
     )
     ax.set_ylim(-0.5, member_count - 0.5)
     _label_elements(
-        ax, f"{panel.label}\n{'trial' if colour_coordinate.name == 'trial' else 'member'}"
+        ax, f"{panel.value_label}\n{'trial' if colour_coordinate.name == 'trial' else 'member'}"
     )
 
 
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
     """Draw a row of marks for each boolean element, with a mark at each time with the value True."""
-    (array,) = panel.array
-    steps, elements = np.nonzero(array)
+    (element_series,) = panel.array
+    mark_steps, mark_elements = np.nonzero(element_series)
     ax.plot(
-        time[steps],
-        elements,
+        time[mark_steps],
+        mark_elements,
         linestyle="none",
         marker="|",
-        markersize=min(8, max(1, 120 / array.shape[1])),
+        markersize=min(8, max(1, 120 / element_series.shape[1])),
         color="black",
-        rasterized=len(steps) > MAX_VECTOR_POINTS,
+        rasterized=len(mark_steps) > MAX_VECTOR_POINTS,
     )
-    ax.set_ylim(-0.5, array.shape[1] - 0.5)
-    _label_elements(ax, f"{panel.label}\n{_elements_label(panel)}")
+    ax.set_ylim(-0.5, element_series.shape[1] - 0.5)
+    _label_elements(ax, f"{panel.value_label}\n{_elements_label(panel)}")
 
 
 def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
     """Draw an output as an image, with time to the right, elements upwards and values as colours."""
-    (array,) = panel.array
+    (element_series,) = panel.array
     half_step = (time[-1] - time[0]) / (2 * (len(time) - 1)) if len(time) > 1 else 0.5
     image = ax.imshow(
-        array.T.astype(np.float64),
+        element_series.T.astype(np.float64),
         aspect="auto",
         origin="lower",
-        extent=(time[0] - half_step, time[-1] + half_step, -0.5, array.shape[1] - 0.5),
+        extent=(time[0] - half_step, time[-1] + half_step, -0.5, element_series.shape[1] - 0.5),
     )
     ax.grid(visible=False)
     _label_elements(ax, _elements_label(panel))
-    _add_colour_bar(ax, image, panel.label)
+    _add_colour_bar(ax, image, panel.value_label)
 
 
 def _label_elements(ax: Axes, label: str) -> None:
@@ -450,10 +461,10 @@ def _label_elements(ax: Axes, label: str) -> None:
 
 def _elements_label(panel: _Panel) -> str:
     """Return the label of a panel's element axis: names of dimensions, or "element"."""
-    label = ", ".join(map(shorten, panel.dims)) or "element"
-    if len(panel.shape) < 2:
-        return label
-    return f"{label}\n({'×'.join(map(str, panel.shape))}, row by row)"
+    dims_label = ", ".join(map(shorten, panel.element_dims)) or "element"
+    if len(panel.element_shape) < 2:
+        return dims_label
+    return f"{dims_label}\n({'×'.join(map(str, panel.element_shape))}, row by row)"
 
 
 def _member_colours() -> ListedColormap:

@@ -56,7 +56,7 @@ class Recovery:
 
         It has one row per data set.
         """
-        lower, upper = (
+        lower_limits, upper_limits = (
             np.array(
                 [
                     flatten({name: intervals[k] for name, intervals in fit.intervals.items()})
@@ -65,7 +65,7 @@ class Recovery:
             )
             for k in (0, 1)
         )
-        is_covered: Array = (lower <= self.true) & (self.true <= upper)
+        is_covered: Array = (lower_limits <= self.true) & (self.true <= upper_limits)
         return is_covered
 
     def table(self) -> DataFrame:
@@ -76,14 +76,14 @@ class Recovery:
         """
         from pandas import DataFrame, Index
 
-        errors = self.estimates - self.true
-        columns = {
-            "bias": errors.mean(axis=0),
-            "sd": errors.std(axis=0),
-            "largest": np.abs(errors).max(axis=0),
+        estimation_errors = self.estimates - self.true
+        statistics_columns = {
+            "bias": estimation_errors.mean(axis=0),
+            "sd": estimation_errors.std(axis=0),
+            "largest": np.abs(estimation_errors).max(axis=0),
             "held": self.covered.mean(axis=0),
         }
-        return DataFrame(columns, index=Index(self.parameters, name="parameter"))
+        return DataFrame(statistics_columns, index=Index(self.parameters, name="parameter"))
 
     def __str__(self) -> str:
         """Return the recovery as text: the table of statistics, and the number of data sets."""

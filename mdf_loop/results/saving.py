@@ -54,19 +54,19 @@ MAX_CSV_ELEMENTS = 64
 Each row of a member repeats these elements.
 """
 
-Writer: TypeAlias = Callable[[Outputs, Path], None]
-Content: TypeAlias = Callable[[Outputs, BinaryIO], None]
+FileWriter: TypeAlias = Callable[[Outputs, Path], None]
+StreamWriter: TypeAlias = Callable[[Outputs, BinaryIO], None]
 
 
-def _npz(results: Outputs, stream: BinaryIO) -> None:
+def _write_npz(results: Outputs, stream: BinaryIO) -> None:
     """Write all outputs, coordinates and the seed of results as a NumPy archive."""
-    labelled_arrays = (*coordinates(results), *variables(results), *seed(results))
+    stored_arrays = (*coordinates(results), *variables(results), *seed(results))
     write_arrays(
-        stream, {labelled_array.name: labelled_array.array for labelled_array in labelled_arrays}
+        stream, {labelled_array.name: labelled_array.array for labelled_array in stored_arrays}
     )
 
 
-def _json(results: Outputs, stream: BinaryIO) -> None:
+def _write_json(results: Outputs, stream: BinaryIO) -> None:
     """Write the results as one JSON object to a stream."""
     for chunk in json_chunks(results_content(results)):
         stream.write(chunk.encode())
@@ -76,46 +76,46 @@ def _json(results: Outputs, stream: BinaryIO) -> None:
 # --- csv: a row for each step, of each member of a sweep -------------------------------------
 
 
-def _csv(results: Outputs, stream: BinaryIO) -> None:
+def _write_csv(results: Outputs, stream: BinaryIO) -> None:
     """Write results as a csv file with one row per position along the axes.
 
     Outputs without an axis are repeated along it.
 
     Cells of padding are empty.
     """
-    outputs, row_lengths = variables(results), lengths(results)
-    used_dims = {dim for labelled_array in outputs for dim in labelled_array.dims}
+    output_arrays, row_lengths = variables(results), lengths(results)
+    used_dims = {dim for labelled_array in output_arrays for dim in labelled_array.dims}
     narrow_coordinates = [
         labelled_array
         for labelled_array in coordinates(results)
         if labelled_array.dims[0] in used_dims and _is_narrow(labelled_array)
     ]
-    extents = {
+    axis_lengths = {
         labelled_array.dims[0]: labelled_array.array.shape[0]
         for labelled_array in narrow_coordinates
     }
     index_columns = [
         labelled_array
-        for axis in reversed(extents)
+        for axis in reversed(axis_lengths)
         for labelled_array in narrow_coordinates
         if labelled_array.dims[0] == axis
     ]
     text_stream = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-    writer = csv.writer(text_stream, lineterminator="\n")
-    writer.writerow(
+    csv_writer = csv.writer(text_stream, lineterminator="\n")
+    csv_writer.writerow(
         name
-        for labelled_array in (*index_columns, *outputs)
-        for name in _column_names(labelled_array, extents)
+        for labelled_array in (*index_columns, *output_arrays)
+        for name in _column_names(labelled_array, axis_lengths)
     )
-    for position, count in _row_blocks(extents):
+    for block_index, row_count in _row_blocks(axis_lengths):
         cell_columns = [
             column
-            for labelled_array in (*index_columns, *outputs)
-            for column in _columns(
-                labelled_array, row_lengths.get(labelled_array.name), position, count
+            for labelled_array in (*index_columns, *output_arrays)
+            for column in _csv_columns(
+                labelled_array, row_lengths.get(labelled_array.name), block_index, row_count
             )
         ]
-        writer.writerows(zip(*cell_columns, strict=True))
+        csv_writer.writerows(zip(*cell_columns, strict=True))
     text_stream.detach()
 
 
@@ -134,57 +134,65 @@ def _column_names(labelled_array: Labelled, axes: Collection[str]) -> Iterator[s
     return element_names(labelled_array.name, element_shape)
 
 
-def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
+def _row_blocks(axis_lengths: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield the position and the row count of each block of csv rows."""
-    if not extents:
+    if not axis_lengths:
         yield {}, 1
         return
-    *outer_axes, inner_axis = extents
-    for index in np.ndindex(*(extents[axis] for axis in outer_axes)):
-        for start in range(0, extents[inner_axis], _CSV_BLOCK_ROWS):
-            stop = min(start + _CSV_BLOCK_ROWS, extents[inner_axis])
+    *outer_axes, inner_axis = axis_lengths
+    for outer_index in np.ndindex(*(axis_lengths[axis] for axis in outer_axes)):
+        for first_row in range(0, axis_lengths[inner_axis], _CSV_BLOCK_ROWS):
+            end_row = min(first_row + _CSV_BLOCK_ROWS, axis_lengths[inner_axis])
             yield (
-                dict(zip(outer_axes, index, strict=True)) | {inner_axis: slice(start, stop)},
-                stop - start,
+                dict(zip(outer_axes, outer_index, strict=True))
+                | {inner_axis: slice(first_row, end_row)},
+                end_row - first_row,
             )
 
 
-def _columns(
-    labelled_array: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
+def _csv_columns(
+    labelled_array: Labelled,
+    row_lengths: Labelled | None,
+    block_index: Mapping[str, Any],
+    row_count: int,
 ) -> Iterator[list[Any]]:
     """Yield a column of csv cells for each element of an array in a block of rows."""
-    block = _block(labelled_array, position, count)
-    columns = block.reshape(count, math.prod(block.shape[1:])).T
+    block_array = _csv_block(labelled_array, block_index, row_count)
+    element_columns = block_array.reshape(row_count, math.prod(block_array.shape[1:])).T
     if row_lengths is None:
-        yield from map(_cells, columns)
+        yield from map(_csv_cells, element_columns)
         return
-    mask = padding_mask(_block(row_lengths, position, count), block.shape, 1)
-    for column, is_missing in zip(columns, mask.reshape(columns.shape[::-1]).T, strict=True):
+    padding_cells = padding_mask(
+        _csv_block(row_lengths, block_index, row_count), block_array.shape, 1
+    )
+    for column, is_missing in zip(
+        element_columns, padding_cells.reshape(element_columns.shape[::-1]).T, strict=True
+    ):
         yield [
             "" if is_padded else cell
-            for cell, is_padded in zip(_cells(column), is_missing, strict=True)
+            for cell, is_padded in zip(_csv_cells(column), is_missing, strict=True)
         ]
 
 
-def _block(labelled_array: Labelled, position: Mapping[str, Any], count: int) -> Array:
+def _csv_block(labelled_array: Labelled, block_index: Mapping[str, Any], row_count: int) -> Array:
     """Return the part of an array in a block of csv rows, with an axis of `count` rows first."""
-    index = [position[dim] for dim in labelled_array.dims if dim in position]
-    block = np.asarray(labelled_array.array[tuple(index)])
-    if any(isinstance(axis_index, slice) for axis_index in index):
-        return block
-    return np.broadcast_to(block, (count, *block.shape))
+    array_index = [block_index[dim] for dim in labelled_array.dims if dim in block_index]
+    block_array = np.asarray(labelled_array.array[tuple(array_index)])
+    if any(isinstance(axis_index, slice) for axis_index in array_index):
+        return block_array
+    return np.broadcast_to(block_array, (row_count, *block_array.shape))
 
 
-def _cells(column: Array) -> list[Any]:
+def _csv_cells(column: Array) -> list[Any]:
     """Convert numbers to csv cells with the fewest digits that restore each number exactly."""
-    is_short = column.dtype.kind == "f" and column.dtype.itemsize < 8
-    return list((column.astype(str) if is_short else column).tolist())
+    is_short_float = column.dtype.kind == "f" and column.dtype.itemsize < 8
+    return list((column.astype(str) if is_short_float else column).tolist())
 
 
 # --- HDF5, netCDF and Zarr ---------------------------------------------------------------------
 
 
-def _h5(results: Outputs, stream: BinaryIO) -> None:
+def _write_h5(results: Outputs, stream: BinaryIO) -> None:
     """Write results as an HDF5 file, one dataset per output and coordinate."""
     import h5py
 
@@ -193,29 +201,31 @@ def _h5(results: Outputs, stream: BinaryIO) -> None:
         h5py.File(safe_stream, "w", track_order=True) as file,
     ):
         file.attrs.update(run_attributes(results))
-        scales: dict[str, list[Any]] = {}
+        scales_by_dim: dict[str, list[Any]] = {}
         for coordinate in coordinates(results):
-            h5_dataset = _h5_dataset(file, coordinate)
+            h5_dataset = _create_h5_dataset(file, coordinate)
             if len(coordinate.dims) == 1:
                 h5_dataset.make_scale(coordinate.name)
-                scales.setdefault(coordinate.dims[0], []).append(h5_dataset)
+                scales_by_dim.setdefault(coordinate.dims[0], []).append(h5_dataset)
             else:
-                _label_h5_dimensions(h5_dataset, coordinate, scales)
+                _label_h5_dimensions(h5_dataset, coordinate, scales_by_dim)
         for labelled_array in variables(results):
-            _label_h5_dimensions(_h5_dataset(file, labelled_array), labelled_array, scales)
+            _label_h5_dimensions(
+                _create_h5_dataset(file, labelled_array), labelled_array, scales_by_dim
+            )
 
 
 def _label_h5_dimensions(
-    h5_dataset: Any, labelled_array: Labelled, scales: Mapping[str, Sequence[Any]]
+    h5_dataset: Any, labelled_array: Labelled, scales_by_dim: Mapping[str, Sequence[Any]]
 ) -> None:
     """Name the dimensions of an HDF5 dataset, and attach coordinates as dimension scales."""
-    for position, dim in enumerate(labelled_array.dims):
-        h5_dataset.dims[position].label = dim
-        for scale in scales.get(dim, ()):
-            h5_dataset.dims[position].attach_scale(scale)
+    for axis_index, dim in enumerate(labelled_array.dims):
+        h5_dataset.dims[axis_index].label = dim
+        for scale in scales_by_dim.get(dim, ()):
+            h5_dataset.dims[axis_index].attach_scale(scale)
 
 
-def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
+def _create_h5_dataset(file: Any, labelled_array: Labelled) -> Any:
     """Create an HDF5 dataset from an array with a name and a unit."""
     import h5py
 
@@ -224,23 +234,26 @@ def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
     h5_dataset = file.create_dataset(
         escape_name(labelled_array.name), labelled_array.array.shape, dtype
     )
-    for position, block in iterate_blocks(labelled_array.array):
-        h5_dataset[position] = block.astype(object) if is_text else block
+    for block_index, array_block in iterate_blocks(labelled_array.array):
+        h5_dataset[block_index] = array_block.astype(object) if is_text else array_block
     h5_dataset.attrs.update(array_attributes(labelled_array.name, labelled_array.unit))
     return h5_dataset
 
 
-def _nc(results: Outputs, stream: BinaryIO) -> None:
+def _write_netcdf(results: Outputs, stream: BinaryIO) -> None:
     """Write results as a netCDF 4 file, converted from an xarray dataset."""
-    dataset = to_dataset(results)
-    for name, variable in dataset.variables.items():
+    xarray_dataset = to_dataset(results)
+    for name, variable in xarray_dataset.variables.items():
         variable.attrs.update(array_attributes(str(name), ""))
-    names = {str(name): escape_name(str(name)) for name in (*dataset.variables, *dataset.dims)}
+    escaped_names = {
+        str(name): escape_name(str(name))
+        for name in (*xarray_dataset.variables, *xarray_dataset.dims)
+    }
     with defer_stream_errors(stream) as safe_stream:
-        dataset.rename(names).to_netcdf(safe_stream, engine="h5netcdf")
+        xarray_dataset.rename(escaped_names).to_netcdf(safe_stream, engine="h5netcdf")
 
 
-def _zarr(results: Outputs, target: Path) -> None:
+def _write_zarr(results: Outputs, target: Path) -> None:
     """Write the results as a Zarr store."""
     from mdf_loop.run.recording.store_lease import lease_store
     from mdf_loop.run.recording.zarr_folder import create_store
@@ -252,22 +265,22 @@ def _zarr(results: Outputs, target: Path) -> None:
 # --- formats ----------------------------------------------------------------------------------
 
 
-def _make_file_writer(content: Content) -> Writer:
-    """Return a function that writes results to a file by means of the stream writer `content`."""
+def _make_file_writer(write_content: StreamWriter) -> FileWriter:
+    """Return a function that writes results to a file by means of the stream writer `write_content`."""
 
     def write(results: Outputs, target: Path) -> None:
-        write_atomically(target, lambda stream: content(results, stream))
+        write_atomically(target, lambda stream: write_content(results, stream))
 
     return write
 
 
-FORMATS: Mapping[str, Writer] = {
-    ".npz": _make_file_writer(_npz),
-    ".json": _make_file_writer(_json),
-    ".csv": _make_file_writer(_csv),
-    ".h5": _make_file_writer(_h5),
-    ".nc": _make_file_writer(_nc),
-    ".zarr": _zarr,
+FORMATS: Mapping[str, FileWriter] = {
+    ".npz": _make_file_writer(_write_npz),
+    ".json": _make_file_writer(_write_json),
+    ".csv": _make_file_writer(_write_csv),
+    ".h5": _make_file_writer(_write_h5),
+    ".nc": _make_file_writer(_write_netcdf),
+    ".zarr": _write_zarr,
 }
 """Function that writes results, by the suffix of the file."""
 
@@ -298,13 +311,13 @@ def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]
     Raises:
         InputError: A name or unit has a NUL character, and the format cuts the text there.
     """
-    suffix = Path(path).suffix.lower()
-    for name in names if suffix in NUL_TERMINATED else ():
-        unit = units.get(name, "") if NUL_TERMINATED[suffix] else ""
+    file_suffix = Path(path).suffix.lower()
+    for name in names if file_suffix in NUL_TERMINATED else ():
+        unit = units.get(name, "") if NUL_TERMINATED[file_suffix] else ""
         for role, text in (("name", name), (f"unit of '{name}',", unit)):
             if "\0" in text:
                 raise InputError(
-                    f"a {suffix} file cannot hold the {role} '{text}', which has a character 0",
+                    f"a {file_suffix} file cannot hold the {role} '{text}', which has a character 0",
                     hint="save as .json, .csv or .zarr, or rename it in the model",
                 )
 

@@ -30,24 +30,24 @@ def member_labels(results: Outputs) -> list[str]:
 
 def _axis_labels(axis: Axis) -> list[str]:
     """Return the label of each member along one swept axis of results."""
-    coordinates = {name: np.asarray(values) for name, values in axis.coordinates.items()}
-    if any(values.ndim > 1 for values in coordinates.values()):
+    coordinate_arrays = {name: np.asarray(values) for name, values in axis.coordinates.items()}
+    if any(values.ndim > 1 for values in coordinate_arrays.values()):
         return [f"member {k}" for k in range(axis.length)]
     return [
-        ", ".join(value_label(name, values[k]) for name, values in coordinates.items())
+        ", ".join(value_label(name, values[k]) for name, values in coordinate_arrays.items())
         for k in range(axis.length)
     ]
 
 
 def response_axis(results: Outputs) -> Axis | None:
     """Return the axis of responses that groups the statistics over trials, or None."""
-    candidates = (
-        axis for axis in results.axes if not axis.is_swept and axis.name not in _NOT_RESPONSES
+    response_axes = (
+        axis for axis in results.axes if not axis.is_swept and axis.name not in _NON_RESPONSE_AXES
     )
-    return next(candidates, None) if results.statistics else None
+    return next(response_axes, None) if results.statistics else None
 
 
-_NOT_RESPONSES = ("time", "trial")
+_NON_RESPONSE_AXES = ("time", "trial")
 
 
 def response_labels(results: Outputs) -> list[str]:
@@ -60,9 +60,9 @@ def response_labels(results: Outputs) -> list[str]:
 
 def is_histogram(results: Outputs, name: str) -> bool:
     """Return True if an output is a histogram of a scalar over trials."""
-    edges, shape = results.statistics.get(name, ()), np.shape(results[name])
-    element_shape = shape[len(results.axes_of(name)) :]
-    return name.endswith(".histogram") and element_shape == (len(edges) - 1,)
+    bin_edges, output_shape = results.statistics.get(name, ()), np.shape(results[name])
+    element_shape = output_shape[len(results.axes_of(name)) :]
+    return name.endswith(".histogram") and element_shape == (len(bin_edges) - 1,)
 
 
 def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[str]:
@@ -85,9 +85,12 @@ def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[st
 
 def _statistic_labels(results: Outputs, name: str, shape: tuple[int, ...]) -> list[str]:
     """Return a label for each element of a trial statistic: a bin, a quantile or an index."""
-    parameters = results.statistics.get(name, ())
+    statistic_parameters = results.statistics.get(name, ())
     if is_histogram(results, name):
-        return [f"{low:g} to {high:g}" for low, high in pairwise(parameters)]
-    if parameters and shape == (len(parameters),):
-        return [f"{number:g}" for number in parameters]
+        return [
+            f"{lower_edge:g} to {upper_edge:g}"
+            for lower_edge, upper_edge in pairwise(statistic_parameters)
+        ]
+    if statistic_parameters and shape == (len(statistic_parameters),):
+        return [f"{number:g}" for number in statistic_parameters]
     return list(element_names("", shape))

@@ -56,8 +56,11 @@ Panel = tuple[str, Callable[[Axes], None]]
 
 def is_sweep_alone(results: Outputs) -> bool:
     """Return True if results have an axis of sweep members, but no axis of time or trials."""
-    other_axes = {axis.name for axis in results.axes if not axis.is_swept} & {"time", "trial"}
-    return any(axis.is_swept for axis in results.axes) and not other_axes
+    time_or_trial_axes = {axis.name for axis in results.axes if not axis.is_swept} & {
+        "time",
+        "trial",
+    }
+    return any(axis.is_swept for axis in results.axes) and not time_or_trial_axes
 
 
 def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
@@ -71,10 +74,10 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
         raise InputError("there is nothing to plot: no output is made of numbers")
     drawn_panels = panels[:MAX_PANELS]
     figure = Plot(figsize=(8, 3.6 * len(drawn_panels) + 0.4 * bool(title)))
-    for ax, (_, draw) in zip(
+    for ax, (_, draw_panel) in zip(
         figure.subplots(len(drawn_panels), 1, squeeze=False)[:, 0], drawn_panels, strict=True
     ):
-        draw(ax)
+        draw_panel(ax)
     figure.suptitle(shorten(title))
     note_undrawn(figure, [name for name, _ in panels[MAX_PANELS:]])
     return figure
@@ -82,13 +85,13 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
     """Yield the panels of a sweep's figure for the outputs `names`, or for all numeric outputs."""
-    sweep_axes = [axis for axis in results.axes if axis.is_swept]
-    if len(sweep_axes) > 2:
+    result_axes = [axis for axis in results.axes if axis.is_swept]
+    if len(result_axes) > 2:
         raise InputError(
-            f"a sweep over {len(sweep_axes)} axes cannot be drawn",
+            f"a sweep over {len(result_axes)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    swept_axes = [_build_swept_axis(results, axis) for axis in sweep_axes]
+    swept_axes = [_build_swept_axis(results, axis) for axis in result_axes]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
@@ -104,15 +107,26 @@ def _build_output_panels(
 ) -> Iterator[Panel]:
     """Yield the panels of one output of a sweep, which in a grid has one panel per element."""
     unit, axis_count = results.units.get(name, ""), len(swept_axes)
-    labels = element_labels(results, name, array.shape[axis_count:])
-    rows = array.reshape(*array.shape[:axis_count], -1)
+    labels_of_elements = element_labels(results, name, array.shape[axis_count:])
+    element_values = array.reshape(*array.shape[:axis_count], -1)
     if axis_count == 1 and is_histogram(results, name):
         yield from _build_histogram_panels(results, name, array, swept_axes[0])
     elif axis_count == 1:
-        draw = _draw_lines if rows.shape[1] <= MAX_LINES else _draw_elements_image
-        yield name, partial(draw, swept_axes[0], axis_label(name, unit), rows, labels)
+        draw_elements = (
+            _draw_lines if element_values.shape[1] <= MAX_LINES else _draw_elements_image
+        )
+        yield (
+            name,
+            partial(
+                draw_elements,
+                swept_axes[0],
+                axis_label(name, unit),
+                element_values,
+                labels_of_elements,
+            ),
+        )
     else:
-        for k, element_label in enumerate(labels):
+        for k, element_label in enumerate(labels_of_elements):
             if not element_label or element_label.startswith("["):
                 panel_name, value_label = (
                     name + element_label,
@@ -123,24 +137,27 @@ def _build_output_panels(
                     f"{name} {element_label}",
                     f"{axis_label(name, unit)}\n{element_label}",
                 )
-            yield panel_name, partial(_draw_image, swept_axes, value_label, rows[..., k])
+            yield panel_name, partial(_draw_image, swept_axes, value_label, element_values[..., k])
 
 
 def _build_histogram_panels(
     results: Outputs, name: str, array: Array, swept_axis: SweptAxis
 ) -> Iterator[Panel]:
     """Yield a panel for each response with an image of histograms over the swept value."""
-    output_name, edges = name.rpartition(".")[0], np.asarray(results.statistics[name], np.float64)
+    output_name, bin_edges = (
+        name.rpartition(".")[0],
+        np.asarray(results.statistics[name], np.float64),
+    )
     value_label = axis_label(output_name, results.units.get(output_name, ""))
-    for response, counts in zip(
+    for response_label, counts in zip(
         response_labels(results) or [""],
         array.reshape(len(array), -1, array.shape[-1]).swapaxes(0, 1),
         strict=True,
     ):
-        count_label = "\n".join(filter(None, ("trials", response)))
+        count_label = "\n".join(filter(None, ("trials", response_label)))
         yield (
-            f"{name} {response}",
-            partial(draw_binned_image, swept_axis, value_label, (counts, edges), count_label),
+            f"{name} {response_label}",
+            partial(draw_binned_image, swept_axis, value_label, (counts, bin_edges), count_label),
         )
 
 
@@ -151,15 +168,20 @@ def element_indices(shape: tuple[int, ...]) -> list[str]:
 
 def _build_swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
     """Return the plot axis of a swept number, or of the member number for other swept values."""
-    coordinates = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
-    ((name, values), *other_coordinates) = coordinates
+    coordinate_arrays = [
+        (swept_name, np.asarray(swept_values))
+        for swept_name, swept_values in axis.coordinates.items()
+    ]
+    ((name, values), *other_coordinates) = coordinate_arrays
     if other_coordinates or values.ndim > 1 or values.dtype.kind not in "iufb":
         return SweptAxis("member of the sweep", np.arange(axis.length))
-    steps = np.diff(values.astype(np.float64))
-    label = axis_label(name, results.units.get(name, ""))
-    if bool(np.isfinite(values).all()) and (bool((steps > 0).all()) or bool((steps < 0).all())):
-        return SweptAxis(label, values.astype(np.float64))
-    return SweptAxis(label, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
+    swept_differences = np.diff(values.astype(np.float64))
+    swept_label = axis_label(name, results.units.get(name, ""))
+    if bool(np.isfinite(values).all()) and (
+        bool((swept_differences > 0).all()) or bool((swept_differences < 0).all())
+    ):
+        return SweptAxis(swept_label, values.astype(np.float64))
+    return SweptAxis(swept_label, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
 
 
 def members_axis(results: Outputs) -> SweptAxis:
@@ -179,13 +201,13 @@ def _draw_lines(
 ) -> None:
     """Draw a line over the swept values for each element of an output."""
     element_count = rows.shape[1]
-    is_few = element_count <= MAX_LEGEND_ENTRIES
-    colours = mpl.colormaps["tab10" if is_few else "viridis"]
+    has_legend = element_count <= MAX_LEGEND_ENTRIES
+    colour_map = mpl.colormaps["tab10" if has_legend else "viridis"]
     for k, label in enumerate(labels):
         ax.plot(
             swept_axis.positions,
             rows[:, k].astype(np.float64),
-            color=colours(k if is_few else k / (element_count - 1)),
+            color=colour_map(k if has_legend else k / (element_count - 1)),
             label=label,
             marker="o" if len(rows) <= MAX_MARKED_POINTS else None,
             markersize=4,
@@ -221,8 +243,8 @@ def draw_binned_image(
     ax: Axes,
 ) -> None:
     """Draw the histograms of a sweep's members as an image, with members right and bins upwards."""
-    counts, edges = histograms
-    _draw_mesh(ax, _compute_cell_edges(swept_axis.positions), edges, counts.T, count_label)
+    counts, bin_edges = histograms
+    _draw_mesh(ax, _compute_cell_edges(swept_axis.positions), bin_edges, counts.T, count_label)
     ax.set_ylabel(bin_label)
     _write_axis(ax.set_xlabel, ax.set_xticks, swept_axis)
 
@@ -243,11 +265,9 @@ def _draw_image(swept_axes: Sequence[SweptAxis], value_label: str, values: Array
 
 def _draw_mesh(ax: Axes, x_edges: Array, y_edges: Array, values: Array, value_label: str) -> None:
     """Draw an array as coloured cells between the given edges, with a colour bar."""
-    cells = ax.pcolormesh(
-        x_edges, y_edges, values.astype(np.float64), rasterized=values.size > 1000
-    )
+    mesh = ax.pcolormesh(x_edges, y_edges, values.astype(np.float64), rasterized=values.size > 1000)
     ax.grid(visible=False)
-    ax.figure.colorbar(cells, ax=ax, label=value_label)
+    ax.figure.colorbar(mesh, ax=ax, label=value_label)
 
 
 def _compute_cell_edges(positions: Array) -> Array:
@@ -257,13 +277,15 @@ def _compute_cell_edges(positions: Array) -> Array:
         return np.array([positions[0] - 0.5, positions[0] + 0.5])
     midpoints = (positions[1:] + positions[:-1]) / 2
     first_edge, last_edge = 2 * positions[0] - midpoints[0], 2 * positions[-1] - midpoints[-1]
-    edges: Array = np.concatenate([[first_edge], midpoints, [last_edge]])
-    return edges
+    cell_edges: Array = np.concatenate([[first_edge], midpoints, [last_edge]])
+    return cell_edges
 
 
 def _write_axis(set_label: Any, set_ticks: Any, swept_axis: SweptAxis) -> None:
     """Write the label of a plot axis, and its tick labels unless there are none."""
     set_label(swept_axis.label)
     if swept_axis.tick_labels:
-        ticks = np.unique(np.linspace(0, len(swept_axis.tick_labels) - 1, 10).astype(int))
-        set_ticks(swept_axis.positions[ticks], [swept_axis.tick_labels[k] for k in ticks])
+        tick_indices = np.unique(np.linspace(0, len(swept_axis.tick_labels) - 1, 10).astype(int))
+        set_ticks(
+            swept_axis.positions[tick_indices], [swept_axis.tick_labels[k] for k in tick_indices]
+        )

@@ -33,7 +33,7 @@ from mdf_loop.run.outputs import Outputs
 MAX_RESPONSES = 6
 """Number of different values up to which an output is a response."""
 
-FLOAT_BINS = 40
+FLOAT_BIN_COUNT = 40
 MAX_MEMBER_LINES = 10
 """Number of members of a sweep above which their distributions are drawn as an image."""
 
@@ -57,12 +57,12 @@ def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[P
         InputError: No output is one number in each trial.
     """
     output_names = list(results) if names is None else [results.full_name(name) for name in names]
-    panel_iterator = (
+    panel_generator = (
         _build_statistic_panels(results, output_names)
         if results.statistics
         else _build_trial_panels(results, output_names)
     )
-    panels = list(panel_iterator)
+    panels = list(panel_generator)
     if not panels:
         raise InputError(
             "there is nothing to plot: no output is one number in each trial",
@@ -85,43 +85,49 @@ def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Pane
     }
     response_names = {name for name, array in arrays_of_scalars.items() if _is_response(array)}
     response_name = next((name for name in arrays_of_scalars if name in response_names), None)
-    member_names = member_labels(results)
+    labels_of_members = member_labels(results)
     for name, array in arrays_of_scalars.items():
         if name in response_names and len(arrays_of_scalars) > len(response_names):
             continue
-        groups = _group_by_response(
+        trial_mask_by_response = _group_by_response(
             array,
             None
             if response_name is None or response_name == name
             else arrays_of_scalars[response_name],
             response_name,
         )
-        if member_names:
-            yield from _build_member_panels(results, name, array, groups, member_names)
+        if labels_of_members:
+            yield from _build_member_panels(
+                results, name, array, trial_mask_by_response, labels_of_members
+            )
         else:
-            values_by_label = {label: array[mask] for label, mask in groups.items()}
-            yield name, "trials", name, partial(_draw_values, groups=values_by_label)
+            values_by_response = {
+                label: array[mask] for label, mask in trial_mask_by_response.items()
+            }
+            yield name, "trials", name, partial(_draw_values, groups=values_by_response)
 
 
 def _build_member_panels(
     results: Outputs, name: str, array: Array, groups: dict[str, Array], member_names: Sequence[str]
 ) -> Iterator[Panel]:
     """Yield a panel for each response, with the distribution over trials for each sweep member."""
-    edges = _choose_bins(array)
+    bin_edges = _choose_bins(array)
     trial_count = len(array) // len(member_names)
-    for response, mask in groups.items():
-        rows = np.stack(
+    for response_label, trial_mask in groups.items():
+        member_histograms = np.stack(
             [
-                _count_in_bins(member_values[member_mask], edges)
+                _count_in_bins(member_values[member_mask], bin_edges)
                 for member_values, member_mask in zip(
-                    array.reshape(-1, trial_count), mask.reshape(-1, trial_count), strict=True
+                    array.reshape(-1, trial_count), trial_mask.reshape(-1, trial_count), strict=True
                 )
             ]
         )
-        count_label = f"trials, {response}" if response else "trials"
+        count_label = f"trials, {response_label}" if response_label else "trials"
         if len(member_names) <= MAX_MEMBER_LINES:
-            draw = partial(_draw_members, rows=rows, edges=edges, labels=member_names)
-            yield name, count_label, name, draw
+            draw_panel = partial(
+                _draw_members, rows=member_histograms, edges=bin_edges, labels=member_names
+            )
+            yield name, count_label, name, draw_panel
         else:
             axis_label = figures.axis_label(name, results.units.get(name, ""))
             swept_axis = members_axis(results)
@@ -129,7 +135,13 @@ def _build_member_panels(
                 "",
                 name,
                 name,
-                partial(draw_binned_image, swept_axis, axis_label, (rows, edges), count_label),
+                partial(
+                    draw_binned_image,
+                    swept_axis,
+                    axis_label,
+                    (member_histograms, bin_edges),
+                    count_label,
+                ),
             )
 
 
@@ -149,18 +161,22 @@ def _group_by_response(
 
 def _draw_values(ax: Axes, groups: dict[str, Array]) -> None:
     """Draw a histogram of the values in each group of trials."""
-    edges = _choose_bins(np.concatenate([*groups.values()]))
-    for k, (label, array) in enumerate(groups.items()):
-        _draw_steps(ax, _count_in_bins(array, edges), edges, label, k)
+    bin_edges = _choose_bins(np.concatenate([*groups.values()]))
+    for k, (label, group_values) in enumerate(groups.items()):
+        _draw_steps(ax, _count_in_bins(group_values, bin_edges), bin_edges, label, k)
 
 
 def _choose_bins(array: Array) -> Array:
     """Return histogram bin edges, with one bin per distinct value of integers or booleans."""
     finite_values = array[np.isfinite(array)]
     if finite_values.dtype.kind == "f":
-        return np.asarray(np.histogram_bin_edges(finite_values, FLOAT_BINS))
-    values = np.unique(finite_values.astype(np.int64))
-    return np.append(values, values[-1:] + 1) - 0.5 if len(values) else np.arange(2.0)
+        return np.asarray(np.histogram_bin_edges(finite_values, FLOAT_BIN_COUNT))
+    distinct_values = np.unique(finite_values.astype(np.int64))
+    return (
+        np.append(distinct_values, distinct_values[-1:] + 1) - 0.5
+        if len(distinct_values)
+        else np.arange(2.0)
+    )
 
 
 def _count_in_bins(array: Array, edges: Array) -> Array:
@@ -170,16 +186,16 @@ def _count_in_bins(array: Array, edges: Array) -> Array:
 
 def _draw_members(ax: Axes, rows: Array, edges: Array, labels: Sequence[str]) -> None:
     """Draw the histogram of each sweep member as a line in the member's colour."""
-    colours = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
-    for counts, label, colour in zip(rows, labels, colours, strict=True):
-        ax.stairs(counts, edges, color=colour, label=label, linewidth=1.6)
+    member_colours = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
+    for bin_counts, label, member_colour in zip(rows, labels, member_colours, strict=True):
+        ax.stairs(bin_counts, edges, color=member_colour, label=label, linewidth=1.6)
 
 
 def _draw_steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
     """Draw a histogram as a filled step curve."""
-    colour = mpl.colormaps["tab10"](k)
-    ax.stairs(counts, edges, color=colour, label=label or None, linewidth=1.6)
-    ax.stairs(counts, edges, color=colour, fill=True, alpha=0.15)
+    group_colour = mpl.colormaps["tab10"](k)
+    ax.stairs(counts, edges, color=group_colour, label=label or None, linewidth=1.6)
+    ax.stairs(counts, edges, color=group_colour, fill=True, alpha=0.15)
 
 
 # --- statistics over trials -----------------------------------------------------------------------
@@ -187,40 +203,55 @@ def _draw_steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> No
 
 def _build_statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     """Yield panels that draw histograms and quantiles over trials."""
-    axis = response_axis(results)
-    response_name = "" if axis is None else axis.name
-    labels = response_labels(results) or [""]
+    axis_of_responses = response_axis(results)
+    response_name = "" if axis_of_responses is None else axis_of_responses.name
+    labels_of_responses = response_labels(results) or [""]
     for name in names:
-        output_name, _, statistic = name.rpartition(".")
-        parameters, array = results.statistics.get(name), np.asarray(results[name])
-        if not parameters or array.ndim != 1 + bool(response_name):
+        output_name, _, statistic_name = name.rpartition(".")
+        statistic_parameters, array = results.statistics.get(name), np.asarray(results[name])
+        if not statistic_parameters or array.ndim != 1 + bool(response_name):
             continue
-        rows = array.reshape(-1, array.shape[-1])
-        if statistic == "histogram":
+        statistic_rows = array.reshape(-1, array.shape[-1])
+        if statistic_name == "histogram":
             yield (
                 output_name,
                 "trials",
                 output_name,
-                partial(_draw_histograms, rows=rows, edges=parameters, labels=labels),
+                partial(
+                    _draw_histograms,
+                    rows=statistic_rows,
+                    edges=statistic_parameters,
+                    labels=labels_of_responses,
+                ),
             )
         elif f"{output_name}.count" in results and response_name:
-            counts = np.asarray(results[f"{output_name}.count"])
-            draw = partial(_draw_quantiles, rows=rows, counts=counts, probabilities=parameters)
+            response_counts = np.asarray(results[f"{output_name}.count"])
+            draw_panel = partial(
+                _draw_quantiles,
+                rows=statistic_rows,
+                counts=response_counts,
+                probabilities=statistic_parameters,
+            )
             yield (
                 f"probability of {response_name.rsplit('.', 1)[-1]}",
                 output_name,
                 output_name,
-                draw,
+                draw_panel,
             )
         else:
-            draw = partial(_draw_cumulative, rows=rows, probabilities=parameters, labels=labels)
-            yield "probability", output_name, output_name, draw
+            draw_panel = partial(
+                _draw_cumulative,
+                rows=statistic_rows,
+                probabilities=statistic_parameters,
+                labels=labels_of_responses,
+            )
+            yield "probability", output_name, output_name, draw_panel
 
 
 def _draw_histograms(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequence[str]) -> None:
     """Draw the histogram over trials of each response."""
-    for k, (counts, label) in enumerate(zip(rows, labels, strict=True)):
-        _draw_steps(ax, counts, np.asarray(edges), label, k)
+    for k, (bin_counts, label) in enumerate(zip(rows, labels, strict=True)):
+        _draw_steps(ax, bin_counts, np.asarray(edges), label, k)
 
 
 def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequence[float]) -> None:
@@ -229,12 +260,12 @@ def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequenc
     response_order = np.argsort(response_probabilities)
     colour_map = mpl.colormaps["viridis"]
     for k, probability in enumerate(probabilities):
-        shade = colour_map(k / max(1, len(probabilities) - 1))
+        quantile_colour = colour_map(k / max(1, len(probabilities) - 1))
         ax.plot(
             response_probabilities[response_order],
             rows[response_order, k],
             marker="o",
-            color=shade,
+            color=quantile_colour,
             label=f"{probability:g}",
         )
     ax.set_xlim(0, 1)
@@ -245,6 +276,6 @@ def _draw_cumulative(
 ) -> None:
     """Draw the quantiles over trials of each response against the cumulative probability."""
     for k, (quantiles, label) in enumerate(zip(rows, labels, strict=True)):
-        colour = mpl.colormaps["tab10"](k)
-        ax.plot(probabilities, quantiles, marker="o", color=colour, label=label or None)
+        response_colour = mpl.colormaps["tab10"](k)
+        ax.plot(probabilities, quantiles, marker="o", color=response_colour, label=label or None)
     ax.set_xlim(0, 1)

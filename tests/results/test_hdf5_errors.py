@@ -53,7 +53,7 @@ print("lives")
 
 @pytest.mark.slow
 @pytest.mark.soak
-@pytest.mark.parametrize("write", ["_h5", "_nc"])
+@pytest.mark.parametrize("write", ["_write_h5", "_write_netcdf"])
 def test_a_stream_that_fails_at_any_write(write):
     command = [sys.executable, "-c", SCRIPT, write, str(times(5, 1))]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
