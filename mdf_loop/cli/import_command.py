@@ -40,10 +40,10 @@ def command(file: str, output: str | None, loop_condition: str) -> None:
         )
     target_path = check_model_file(source_path.with_suffix(".yaml") if output is None else output)
     imported_model = import_file(source_path, loop_condition)
-    show_warnings(imported_model.warnings)
-    for written_path in write_model(imported_model.content, target_path):
+    show_warnings(imported_model.import_warnings)
+    for written_path in write_model(imported_model.mdf_content, target_path):
         show(f"wrote {written_path}")
-    document = open_document(imported_model.content)
+    document = open_document(imported_model.mdf_content)
     for port in open_ports(document):
         show(f"  input {port.name}")
     for name in output_names(document):

@@ -53,7 +53,7 @@ class WrittenBody(Struct, frozen=True):
     """
 
     graph_or_id: Any
-    parameters: tuple[str, ...] = ()
+    parameter_ids: tuple[str, ...] = ()
     signature: Mapping[str, Any] | None = None
 
 
@@ -75,7 +75,7 @@ def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
     argument_names = GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ())
     bodies = [written_body(owner, node, argument_name) for argument_name in argument_names]
     bodies += written_bodies(owner, node).values()
-    return {parameter_id for body in bodies for parameter_id in body.parameters}
+    return {parameter_id for body in bodies for parameter_id in body.parameter_ids}
 
 
 def is_value(argument: Any, node: Any) -> bool:

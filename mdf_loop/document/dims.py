@@ -12,7 +12,7 @@ from typing import Any
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.pass_through import node_parts, value_sources
-from mdf_loop.document.structure import DIMS, RESERVED_DIMS
+from mdf_loop.document.structure import DIMS_KEY, RESERVED_DIMS
 
 
 def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
@@ -46,8 +46,8 @@ def _find_dims_of_part(
         if id(part) in visited_ids:
             continue
         visited_ids.add(id(part))
-        stated_dims: Any = (part.metadata or {}).get(DIMS)
-        if names_axes(stated_dims):
+        stated_dims: Any = (part.metadata or {}).get(DIMS_KEY)
+        if are_axis_names(stated_dims):
             return tuple(stated_dims)
         pending_parts += [(node, source) for source in value_sources(node, part)]
         is_input = any(part is port for port in node_parts(node, ("input_ports",)))
@@ -61,7 +61,7 @@ def _find_dims_of_part(
     return ()
 
 
-def names_axes(dims: Any) -> bool:
+def are_axis_names(dims: Any) -> bool:
     """Return True if `dims` is a list of distinct axis names without reserved names."""
     if not isinstance(dims, list | tuple) or not all(isinstance(dim, str) for dim in dims):
         return False

@@ -19,17 +19,17 @@ from mdf_loop.document.lone_surrogates import surrogate_findings
 from mdf_loop.document.spellings import graph_as_mdf, model_as_mdf
 from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.syntax_errors import json_error, yaml_error
-from mdf_loop.document.tensors import SideFiles, with_arrays
+from mdf_loop.document.tensors import ArchiveOpener, with_arrays
 from mdf_loop.errors import LoopError, ModelError, raise_findings
 
 
-def model_of(content: Any, side_files: SideFiles | None = None, name: str = "") -> Any:
+def model_of(content: Any, open_archive_file: ArchiveOpener | None = None, name: str = "") -> Any:
     """Convert the plain content of a document to a modeci_mdf Model.
 
     The content is not changed.
 
     Raises:
-        ModelError: The content is not valid MDF, or an array of a side file (from `side_files`) is invalid.
+        ModelError: The content is not valid MDF, or an array of a side file (from `open_archive_file`) is invalid.
     """
     from modeci_mdf.mdf import Model
 
@@ -38,7 +38,7 @@ def model_of(content: Any, side_files: SideFiles | None = None, name: str = "") 
         content = model_as_mdf(content)
         raise_findings(model_findings(content))
         with suppress_output():
-            return Model.from_dict(with_arrays(content, side_files))
+            return Model.from_dict(with_arrays(content, open_archive_file))
 
 
 def graph_of(body: Any, where: str) -> Any:

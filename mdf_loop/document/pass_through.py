@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-SECTIONS = ("output_ports", "parameters", "functions", "input_ports")
+NODE_SECTIONS = ("output_ports", "parameters", "functions", "input_ports")
 """Sections of a node. If ids clash, `node.item` denotes the item in the first section."""
 
 _PASSED_ON_FIELDS = ("value", "default_initial_value")
 
 
-def node_parts(node: Any, sections: Sequence[str] = SECTIONS) -> Iterator[Any]:
+def node_parts(node: Any, sections: Sequence[str] = NODE_SECTIONS) -> Iterator[Any]:
     """Iterate over the output ports, parameters, functions and input ports of a node.
 
     `sections` selects some of these kinds.
@@ -29,5 +29,5 @@ def value_sources(node: Any, part: Any) -> Iterator[Any]:
         field_value = getattr(part, field_name, None)
         source_name = field_value.strip() if isinstance(field_value, str) else None
         yield from [
-            source for source in node_parts(node, SECTIONS[1:]) if source.id == source_name
+            source for source in node_parts(node, NODE_SECTIONS[1:]) if source.id == source_name
         ][:1]

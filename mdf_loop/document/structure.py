@@ -15,10 +15,10 @@ from mdf_loop.document.stated_types import type_advice
 from mdf_loop.durations import SECONDS, UNIT_HINT, UNITS
 from mdf_loop.errors import Finding
 
-TIME_UNIT = "time_unit"
+TIME_UNIT_KEY = "time_unit"
 """Metadata key of a graph for its unit of time."""
 
-DIMS = "dims"
+DIMS_KEY = "dims"
 """Metadata key of a part for the names of its axes."""
 
 RESERVED_DIMS = ("time", "step", "batch", "trial")
@@ -117,15 +117,15 @@ def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Fi
     """Report errors in the unit of time of a graph."""
     if not isinstance(metadata, Mapping):
         return
-    yield from unread_time_unit(graph_id, metadata, TIME_UNIT, where)
-    if TIME_UNIT not in metadata:
+    yield from unread_time_unit(graph_id, metadata, TIME_UNIT_KEY, where)
+    if TIME_UNIT_KEY not in metadata:
         return
-    unit = metadata[TIME_UNIT]
+    unit = metadata[TIME_UNIT_KEY]
     if not isinstance(unit, str) or unit not in UNITS:
         yield _create_finding(
-            f"'{TIME_UNIT}' of the graph '{graph_id}' is {_describe_value(unit)}, which is no unit of time",
+            f"'{TIME_UNIT_KEY}' of the graph '{graph_id}' is {_describe_value(unit)}, which is no unit of time",
             f"{where}.metadata",
-            f"{UNIT_HINT}; without '{TIME_UNIT}' it is {SECONDS}",
+            f"{UNIT_HINT}; without '{TIME_UNIT_KEY}' it is {SECONDS}",
         )
 
 
@@ -172,7 +172,7 @@ def _dims_findings(
     twice, and extents may be numbers.
     """
     metadata = part.get("metadata")
-    stated_dims = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
+    stated_dims = metadata.get(DIMS_KEY) if isinstance(metadata, Mapping) else None
     if part.get("shape") is not None:
         return
     if not isinstance(stated_dims, list | tuple) or not any(
@@ -180,7 +180,7 @@ def _dims_findings(
     ):
         return
     for k, dim in enumerate(stated_dims):
-        statement = f"'{DIMS}' of the {part_kind} '{name}' is to name axes, but "
+        statement = f"'{DIMS_KEY}' of the {part_kind} '{name}' is to name axes, but "
         if not isinstance(dim, str):
             statement += f"one of them is {_describe_value(dim)}"
         elif not dim.strip() or not dim.isprintable():
@@ -192,7 +192,7 @@ def _dims_findings(
         else:
             continue
         yield _create_finding(
-            statement, f"{where}.metadata", f"a name for each axis: {DIMS}: [cell, synapse]"
+            statement, f"{where}.metadata", f"a name for each axis: {DIMS_KEY}: [cell, synapse]"
         )
 
 

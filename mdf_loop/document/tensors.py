@@ -29,7 +29,7 @@ from mdf_loop.ir.types import dtype_name, numpy_dtype, tensor_dtypes
 from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.paths import record_read_file
 
-SideFiles: TypeAlias = Callable[[str], Archive]
+ArchiveOpener: TypeAlias = Callable[[str], Archive]
 """Function that returns the arrays in a side file, by the name of the file."""
 
 _TEXT_DTYPE = "string"
@@ -49,7 +49,7 @@ def array_metadata(array: Array) -> dict[str, Any]:
     return metadata
 
 
-def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") -> Any:
+def with_arrays(content: Any, open_archive_file: ArchiveOpener | None, where: str = "$") -> Any:
     """Convert each value in a document whose metadata state a dtype to an array.
 
     Raises:
@@ -60,14 +60,15 @@ def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") ->
         if contains_only_numbers(content):
             return list(content)
         return [
-            with_arrays(element, side_files, f"{where}[{k}]") for k, element in enumerate(content)
+            with_arrays(element, open_archive_file, f"{where}[{k}]")
+            for k, element in enumerate(content)
         ]
     if not isinstance(content, Mapping):
         return content
     if _is_argument(content):
-        return _read_array(content["value"], content, side_files, where)
+        return _read_array(content["value"], content, open_archive_file, where)
     converted_content = {
-        key: with_arrays(nested_content, side_files, _format_nested_path(where, key))
+        key: with_arrays(nested_content, open_archive_file, _format_nested_path(where, key))
         for key, nested_content in content.items()
     }
     metadata = converted_content.get("metadata")
@@ -77,7 +78,7 @@ def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") ->
         and converted_content.get("value") is not None
     ):
         converted_content["value"] = _read_array(
-            converted_content["value"], metadata, side_files, where
+            converted_content["value"], metadata, open_archive_file, where
         )
     return converted_content
 
@@ -103,7 +104,7 @@ def _format_nested_path(where: str, key: Any) -> str:
 
 
 def _read_array(
-    value: Any, metadata: Mapping[str, Any], side_files: SideFiles | None, where: str
+    value: Any, metadata: Mapping[str, Any], open_archive_file: ArchiveOpener | None, where: str
 ) -> Array:
     stated_dtype = metadata["dtype"]
     if not isinstance(stated_dtype, str) or stated_dtype not in tensor_dtypes():
@@ -112,7 +113,7 @@ def _read_array(
     if isinstance(value, np.ndarray) and dtype_name(value) == stated_dtype:
         array = value
     elif isinstance(value, Mapping):
-        array = _read_array_file(value, stated_dtype, side_files, where)
+        array = _read_array_file(value, stated_dtype, open_archive_file, where)
     else:
         array = _convert_numbers(value, stated_dtype, where)
     shape = metadata.get("shape")
@@ -161,7 +162,7 @@ def _convert_numbers(value: Any, stated_dtype: str, where: str) -> Array:
 
 
 def _read_array_file(
-    value: Mapping[str, Any], stated_dtype: str, side_files: SideFiles | None, where: str
+    value: Mapping[str, Any], stated_dtype: str, open_archive_file: ArchiveOpener | None, where: str
 ) -> Array:
     file_name, array_name = value.get("npz"), value.get("array")
     if (
@@ -172,14 +173,14 @@ def _read_array_file(
         raise ModelError(
             "an array in a side file is written {npz: FILE, array: NAME}", f"{where}.value"
         )
-    if side_files is None:
+    if open_archive_file is None:
         raise ModelError(
             f"the arrays of '{file_name}' lie beside a document, but this one is no file",
             where,
             "give the path of the document",
         )
     try:
-        archive = side_files(file_name)
+        archive = open_archive_file(file_name)
         if array_name not in archive.names:
             raise ModelError(f"'{file_name}' holds no array '{array_name}'", where)
         array = in_native_byte_order(
@@ -194,7 +195,7 @@ def _read_array_file(
         raise ModelError(f"'{file_name}' is not an npz file: {error}"[:500], where) from None
 
 
-def files_in(folder: Path) -> SideFiles:
+def archive_opener(folder: Path) -> ArchiveOpener:
     """Return a function that opens `.npz` files of one folder, and opens each file only once.
 
     The function refuses files of other folders.

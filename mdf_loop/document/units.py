@@ -18,8 +18,8 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.pass_through import SECTIONS, node_parts, value_sources
-from mdf_loop.document.structure import TIME_UNIT
+from mdf_loop.document.pass_through import NODE_SECTIONS, node_parts, value_sources
+from mdf_loop.document.structure import TIME_UNIT_KEY
 from mdf_loop.durations import SECONDS
 from mdf_loop.quantities import Unit
 
@@ -36,7 +36,7 @@ def time_unit_of(document: Document) -> str:
 
 def stated_time_unit(document: Document) -> str | None:
     """Return the unit of time in the metadata of a model, or None if the metadata lack it."""
-    return (document.graph.metadata or {}).get(TIME_UNIT)
+    return (document.graph.metadata or {}).get(TIME_UNIT_KEY)
 
 
 def units_of(document: Document) -> dict[str, str]:
@@ -59,12 +59,12 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
     if unit_statement is None:
         return Unit("", where + _format_path_step(node, part))
     path_step = _format_path_step(node, unit_statement.part) if unit_statement.is_of_part else ""
-    return Unit(unit_statement.unit, f"{where}{path_step}.metadata.{unit_statement.key}")
+    return Unit(unit_statement.unit, f"{where}{path_step}.metadata.{unit_statement.unit_key}")
 
 
 def unit_of_time(document: Document) -> Unit:
     """Return the unit of time of a model, and the path where the unit is stated."""
-    return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
+    return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT_KEY}")
 
 
 class _UnitStatement(Struct, frozen=True):
@@ -72,13 +72,13 @@ class _UnitStatement(Struct, frozen=True):
 
     Attributes:
         unit: Unit.
-        key: Key of the unit in the metadata.
+        unit_key: Key of the unit in the metadata.
         part: Part with the unit.
         is_of_part: True for metadata of the part, False for metadata of its node.
     """
 
     unit: str
-    key: str
+    unit_key: str
     part: Any
     is_of_part: bool
 
@@ -122,7 +122,7 @@ def _format_path_step(node: Any, part: Any) -> str:
     """Format the step in a path to a port, parameter or function, such as `.parameters['a']`."""
     kind = next(
         section
-        for section in SECTIONS
+        for section in NODE_SECTIONS
         if any(part is section_part for section_part in node_parts(node, (section,)))
     )
     return f".{kind}['{part.id}']"

@@ -7,7 +7,7 @@ ONNX has no assertion, but every runtime refuses an index that does not exist:
 
 A sequence is extended by one member, which SequenceErase removes again. If the condition is False, the
 position of SequenceErase is one beyond the last member. The name of the failing node identifies the
-guard (`Nodes.guards`) and contains its sentence for people who read the file.
+guard (`NodeRegistry.guard_by_node_name`) and contains its sentence for people who read the file.
 
 ONNX Runtime's kernels for CUDA do not check indices. For them the guard removes an axis that does not
 exist. The runtime checks axes before it computes anything:
@@ -30,12 +30,14 @@ _INVALID_AXIS = 99
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
     """Append the ONNX nodes of a run-time check, which fail by an index out of range."""
-    writer, guarded_value = scope.writer, scope.writer.values[guard.value]
-    is_false = scope.bool_node("Not", writer.values[guard.condition])
-    index = scope.int64_node("Cast", is_false, to=element_type("int64"))
+    writer, guarded_value = scope.writer, scope.writer.onnx_values[guard.value]
+    is_false = scope.append_bool_node("Not", writer.onnx_values[guard.condition])
+    index = scope.append_int64_node("Cast", is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
         extended_sequence = _append_member(scope, guard, guarded_value)
-        position = scope.int64_node("Add", scope.int64_node("SequenceLength", guarded_value), index)
+        position = scope.append_int64_node(
+            "Add", scope.append_int64_node("SequenceLength", guarded_value), index
+        )
         _append_failing(scope, guard, "SequenceErase", [extended_sequence, position])
     else:
         _append_failing(scope, guard, "Gather", [_unsqueeze(scope, guarded_value), index], axis=0)
@@ -48,17 +50,19 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
         return
     writer = scope.writer
     valid_axis, invalid_axis = (writer.constant(np.array([axis])) for axis in (0, _INVALID_AXIS))
-    squeezed_axis = scope.int64_node(
-        "Where", writer.values[guard.condition], valid_axis, invalid_axis
+    squeezed_axis = scope.append_int64_node(
+        "Where", writer.onnx_values[guard.condition], valid_axis, invalid_axis
     )
-    unsqueezed_value = _unsqueeze(scope, writer.values[guard.value])
+    unsqueezed_value = _unsqueeze(scope, writer.onnx_values[guard.value])
     _append_failing(scope, guard, "Squeeze", [unsqueezed_value, squeezed_axis])
 
 
 def _unsqueeze(scope: OnnxScope, source: oir.Value) -> oir.Value:
     """Append an Unsqueeze that inserts a first axis of extent 1."""
     unsqueezed_value = oir.Value(name=scope.writer.new_name("guarded"), type=source.type)
-    scope.node("Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed_value])
+    scope.append_node(
+        "Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed_value]
+    )
     return unsqueezed_value
 
 
@@ -66,10 +70,10 @@ def _append_failing(
     scope: OnnxScope, guard: Guard, op_type: str, inputs: list[oir.Value], **attributes: int
 ) -> None:
     """Append the node that fails if the condition of the guard is False."""
-    checked_value = scope.define(guard.output)
+    checked_value = scope.define_value(guard.output)
     where = f"{guard.where} guard: {guard.message}"
-    node_name = scope.node(op_type, inputs, [checked_value], attributes, where)
-    scope.writer.nodes.guards[node_name] = guard
+    node_name = scope.append_node(op_type, inputs, [checked_value], attributes, where)
+    scope.writer.node_registry.guard_by_node_name[node_name] = guard
 
 
 def _append_member(scope: OnnxScope, guard: Guard, sequence: oir.Value) -> oir.Value:

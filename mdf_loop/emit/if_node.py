@@ -24,9 +24,9 @@ def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
         "then_branch": _build_branch(outer, choice, choice.then, write),
         "else_branch": _build_branch(outer, choice, choice.otherwise, write),
     }
-    condition = outer.writer.values[choice.condition]
-    if_outputs = [outer.define(value) for value in choice.outputs]
-    outer.node("If", [condition], if_outputs, branches, choice.where)
+    condition = outer.writer.onnx_values[choice.condition]
+    if_outputs = [outer.define_value(value) for value in choice.outputs]
+    outer.append_node("If", [condition], if_outputs, branches, choice.where)
 
 
 def _build_branch(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
@@ -36,7 +36,7 @@ def _build_branch(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps)
     graph_outputs: list[oir.Value] = []
     returned_values: set[Value] = set()
     for branch_output in branch.outputs:
-        graph_outputs.append(branch_scope.as_graph_output(branch_output, returned_values))
+        graph_outputs.append(branch_scope.graph_output(branch_output, returned_values))
         returned_values.add(branch_output)
     graph_name = outer.writer.new_name(choice.name or "branch")
-    return oir.Graph([], graph_outputs, nodes=branch_scope.nodes, name=graph_name)
+    return oir.Graph([], graph_outputs, nodes=branch_scope.onnx_nodes, name=graph_name)

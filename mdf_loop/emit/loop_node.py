@@ -20,7 +20,7 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.emit import row_shapes
-from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape, value_type
+from mdf_loop.emit.scope import ModelWriter, OnnxScope, WriteOps, tensor_shape, value_type
 from mdf_loop.ir import Loop, Recorded, Scanned, Shape, Value, body_inputs, is_fixed, results
 from mdf_loop.onnx_writer import oir
 from mdf_loop.passes.legalize.mask_finished_members import mask_loop
@@ -50,13 +50,13 @@ class LoopParts:
         self.outer_scope = outer
         self.loop = loop
         if loop.trip_count is not None:
-            self.trip_count = writer.values[loop.trip_count]
+            self.trip_count = writer.onnx_values[loop.trip_count]
         else:
             self.trip_count = writer.constant(
                 np.array(MAX_TRIP_COUNT if loop.max_iterations is None else loop.max_iterations)
             )
         if loop.condition is not None:
-            self.condition = writer.values[loop.condition]
+            self.condition = writer.onnx_values[loop.condition]
         else:
             self.condition = writer.constant(np.array(True))
         self.extra_carried = _ExtraCarried(outer, loop, self.trip_count, self.condition)
@@ -64,7 +64,7 @@ class LoopParts:
 
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of all carried values of the Loop node."""
-        onnx_values = self.outer_scope.writer.values
+        onnx_values = self.outer_scope.writer.onnx_values
         carried_initials = [
             onnx_values[carried_value.initial] for carried_value in self.loop.carried
         ]
@@ -88,11 +88,12 @@ class LoopParts:
     def define_outputs(self) -> list[oir.Value]:
         """Define the outputs of the Loop node in the outer graph: final values, then stacked rows."""
         final_values = [
-            self.outer_scope.define(carried_value.final) for carried_value in self.loop.carried
+            self.outer_scope.define_value(carried_value.final)
+            for carried_value in self.loop.carried
         ]
         return [
             *final_values,
-            *self.extra_carried.define_finals(),
+            *self.extra_carried.define_final_values(),
             *self.recorded_rows.define_stacks(),
         ]
 
@@ -109,52 +110,52 @@ def append_loop(
     """Append a Loop node with its body graph and with the ONNX values `outputs` as outputs."""
     body = _build_body(scope.writer, parts, write)
     node_inputs = [parts.trip_count, parts.condition, *parts.initial_values()]
-    node_name = scope.node("Loop", node_inputs, outputs, {"body": body}, parts.loop.where)
-    scope.writer.nodes.loops[node_name] = parts.loop
+    node_name = scope.append_node("Loop", node_inputs, outputs, {"body": body}, parts.loop.where)
+    scope.writer.node_registry.loop_by_node_name[node_name] = parts.loop
 
 
-def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
+def _build_body(writer: ModelWriter, parts: LoopParts, write: WriteOps) -> oir.Graph:
     """Build the body graph of a Loop node."""
     loop = parts.loop
     carried_inputs = tuple(carried_value.body_input for carried_value in loop.carried)
     iteration_number = (
         writer.new_counter(loop)
         if loop.first_iteration is not None
-        else writer.define(loop.iteration)
+        else writer.define_value(loop.iteration)
     )
     body_inputs = [
         iteration_number,
-        *(writer.define(value) for value in (loop.condition_in, *carried_inputs)),
+        *(writer.define_value(value) for value in (loop.condition_in, *carried_inputs)),
     ]
     body = OnnxScope(writer, (*copied_inputs(loop), *carried_inputs))
     for scanned_input in loop.scanned:
         _read_row(body, scanned_input, iteration_number)
     if loop.first_iteration is not None:
-        iteration = body.define(loop.iteration)
-        body.node(
+        iteration = body.define_value(loop.iteration)
+        body.append_node(
             "Add",
-            [iteration_number, writer.values[loop.first_iteration]],
+            [iteration_number, writer.onnx_values[loop.first_iteration]],
             [iteration],
             where=loop.where,
         )
     write(body, loop.ops)
     extra_inputs = parts.extra_carried.body_inputs()
     if loop.condition is None or loop.condition_out is None:
-        condition_out = writer.values[loop.condition_in]
+        condition_out = writer.onnx_values[loop.condition_in]
     else:
-        condition_out = body.as_graph_output(loop.condition_out, copied_inputs(loop))
+        condition_out = body.graph_output(loop.condition_out, copied_inputs(loop))
     carried_outputs = [
-        body.as_graph_output(carried_value.body_output, copied_inputs(loop))
+        body.graph_output(carried_value.body_output, copied_inputs(loop))
         for carried_value in loop.carried
     ]
     carried_outputs += parts.extra_carried.body_outputs(body, iteration_number)
     recorded_outputs = parts.recorded_rows.body_outputs(body)
-    if not body.nodes:
-        condition_out = body.copy(condition_out)
+    if not body.onnx_nodes:
+        condition_out = body.append_copy(condition_out)
     return oir.Graph(
         [*body_inputs, *extra_inputs],
         [condition_out, *carried_outputs, *recorded_outputs],
-        nodes=body.nodes,
+        nodes=body.onnx_nodes,
         name=writer.new_name(loop.name or "body"),
     )
 
@@ -164,10 +165,10 @@ def _read_row(body: OnnxScope, scanned: Scanned, iteration_number: oir.Value) ->
     writer, where = body.writer, scanned.row.where
     position = iteration_number
     if scanned.is_backward:
-        position = body.int64_node("Sub", writer.constant(np.array(-1)), iteration_number)
-    row = body.define(scanned.row)
-    rows = writer.values[scanned.rows]
-    body.node("Gather", [rows, position], [row], {"axis": scanned.axis}, where)
+        position = body.append_int64_node("Sub", writer.constant(np.array(-1)), iteration_number)
+    row = body.define_value(scanned.row)
+    rows = writer.onnx_values[scanned.rows]
+    body.append_node("Gather", [rows, position], [row], {"axis": scanned.axis}, where)
 
 
 def copied_inputs(loop: Loop) -> tuple[Value, Value]:
@@ -203,13 +204,13 @@ class _RecordedRows:
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
         """Return the body outputs that the Loop node stacks: recorded rows, then their shapes."""
-        onnx_values = self.outer_scope.writer.values
+        onnx_values = self.outer_scope.writer.onnx_values
         rows = [
-            body.as_graph_output(recording.row, copied_inputs(self.loop))
+            body.graph_output(recording.row, copied_inputs(self.loop))
             for recording in self.stacked_recordings
         ]
         return rows + [
-            body.int64_node("Shape", onnx_values[recording.row])
+            body.append_int64_node("Shape", onnx_values[recording.row])
             for recording in self.compared_recordings
         ]
 
@@ -223,7 +224,7 @@ class _RecordedRows:
                 self.shape_stacks[recording] = self._new_value("shapes", "int64", None)
                 stacks.append(self.raw_stacks[recording])
             else:
-                stacks.append(self.outer_scope.define(recording.stack))
+                stacks.append(self.outer_scope.define_value(recording.stack))
         return stacks + list(self.shape_stacks.values())
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
@@ -237,27 +238,36 @@ class _RecordedRows:
         for recording, raw_stack in self.raw_stacks.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
             stack_shape = row_shapes.append_shape_check(
-                outer_scope.int64_node, zero, one, raw_stack, self.shape_stacks[recording]
+                outer_scope.append_int64_node, zero, one, raw_stack, self.shape_stacks[recording]
             )
-            stack = outer_scope.define(recording.stack)
+            stack = outer_scope.define_value(recording.stack)
             where = f"{self.loop.where} rows of: {recording.name or recording.row.name}"
-            node_name = outer_scope.node("Reshape", [raw_stack, stack_shape], [stack], where=where)
-            outer_scope.writer.nodes.records[node_name] = (self.loop, recording)
+            node_name = outer_scope.append_node(
+                "Reshape", [raw_stack, stack_shape], [stack], where=where
+            )
+            outer_scope.writer.node_registry.recording_by_node_name[node_name] = (
+                self.loop,
+                recording,
+            )
 
     def append_repeats(self, trip: oir.Value) -> None:
         """Append an Expand for each recorded row that is the same in every iteration of the loop."""
         outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
         for recording in self.repeated_recordings:
-            row_count = outer_scope.int64_node("Max", trip, constant(np.array(0)))
-            stack_shape = outer_scope.int64_node("Reshape", row_count, constant(np.array([1])))
+            row_count = outer_scope.append_int64_node("Max", trip, constant(np.array(0)))
+            stack_shape = outer_scope.append_int64_node(
+                "Reshape", row_count, constant(np.array([1]))
+            )
             if recording.row.shape:
                 row_extents = constant(np.array(recording.row.shape, np.int64))
-                stack_shape = outer_scope.int64_node("Concat", stack_shape, row_extents, axis=0)
+                stack_shape = outer_scope.append_int64_node(
+                    "Concat", stack_shape, row_extents, axis=0
+                )
             row, stack = (
-                outer_scope.writer.values[recording.row],
-                outer_scope.define(recording.stack),
+                outer_scope.writer.onnx_values[recording.row],
+                outer_scope.define_value(recording.stack),
             )
-            outer_scope.node("Expand", [row, stack_shape], [stack], where=self.loop.where)
+            outer_scope.append_node("Expand", [row, stack_shape], [stack], where=self.loop.where)
 
 
 def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
@@ -298,14 +308,14 @@ class _ExtraCarried:
         count_values = [constant(np.array(-1))] if self.carries_count else []
         return count_values + ([self.condition] if self.carries_condition else [])
 
-    def define_finals(self) -> list[oir.Value]:
+    def define_final_values(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the final values of the extra carried values."""
         final_values = []
         if self.carries_count:
             self.last_index = self._new_scalar("int64", "last_index")
             final_values.append(self.last_index)
         if self.loop.last_condition is not None:
-            final_values.append(self.outer_scope.define(self.loop.last_condition))
+            final_values.append(self.outer_scope.define_value(self.loop.last_condition))
         return final_values
 
     def _new_scalar(self, dtype: str, label: str) -> oir.Value:
@@ -328,11 +338,11 @@ class _ExtraCarried:
         carried_outputs = []
         if self.carries_count:
             assert number is not None
-            carried_outputs.append(body.copy(number))
+            carried_outputs.append(body.append_copy(number))
         if self.carries_condition:
             assert self.loop.condition_out is not None
             carried_outputs.append(
-                body.as_graph_output(self.loop.condition_out, copied_inputs(self.loop))
+                body.graph_output(self.loop.condition_out, copied_inputs(self.loop))
             )
         return carried_outputs
 
@@ -344,22 +354,22 @@ class _ExtraCarried:
         if self.loop.iteration_count is None:
             return
         writer, outer_scope = self.outer_scope.writer, self.outer_scope
-        iteration_count = outer_scope.define(self.loop.iteration_count)
+        iteration_count = outer_scope.define_value(self.loop.iteration_count)
         if self.last_index is not None:
-            outer_scope.node(
+            outer_scope.append_node(
                 "Add", [self.last_index, writer.constant(np.array(1))], [iteration_count]
             )
         elif self.loop.kind == "for":
-            outer_scope.node(
+            outer_scope.append_node(
                 "Max", [self.trip_count, writer.constant(np.array(0))], [iteration_count]
             )
         else:
-            stack = writer.values[_recorded_stacks(self.loop)[0]]
+            stack = writer.onnx_values[_recorded_stacks(self.loop)[0]]
             first_extent = oir.Value(
                 name=writer.new_name("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
-            outer_scope.node("Shape", [stack], [first_extent], {"end": 1})
-            outer_scope.node("Squeeze", [first_extent], [iteration_count])
+            outer_scope.append_node("Shape", [stack], [first_extent], {"end": 1})
+            outer_scope.append_node("Squeeze", [first_extent], [iteration_count])
 
 
 def _recorded_stacks(loop: Loop) -> tuple[Value, ...]:

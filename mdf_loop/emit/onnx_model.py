@@ -18,7 +18,14 @@ from mdf_loop.emit.guard_node import write_guard, write_host_guard
 from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
-from mdf_loop.emit.scope import Nodes, OnnxScope, WriteOps, Writer, tensor_shape, value_type
+from mdf_loop.emit.scope import (
+    ModelWriter,
+    NodeRegistry,
+    OnnxScope,
+    WriteOps,
+    tensor_shape,
+    value_type,
+)
 from mdf_loop.emit.transposed_products import separate_transposed_products
 from mdf_loop.emit.weights import LARGE_CONSTANT_BYTES
 from mdf_loop.emit.where_node import write_where
@@ -85,7 +92,7 @@ def to_onnx(program: Program) -> onnx.ModelProto:
     _check_outputs(program.name, program.outputs)
     _check_nesting(program.ops)
     _check_size(_list_constants(program))
-    return oir.to_proto(_build_model(program, Nodes()))
+    return oir.to_proto(_build_model(program, NodeRegistry()))
 
 
 _INTERNAL_DTYPES = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
@@ -129,7 +136,7 @@ class SessionModel:
             ]
         )
         self.program = program
-        self.nodes = Nodes()
+        self.nodes = NodeRegistry()
         self._extra_inputs = extra_inputs
         self._cuda_program = cuda_program
         model = _build_model(program, self.nodes, writers, extra_inputs)
@@ -221,12 +228,12 @@ def _check_size(constants: Collection[Constant]) -> None:
 
 def _build_model(
     program: Program,
-    nodes: Nodes,
+    nodes: NodeRegistry,
     writers: NodeWriters = STANDARD_WRITERS,
     extra_inputs: Sequence[Value] = (),
 ) -> oir.Model:
     """Convert a program to an onnx_ir model, and register the written nodes in `nodes`."""
-    writer = Writer(program, nodes)
+    writer = ModelWriter(program, nodes)
 
     def write(scope: OnnxScope, ops: Iterable[Operation], append_loop: LoopWriter) -> None:
         for operation in ops:
@@ -246,10 +253,10 @@ def _build_model(
 
     program_inputs = {program_input.value for program_input in program.inputs}
     graph_inputs = [
-        writer.declare(program_input.value, program_input.value.name)
+        writer.declare_value(program_input.value, program_input.value.name)
         for program_input in program.inputs
     ]
-    graph_inputs += [writer.declare(value, value.name) for value in extra_inputs]
+    graph_inputs += [writer.declare_value(value, value.name) for value in extra_inputs]
     scope = OnnxScope(writer, program_inputs)
     for output in program.outputs:
         if output.value not in program_inputs:
@@ -262,7 +269,7 @@ def _build_model(
     graph = oir.Graph(
         graph_inputs,
         graph_outputs,
-        nodes=scope.nodes,
+        nodes=scope.onnx_nodes,
         initializers=list(writer.initializers.values()),
         opset_imports={"": writer.opset, **{domain: 1 for domain in writer.domains if domain}},
         name=program.name or "model",
@@ -280,7 +287,7 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
     writer = scope.writer
     if isinstance(operation, Constant):
         constant_name = writer.free_name(operation.value)
-        writer.values[operation.value] = writer.constant(operation.array, constant_name)
+        writer.onnx_values[operation.value] = writer.constant(operation.array, constant_name)
         return
     decomposition = row_of(operation.op_type).onnx_decomposition
     if decomposition is not None:
@@ -288,21 +295,23 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
         return
     added_inputs, attributes = encode_at_opset(operation, writer.opset)
     onnx_inputs = [
-        None if operand is None else writer.values[operand] for operand in operation.inputs
+        None if operand is None else writer.onnx_values[operand] for operand in operation.inputs
     ]
     onnx_inputs += [None if array is None else writer.constant(array) for array in added_inputs]
     onnx_outputs = [
-        scope.define(output) if output is not None else None
+        scope.define_value(output) if output is not None else None
         for output in writer.read_outputs(operation)
     ]
-    scope.node(operation.op_type, onnx_inputs, onnx_outputs, dict(attributes), operation.where)
+    scope.append_node(
+        operation.op_type, onnx_inputs, onnx_outputs, dict(attributes), operation.where
+    )
 
 
 def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> None:
     """Append the nodes of the operations that replace an operation which ONNX lacks."""
     for operation in operations:
         if isinstance(operation, Constant):  # under a name that no other graph uses
-            scope.writer.values[operation.value] = scope.writer.constant(operation.array)
+            scope.writer.onnx_values[operation.value] = scope.writer.constant(operation.array)
         elif isinstance(operation, If):
             write_if(scope, operation, _write_replacement)
         else:
@@ -326,7 +335,7 @@ def _build_output(
     scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]
 ) -> oir.Value:
     """Return the ONNX graph output for a program value, copied if necessary."""
-    source_value = scope.writer.values[value]
+    source_value = scope.writer.onnx_values[value]
     if source_value.name == name and value in program_inputs:
         return source_value
     if (
@@ -338,5 +347,5 @@ def _build_output(
     graph_output = oir.Value(
         name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
     )
-    scope.node("Identity", [source_value], [graph_output])
+    scope.append_node("Identity", [source_value], [graph_output])
     return graph_output

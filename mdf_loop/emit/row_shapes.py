@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from mdf_loop.emit.scope import Nodes
+from mdf_loop.emit.scope import NodeRegistry
 from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Loop, Recorded, reads
 from mdf_loop.onnx_writer import oir
@@ -78,7 +78,9 @@ _SIZE_MESSAGE = re.compile(
 )
 
 
-def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
+def row_shape_error(
+    message: str, name: str, where: str, nodes: NodeRegistry
+) -> RecordShapeError | None:
     """Convert a runtime error about row shapes to a readable error, or return None.
 
     Args:
@@ -88,13 +90,13 @@ def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> Record
         nodes: Operations of the program by names of nodes.
     """
     candidates: tuple[Recorded, ...] = ()
-    if name in nodes.records:
-        loop, recording = nodes.records[name]
+    if name in nodes.recording_by_node_name:
+        loop, recording = nodes.recording_by_node_name[name]
         match, where, candidates = _RESHAPE_MESSAGE.search(message), loop.where, (recording,)
     else:
         match = _SIZE_MESSAGE.search(message)
-        if name in nodes.loops:
-            candidates = records_to_compare(nodes.loops[name])
+        if name in nodes.loop_by_node_name:
+            candidates = records_to_compare(nodes.loop_by_node_name[name])
     if match is None:
         return None
     first_shape, other_shape = (

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mdf_loop.emit.loop_node import LoopParts, append_loop, copied_inputs, write_loop
-from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape
+from mdf_loop.emit.scope import ModelWriter, OnnxScope, WriteOps, tensor_shape
 from mdf_loop.emit.weights import copy_packed_weights, has_large_weight
 from mdf_loop.ir import (
     Array,
@@ -78,7 +78,7 @@ def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     outer.writer.used_names = used_names  # both branches use the same names
     loop_branch = _build_loop_branch(outer, loop_parts, write, if_outputs)
     branches = {"then_branch": scan_branch, "else_branch": loop_branch}
-    outer.node("If", [is_allowed], if_outputs, branches, loop.where)
+    outer.append_node("If", [is_allowed], if_outputs, branches, loop.where)
     loop_parts.append_postprocessing()
 
 
@@ -126,25 +126,25 @@ def _is_numeric(value: Value) -> bool:
 def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
     """Append nodes that decide at run time whether a Scan can execute all iterations."""
     writer, trip_count = outer.writer, parts.trip_count
-    is_trip_positive = outer.bool_node("Greater", trip_count, writer.constant(np.array(0)))
+    is_trip_positive = outer.append_bool_node("Greater", trip_count, writer.constant(np.array(0)))
     iteration_limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
-    is_below_limit = outer.bool_node("LessOrEqual", trip_count, iteration_limit)
-    condition = outer.bool_node("And", is_trip_positive, is_below_limit)
+    is_below_limit = outer.append_bool_node("LessOrEqual", trip_count, iteration_limit)
+    condition = outer.append_bool_node("And", is_trip_positive, is_below_limit)
     for scanned_input in parts.loop.scanned:
         if not _has_row_per_iteration(writer, scanned_input, trip_count):
-            row_extent = outer.int64_node(
+            row_extent = outer.append_int64_node(
                 "Shape",
-                writer.values[scanned_input.rows],
+                writer.onnx_values[scanned_input.rows],
                 start=scanned_input.axis,
                 end=scanned_input.axis + 1,
             )
-            row_count = outer.int64_node("Squeeze", row_extent)
-            has_enough_rows = outer.bool_node("LessOrEqual", trip_count, row_count)
-            condition = outer.bool_node("And", condition, has_enough_rows)
+            row_count = outer.append_int64_node("Squeeze", row_extent)
+            has_enough_rows = outer.append_bool_node("LessOrEqual", trip_count, row_count)
+            condition = outer.append_bool_node("And", condition, has_enough_rows)
     return condition
 
 
-def _has_row_per_iteration(writer: Writer, scanned: Scanned, trip: oir.Value) -> bool:
+def _has_row_per_iteration(writer: ModelWriter, scanned: Scanned, trip: oir.Value) -> bool:
     """Return True if the number of scanned rows is known to equal the trip count."""
     rows, known_trip_count = scanned.rows, trip.const_value
     if known_trip_count is None or rows.shape is None:
@@ -183,13 +183,17 @@ def _build_scan_branch(
         ],
         "body": body,
     }
-    branch_scope.node(
+    branch_scope.append_node(
         "Scan", [*parts.initial_values(), *scanned_rows], branch_outputs, attributes, loop.where
     )
     graph_name = writer.new_name(f"{loop.name} scan")
     copied_weights = copy_packed_weights(body, writer.new_name)
     return oir.Graph(
-        [], branch_outputs, nodes=branch_scope.nodes, initializers=copied_weights, name=graph_name
+        [],
+        branch_outputs,
+        nodes=branch_scope.onnx_nodes,
+        initializers=copied_weights,
+        name=graph_name,
     )
 
 
@@ -204,38 +208,40 @@ def _append_iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
     writer, first_iteration = scope.writer, parts.loop.first_iteration
     first_number, end_number = writer.constant(np.array(0)), parts.trip_count
     if first_iteration is not None:
-        first_number = writer.values[first_iteration]
-        end_number = scope.int64_node("Add", first_number, parts.trip_count)
-    return scope.int64_node("Range", first_number, end_number, writer.constant(np.array(1)))
+        first_number = writer.onnx_values[first_iteration]
+        end_number = scope.append_int64_node("Add", first_number, parts.trip_count)
+    return scope.append_int64_node("Range", first_number, end_number, writer.constant(np.array(1)))
 
 
 def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
     """Return the rows of a scanned input, sliced to one row for each iteration."""
-    writer, rows = scope.writer, scope.writer.values[scanned.rows]
+    writer, rows = scope.writer, scope.writer.onnx_values[scanned.rows]
     if _has_row_per_iteration(writer, scanned, trip):
         return rows
     row_axis = writer.constant(np.array([scanned.axis]))
-    trip_count = scope.int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
+    trip_count = scope.append_int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
     start_row, end_row = writer.constant(np.array([0])), trip_count
     if scanned.is_backward:
-        start_row = scope.int64_node("Neg", trip_count)
+        start_row = scope.append_int64_node("Neg", trip_count)
         end_row = writer.constant(np.array([np.iinfo(np.int64).max]))
     sliced_shape = [*(scanned.rows.shape or ())]
     sliced_shape[scanned.axis] = writer.new_name("iterations")
     rows_name = writer.new_name(scanned.rows.name)
     sliced_rows = oir.Value(name=rows_name, type=rows.type, shape=tensor_shape(tuple(sliced_shape)))
-    scope.node("Slice", [rows, start_row, end_row, row_axis], [sliced_rows])
+    scope.append_node("Slice", [rows, start_row, end_row, row_axis], [sliced_rows])
     return sliced_rows
 
 
-def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
+def _build_body(
+    writer: ModelWriter, parts: LoopParts, write: WriteOps, has_number: bool
+) -> oir.Graph:
     """Build the body graph of a Scan node."""
     loop = parts.loop
     carried_inputs = tuple(carried_value.body_input for carried_value in loop.carried)
-    state_inputs = [writer.define(value) for value in carried_inputs]
+    state_inputs = [writer.define_value(value) for value in carried_inputs]
     defined_values = [*carried_inputs, *([loop.iteration] if has_number else [])]
-    iteration_inputs = [writer.define(loop.iteration)] if has_number else []
-    writer.values[loop.condition_in] = writer.constant(np.array(True))
+    iteration_inputs = [writer.define_value(loop.iteration)] if has_number else []
+    writer.onnx_values[loop.condition_in] = writer.constant(np.array(True))
     body = OnnxScope(writer, defined_values)
     row_inputs = list(_define_rows(body, loop))
     write(body, loop.ops)
@@ -248,7 +254,7 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: b
     return oir.Graph(
         body_inputs,
         list(_define_outputs(body, parts, body_inputs)),
-        nodes=body.nodes,
+        nodes=body.onnx_nodes,
         name=writer.new_name(loop.name or "body"),
     )
 
@@ -257,12 +263,12 @@ def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
     """Yield the body inputs of a Scan for scanned rows, copied where alignment matters."""
     writer = body.writer
     for scanned_input in loop.scanned:
-        row = body.define(scanned_input.row)
+        row = body.define_value(scanned_input.row)
         yield row
         if _is_float_array(scanned_input.row) and not _has_address_independent_readers(
             loop, scanned_input.row
         ):
-            writer.values[scanned_input.row] = body.copy(row)
+            writer.onnx_values[scanned_input.row] = body.append_copy(row)
 
 
 def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
@@ -289,20 +295,20 @@ def _define_outputs(
     """
     loop, used_values = parts.loop, set(inputs)
     body_outputs = [
-        body.as_graph_output(carried_value.body_output, copied_inputs(loop))
+        body.graph_output(carried_value.body_output, copied_inputs(loop))
         for carried_value in loop.carried
     ]
     body_outputs += parts.extra_carried.body_outputs(body)
     state_count = len(body_outputs)
     stacked_recordings = parts.recorded_rows.stacked_recordings
     body_outputs += [
-        body.as_graph_output(recording.row, copied_inputs(loop)) for recording in stacked_recordings
+        body.graph_output(recording.row, copied_inputs(loop)) for recording in stacked_recordings
     ]
     copy_flags = [False] * state_count + [
         _is_unaligned(recording.row) for recording in stacked_recordings
     ]
     for output, is_copied in zip(body_outputs, copy_flags, strict=True):
-        distinct_output = body.copy(output) if is_copied or output in used_values else output
+        distinct_output = body.append_copy(output) if is_copied or output in used_values else output
         used_values.add(distinct_output)
         yield distinct_output
 
@@ -329,11 +335,11 @@ def _build_loop_branch(
     branch_outputs = _new_branch_outputs(writer, parts, outputs)
     append_loop(branch_scope, parts, write, branch_outputs)
     graph_name = writer.new_name(f"{parts.loop.name} loop")
-    return oir.Graph([], branch_outputs, nodes=branch_scope.nodes, name=graph_name)
+    return oir.Graph([], branch_outputs, nodes=branch_scope.onnx_nodes, name=graph_name)
 
 
 def _new_branch_outputs(
-    writer: Writer, parts: LoopParts, outputs: list[oir.Value]
+    writer: ModelWriter, parts: LoopParts, outputs: list[oir.Value]
 ) -> list[oir.Value]:
     """Return new ONNX values for the outputs of a branch, with the types of `outputs`.
 

@@ -1,6 +1,6 @@
 """State of an ONNX model during its construction: values, names and nodes.
 
-An `OnnxScope` is one graph: the main graph, a body or a branch. The `Writer` is the state that all graphs of
+An `OnnxScope` is one graph: the main graph, a body or a branch. The `ModelWriter` is the state that all graphs of
 a model share.
 """
 
@@ -57,28 +57,28 @@ def tensor_shape(shape: Shape) -> oir.Shape | None:
     return None if shape is None else oir.Shape(list(shape))
 
 
-class Nodes(Struct, frozen=True):
+class NodeRegistry(Struct, frozen=True):
     """Registry of program operations by the names of their ONNX nodes.
 
     Attributes:
-        guards: Guards, by the nodes that fail for them.
-        failures: Failures of native loops. A loop that fails at check k fails for the k-th reason.
-        records: Loop and record, by the nodes that fail if the rows of the record differ in shape.
-        loops: Loops, by the nodes that execute them.
+        guard_by_node_name: Guards, by the nodes that fail for them.
+        failures_by_node_name: Failures of native loops. A loop that fails at check k fails for the k-th reason.
+        recording_by_node_name: Loop and record, by the nodes that fail if the rows of the record differ in shape.
+        loop_by_node_name: Loops, by the nodes that execute them.
     """
 
-    guards: dict[str, Guard] = field(default_factory=dict)
-    failures: dict[str, tuple[Failure, ...]] = field(default_factory=dict)
-    records: dict[str, tuple[Loop, Recorded]] = field(default_factory=dict)
-    loops: dict[str, Loop] = field(default_factory=dict)
+    guard_by_node_name: dict[str, Guard] = field(default_factory=dict)
+    failures_by_node_name: dict[str, tuple[Failure, ...]] = field(default_factory=dict)
+    recording_by_node_name: dict[str, tuple[Loop, Recorded]] = field(default_factory=dict)
+    loop_by_node_name: dict[str, Loop] = field(default_factory=dict)
 
 
-class Writer:
+class ModelWriter:
     """State that all graphs of one ONNX model share: values, names and initializers.
 
     Attributes:
-        nodes: Registry of the operations that nodes execute, to be filled.
-        values: ONNX values of the values of the program.
+        node_registry: Registry of the operations that nodes execute, to be filled.
+        onnx_values: ONNX values of the values of the program.
         initializers: Constants of the main graph, by dtype, shape and content.
         used_names: Names of values that are in use.
         name_count: Number of helper names so far.
@@ -86,10 +86,10 @@ class Writer:
         domains: Domains of the operators of the model.
     """
 
-    def __init__(self, program: Program, nodes: Nodes) -> None:
-        self.nodes = nodes
+    def __init__(self, program: Program, nodes: NodeRegistry) -> None:
+        self.node_registry = nodes
         self._program = program
-        self.values: dict[Value, oir.Value] = {}
+        self.onnx_values: dict[Value, oir.Value] = {}
         self.initializers: dict[tuple[str, bytes], oir.Value] = {}
         self.used_names = {program_input.value.name for program_input in program.inputs}
         self.used_names |= {output.name for output in program.outputs}
@@ -120,22 +120,22 @@ class Writer:
 
     def constant_array(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for another value."""
-        onnx_value = None if value is None else self.values.get(value)
+        onnx_value = None if value is None else self.onnx_values.get(value)
         if onnx_value is None or onnx_value.const_value is None:
             return None
         return onnx_value.const_value.numpy()
 
-    def declare(self, value: Value, name: str) -> oir.Value:
+    def declare_value(self, value: Value, name: str) -> oir.Value:
         """Create the ONNX value of a program value, with the given name."""
         onnx_value = oir.Value(
             name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
         )
-        self.values[value] = onnx_value
+        self.onnx_values[value] = onnx_value
         return onnx_value
 
-    def define(self, value: Value) -> oir.Value:
+    def define_value(self, value: Value) -> oir.Value:
         """Create the ONNX value of a program value, with a name that is not used yet."""
-        return self.declare(value, self.free_name(value))
+        return self.declare_value(value, self.free_name(value))
 
     def free_name(self, value: Value) -> str:
         """Return the name of a program value, with underscores appended until the name is unused."""
@@ -186,24 +186,28 @@ class OnnxScope:
 
     Attributes:
         writer: State that all graphs of the model share.
-        nodes: Nodes that were appended to the graph.
+        onnx_nodes: Nodes that were appended to the graph.
         inner_values: Values that the graph itself defines: its inputs and the results of its nodes.
         output_names: Names of the values that are outputs of the model.
     """
 
-    def __init__(self, writer: Writer, inside: Iterable[Value]) -> None:
+    def __init__(self, writer: ModelWriter, inside: Iterable[Value]) -> None:
         self.writer = writer
-        self.nodes: list[oir.Node] = []
+        self.onnx_nodes: list[oir.Node] = []
         self.inner_values = set(inside)
         self.output_names: dict[Value, str] = {}
 
-    def define(self, value: Value) -> oir.Value:
+    def define_value(self, value: Value) -> oir.Value:
         """Create the ONNX value for a program value that a node of this graph computes."""
         self.inner_values.add(value)
         output_name = self.output_names.get(value)
-        return self.writer.declare(value, output_name) if output_name else self.writer.define(value)
+        return (
+            self.writer.declare_value(value, output_name)
+            if output_name
+            else self.writer.define_value(value)
+        )
 
-    def node(
+    def append_node(
         self,
         op_type: str,
         inputs: Sequence[oir.Value | None],
@@ -219,7 +223,7 @@ class OnnxScope:
             for name, attribute in (attributes or {}).items()
         }
         node_name = self.writer.new_name(f"{where} {op_type}".strip())
-        self.nodes.append(
+        self.onnx_nodes.append(
             oir.node(
                 op_type,
                 inputs,
@@ -238,38 +242,36 @@ class OnnxScope:
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=like.type, shape=like.shape
         )
-        self.node(op_type, inputs, [node_output], attributes)
+        self.append_node(op_type, inputs, [node_output], attributes)
         return node_output
 
-    def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
+    def append_int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
         """Append a helper node, and return its int64 output."""
         node_output = oir.Value(name=self.writer.new_name(op_type), type=value_type("int64"))
-        self.node(op_type, inputs, [node_output], attributes)
+        self.append_node(op_type, inputs, [node_output], attributes)
         return node_output
 
-    def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
+    def append_bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
         """Append a helper node, and return its scalar bool output."""
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=value_type("bool"), shape=oir.Shape([])
         )
-        self.node(op_type, inputs, [node_output])
+        self.append_node(op_type, inputs, [node_output])
         return node_output
 
-    def copy(self, value: oir.Value) -> oir.Value:
+    def append_copy(self, value: oir.Value) -> oir.Value:
         """Append an Identity of an ONNX value and return its output."""
         return self.append_like("Identity", [value], value)
 
-    def as_graph_output(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
+    def graph_output(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
         """Return an ONNX value that can be a graph output, copied if necessary.
 
         The value is copied if it is in `forbidden` or belongs to another graph.
-
-        A value of an outer graph, and a value in `forbidden`, is copied.
         """
-        onnx_value = self.writer.values[value]
+        onnx_value = self.writer.onnx_values[value]
         if value in self.inner_values and value not in forbidden:
             return onnx_value
-        return self.copy(onnx_value)
+        return self.append_copy(onnx_value)
 
 
 WriteOps: TypeAlias = Callable[[OnnxScope, Iterable[Operation]], None]

@@ -32,9 +32,9 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     """Append nodes that compute a Where operation and preserve the signs of selected zeros."""
     writer = scope.writer
     condition, then_value, else_value = (
-        writer.values[operand] for operand in op.inputs if operand is not None
+        writer.onnx_values[operand] for operand in op.inputs if operand is not None
     )
-    where_outputs = [scope.define(value) for value in op.outputs]
+    where_outputs = [scope.define_value(value) for value in op.outputs]
     (selection,) = op.outputs
     loses_sign = [
         kind(selection) == "f" and _may_hold_negative_zero(scope, operand)
@@ -43,12 +43,14 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     if any(loses_sign):
         condition = _replace_not(scope, condition)
     if not loses_sign[0]:
-        scope.node("Where", [condition, then_value, else_value], where_outputs, where=op.where)
+        scope.append_node(
+            "Where", [condition, then_value, else_value], where_outputs, where=op.where
+        )
         return
     true_constant = writer.constant(np.array(True))
     negated_condition = scope.append_like("Xor", [condition, true_constant], condition)
     if not loses_sign[1]:
-        scope.node(
+        scope.append_node(
             "Where", [negated_condition, else_value, then_value], where_outputs, where=op.where
         )
         return
@@ -59,7 +61,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
         )
         for mask, selected_value in ((negated_condition, then_value), (condition, else_value))
     ]
-    scope.node(
+    scope.append_node(
         "Sub",
         [scope.append_like("Neg", [selected_sides[0]], selected_sides[0]), selected_sides[1]],
         where_outputs,
@@ -85,7 +87,7 @@ def _append_where_or_zero(
 ) -> oir.Value:
     """Append a node `Where(mask, 0.0, side)` without declaring its output shape."""
     selected_value = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
-    scope.node("Where", [mask, zero, side], [selected_value], where=where)
+    scope.append_node("Where", [mask, zero, side], [selected_value], where=where)
     return selected_value
 
 

@@ -18,8 +18,8 @@ class Carry(Struct, frozen=True):
     carried to the next iteration.
     """
 
-    source: Port
-    destinations: tuple[Port, ...]
+    source_port: Port
+    destination_ports: tuple[Port, ...]
     is_delay: bool = False
 
 
@@ -47,7 +47,7 @@ def resolve_carry(
             if port in source_by_port:
                 raise ModelError(
                     f"'{'.'.join(port)}' is carried from '{source_by_port[port]}' and from '{source}'",
-                    graph.where,
+                    graph.mdf_path,
                     "a value has one source",
                 )
             source_by_port[port] = source
@@ -73,7 +73,7 @@ def _destination_ports(
         port_names = [".".join(port) for port in open_ports]
         raise UnknownNameError(
             f"the carried value's destination '{name}' is no input of the folded nodes",
-            graph.where,
+            graph.mdf_path,
             suggest(name, port_names) or f"there are {', '.join(port_names) or 'none'}",
         )
     for port in destinations:
@@ -81,7 +81,7 @@ def _destination_ports(
             raise ScopeError(
                 f"'{'.'.join(port)}' is fed by an edge inside of the loop, so nothing can be "
                 "carried to it",
-                graph.where,
+                graph.mdf_path,
                 "take the edge out, or carry to another input",
             )
     return destinations
@@ -100,7 +100,11 @@ def _resolve_source(
     """
     output_ports = graph.ports("output_ports", nodes)
     if any(name in (port[1], ".".join(port)) for port in output_ports):
-        return find_port(name, output_ports, "the carried value", graph.where), destinations, False
+        return (
+            find_port(name, output_ports, "the carried value", graph.mdf_path),
+            destinations,
+            False,
+        )
     if any(name in (port[1], ".".join(port)) for port in open_ports):
         matching_inputs = [port for port in open_ports if name in (port[1], ".".join(port))]
         return matching_inputs[0], destinations, True
@@ -108,7 +112,7 @@ def _resolve_source(
     if outside_ports:
         raise ScopeError(
             f"the carried value '{name}' is made outside of the loop",
-            graph.where,
+            graph.mdf_path,
             f"add '{outside_ports[0][0]}' to the nodes that are folded",
         )
-    return find_port(name, output_ports, "the carried value", graph.where), destinations, False
+    return find_port(name, output_ports, "the carried value", graph.mdf_path), destinations, False

@@ -41,21 +41,21 @@ class Edge(Struct, frozen=True):
 class FlatGraph(Struct, frozen=True):
     """Main graph of a model, as plain dicts."""
 
-    model: Content
+    model_content: Content
     graph_id: str
-    where: str
+    mdf_path: str
 
     @property
-    def graph(self) -> Content:
+    def graph_content(self) -> Content:
         """Content of the main graph."""
-        (model,) = self.model.values()
+        (model,) = self.model_content.values()
         graph_content: Content = model["graphs"][self.graph_id]
         return graph_content
 
     @property
-    def nodes(self) -> dict[str, Content]:
+    def contents_of_nodes(self) -> dict[str, Content]:
         """Content of each node, by node id."""
-        return dict(self.graph.get("nodes") or {})
+        return dict(self.graph_content.get("nodes") or {})
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -67,22 +67,22 @@ class FlatGraph(Struct, frozen=True):
                 (content["receiver"], content["receiver_port"]),
                 content,
             )
-            for edge_id, content in (self.graph.get("edges") or {}).items()
+            for edge_id, content in (self.graph_content.get("edges") or {}).items()
         )
 
     def ports(self, section: str, nodes: Iterable[str] | None = None) -> dict[Port, Content]:
         """Return the `input_ports` or `output_ports` of the named nodes (None means all nodes)."""
-        node_ids = self.nodes if nodes is None else nodes
+        node_ids = self.contents_of_nodes if nodes is None else nodes
         return {
             (node_id, port_id): content or {}
             for node_id in node_ids
-            for port_id, content in (self.nodes[node_id].get(section) or {}).items()
+            for port_id, content in (self.contents_of_nodes[node_id].get(section) or {}).items()
         }
 
     def with_graph(self, **sections: Any) -> Any:
         """Return the model with replaced sections of the main graph, such as `nodes`."""
-        ((model_name, model),) = self.model.items()
-        graphs = {**model["graphs"], self.graph_id: {**self.graph, **sections}}
+        ((model_name, model),) = self.model_content.items()
+        graphs = {**model["graphs"], self.graph_id: {**self.graph_content, **sections}}
         return model_of({model_name: {**model, "graphs": graphs}})
 
 

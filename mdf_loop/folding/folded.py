@@ -29,15 +29,15 @@ from mdf_loop.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from mdf_loop.folding.carried_values import Carry, resolve_carry
-from mdf_loop.folding.entrances import (
+from mdf_loop.folding.body_inputs import (
     DEFAULT_RELAY_ID,
+    BodyInput,
     Boundary,
-    Entrance,
     build_relay,
-    find_entrances,
+    find_body_inputs,
     open_input_ports,
 )
+from mdf_loop.folding.carried_values import Carry, resolve_carry
 from mdf_loop.folding.flat_graph import (
     Content,
     FlatGraph,
@@ -130,15 +130,15 @@ def _resolve_request(
     _check_no_path_around(graph, sorted_node_ids, boundary)
     _check_no_state_or_condition(graph, sorted_node_ids)
     if exit not in ("middle", "end"):
-        raise ModelError(f"exit is 'middle' or 'end', not {exit!r}", graph.where)
+        raise ModelError(f"exit is 'middle' or 'end', not {exit!r}", graph.mdf_path)
     if while_ is None and trip_count is None:
         raise ModelError(
             "the loop would never end: it has neither a condition nor a trip count",
-            graph.where,
+            graph.mdf_path,
             "give while_='node.port' or trip_count=...",
         )
-    if node_id in graph.nodes.keys() - set(sorted_node_ids):
-        raise ModelError(f"there is a node '{node_id}' already", graph.where, "give another id")
+    if node_id in graph.contents_of_nodes.keys() - set(sorted_node_ids):
+        raise ModelError(f"there is a node '{node_id}' already", graph.mdf_path, "give another id")
     open_ports = open_input_ports(graph, sorted_node_ids, boundary)
     return _FoldRequest(
         graph=graph,
@@ -156,13 +156,15 @@ def _resolve_request(
 def _sort_in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Sort the ids of the nodes that are folded in document order."""
     if not nodes:
-        raise ModelError("no nodes are named", graph.where, "nodes=[...] become the loop's body")
+        raise ModelError("no nodes are named", graph.mdf_path, "nodes=[...] become the loop's body")
     for node_id in nodes:
-        if node_id not in graph.nodes:
+        if node_id not in graph.contents_of_nodes:
             raise UnknownNameError(
-                f"the graph has no node '{node_id}'", graph.where, suggest(node_id, graph.nodes)
+                f"the graph has no node '{node_id}'",
+                graph.mdf_path,
+                suggest(node_id, graph.contents_of_nodes),
             )
-    return tuple(node_id for node_id in graph.nodes if node_id in nodes)
+    return tuple(node_id for node_id in graph.contents_of_nodes if node_id in nodes)
 
 
 def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boundary) -> None:
@@ -183,28 +185,28 @@ def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boun
                 nodes_between = ", ".join(repr(node_id) for node_id in path[1:])
                 raise CycleError(
                     f"values leave the loop and enter it again: {cycle}",
-                    graph.where,
+                    graph.mdf_path,
                     f"add {nodes_between} to the nodes that are folded",
                 )
 
 
 def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None:
     """Raise UnsupportedError if a node has a state or is named in a condition of the graph."""
-    parsed_graph = graph_of({graph.graph_id: graph.graph}, graph.where)
+    parsed_graph = graph_of({graph.graph_id: graph.graph_content}, graph.mdf_path)
     for node in (node for node in parsed_graph.nodes if node.id in nodes):
         for parameter in filter(is_stateful, node.parameters):
             raise UnsupportedError(
                 f"the parameter '{parameter.id}' of '{node.id}' keeps a state, but a loop body "
                 "remembers only what the loop carries",
-                f"{graph.where}.nodes['{node.id}'].parameters['{parameter.id}']",
+                f"{graph.mdf_path}.nodes['{node.id}'].parameters['{parameter.id}']",
                 "make it an input port, and carry its new value to it",
             )
-    conditions = repr(graph.graph.get("conditions") or "")
+    conditions = repr(graph.graph_content.get("conditions") or "")
     nodes_in_conditions = [node for node in nodes if repr(node) in conditions]
     if nodes_in_conditions:
         raise UnsupportedError(
             f"a condition of the graph names '{nodes_in_conditions[0]}', which would be inside of the loop",
-            f"{graph.where}.conditions",
+            f"{graph.mdf_path}.conditions",
             "take it out of the conditions",
         )
 
@@ -213,11 +215,11 @@ def _resolve_condition(graph: FlatGraph, nodes: Sequence[str], while_: str | Non
     if while_ is None:
         return None
     output_ports = graph.ports("output_ports")
-    condition_port = find_port(while_, output_ports, "the condition", graph.where)
+    condition_port = find_port(while_, output_ports, "the condition", graph.mdf_path)
     if condition_port[0] not in nodes:
         raise ConditionError(
             f"the condition '{while_}' is outside of the loop: it would never change",
-            graph.where,
+            graph.mdf_path,
             f"add '{condition_port[0]}' to the nodes that are folded",
         )
     return condition_port
@@ -228,11 +230,11 @@ def _resolve_counter_ports(
 ) -> tuple[Port, ...]:
     if iteration is None:
         return ()
-    counter_port = find_port(iteration, open_ports, "the iteration number's port", graph.where)
+    counter_port = find_port(iteration, open_ports, "the iteration number's port", graph.mdf_path)
     if boundary.edges_into(counter_port):
         raise ModelError(
             f"'{iteration}' has an edge from outside, so it cannot be the iteration number",
-            graph.where,
+            graph.mdf_path,
         )
     return (counter_port,)
 
@@ -242,10 +244,10 @@ def _resolve_trip_count(
 ) -> int | Port | None:
     if isinstance(count, str):
         outer_ports = [port for port in graph.ports("output_ports") if port[0] not in nodes]
-        return find_port(count, outer_ports, "the trip count", graph.where)
+        return find_port(count, outer_ports, "the trip count", graph.mdf_path)
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
         raise TripCountError(
-            f"the trip count is a whole number from 0, or a port, not {count!r}", graph.where
+            f"the trip count is a whole number from 0, or a port, not {count!r}", graph.mdf_path
         )
     return count
 
@@ -258,37 +260,41 @@ def _build_model(request: _FoldRequest) -> Any:
     open_ports = open_input_ports(graph, request.node_ids, request.boundary)
     special_keys: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))
     special_keys |= {
-        port: ("carried", carried_value.destinations)
+        port: ("carried", carried_value.destination_ports)
         for carried_value in request.carried_values
-        for port in carried_value.destinations
+        for port in carried_value.destination_ports
     }
-    entrances = find_entrances(graph, open_ports, special_keys, request.boundary)
-    entrance_by_port = {port: entrance for entrance in entrances for port in entrance.ports}
+    body_inputs = find_body_inputs(graph, open_ports, special_keys, request.boundary)
+    body_input_by_port = {
+        port: body_input for body_input in body_inputs for port in body_input.ports
+    }
     outputs = find_loop_outputs(
         graph, request.node_ids, request.boundary, request.carried_values, request.condition_port
     )
-    body_content = _build_body_content(request, entrances, entrance_by_port, outputs)
-    outer_entrances = [entrance for entrance in entrances if entrance.source_key != ("counter",)]
-    output_port_ids = _name_output_ports(outputs, [entrance.name for entrance in entrances])
-    trip_count_port = unique_name("trip_count", [entrance.name for entrance in entrances])
+    body_content = _build_body_content(request, body_inputs, body_input_by_port, outputs)
+    outer_body_inputs = [
+        body_input for body_input in body_inputs if body_input.source_key != ("counter",)
+    ]
+    output_port_ids = _name_output_ports(outputs, [body_input.name for body_input in body_inputs])
+    trip_count_port = unique_name("trip_count", [body_input.name for body_input in body_inputs])
     loop_node = _build_loop_node(
         request,
-        outer_entrances,
-        entrance_by_port,
+        outer_body_inputs,
+        body_input_by_port,
         outputs,
         output_port_ids,
         body_content,
         trip_count_port,
     )
-    edges = _build_outer_edges(request, outer_entrances, output_port_ids, trip_count_port)
+    edges = _build_outer_edges(request, outer_body_inputs, output_port_ids, trip_count_port)
     nodes: Content = {}
-    for node_id, node_content in graph.nodes.items():
+    for node_id, node_content in graph.contents_of_nodes.items():
         if node_id == request.node_ids[0]:
             nodes[request.node_id] = loop_node
         elif node_id not in request.node_ids:
             nodes[node_id] = node_content
     sections = {"nodes": nodes, "edges": edges}
-    metadata = graph.graph.get("metadata") or {}
+    metadata = graph.graph_content.get("metadata") or {}
     if metadata.get("outputs"):
         sections["metadata"] = {
             **metadata,
@@ -299,10 +305,10 @@ def _build_model(request: _FoldRequest) -> Any:
     return graph.with_graph(**sections)
 
 
-def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> dict[Port, str]:
+def _name_output_ports(outputs: LoopOutputs, body_input_names: Sequence[str]) -> dict[Port, str]:
     """Choose a unique id for each output port of the loop node."""
     output_port_ids: dict[Port, str] = {}
-    reserved_names = [*entrance_names, _FUNCTION_ID]
+    reserved_names = [*body_input_names, _FUNCTION_ID]
     for port in outputs.output_ports:
         has_unique_id = sum(other_port[1] == port[1] for other_port in outputs.output_ports) == 1
         base_name = port[1] if has_unique_id and port[1] not in reserved_names else "_".join(port)
@@ -312,54 +318,54 @@ def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> d
 
 def _build_body_content(
     request: _FoldRequest,
-    entrances: Sequence[Entrance],
-    entrance_by_port: Mapping[Port, Entrance],
+    body_inputs: Sequence[BodyInput],
+    body_input_by_port: Mapping[Port, BodyInput],
     outputs: LoopOutputs,
 ) -> Content:
     graph = request.graph
     relay_id = unique_name(DEFAULT_RELAY_ID, request.node_ids)
-    relay_node, relay_edges = build_relay(entrances, relay_id)
+    relay_node, relay_edges = build_relay(body_inputs, relay_id)
     relay_targets = {(edge["receiver"], edge["receiver_port"]) for edge in relay_edges.values()}
     nodes = {
         **relay_node,
         **{
-            node_id: _remove_defaults(node_id, graph.nodes[node_id], relay_targets)
+            node_id: _remove_defaults(node_id, graph.contents_of_nodes[node_id], relay_targets)
             for node_id in request.node_ids
         },
     }
-    entrance_names = [entrance.name for entrance in entrances]
+    body_input_names = [body_input.name for body_input in body_inputs]
     used_ids = [
-        *entrance_names,
+        *body_input_names,
         *(port_id for _, port_id in graph.ports("input_ports", request.node_ids)),
     ]
     used_ids += [port_id for _, port_id in graph.ports("output_ports", request.node_ids)]
     counter_name = (
-        entrance_by_port[request.counter_ports[0]].name
+        body_input_by_port[request.counter_ports[0]].name
         if request.counter_ports
         else unique_name("iteration", used_ids)
     )
     condition_input = unique_name("go_on", [*used_ids, counter_name])
     carried_inputs = [
-        entrance_by_port[carried_value.destinations[0]].name
+        body_input_by_port[carried_value.destination_ports[0]].name
         for carried_value in request.carried_values
     ]
     next_values = [
-        entrance_by_port[carried_value.source].name
+        body_input_by_port[carried_value.source_port].name
         if carried_value.is_delay
-        else outputs.inner_name(carried_value.source)
+        else outputs.name_in_body(carried_value.source_port)
         for carried_value in request.carried_values
     ]
     condition_name = (
         condition_input
         if request.condition_port is None
-        else outputs.inner_name(request.condition_port)
+        else outputs.name_in_body(request.condition_port)
     )
     metadata = {
         "inputs": [counter_name, condition_input, *carried_inputs],
         "outputs": [
             condition_name,
             *next_values,
-            *(outputs.inner_name(port) for port in outputs.last_value_ports),
+            *(outputs.name_in_body(port) for port in outputs.last_value_ports),
         ],
     }
     edges = {
@@ -389,15 +395,15 @@ def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> C
 
 def _build_loop_node(
     request: _FoldRequest,
-    outer_entrances: Sequence[Entrance],
-    entrance_by_port: Mapping[Port, Entrance],
+    outer_body_inputs: Sequence[BodyInput],
+    body_input_by_port: Mapping[Port, BodyInput],
     outputs: LoopOutputs,
     output_port_ids: Mapping[Port, str],
     body_content: Content,
     trip_count_port: str,
 ) -> Content:
     input_ports = request.graph.ports("input_ports", request.node_ids)
-    inputs = {entrance.name: input_ports[entrance.ports[0]] for entrance in outer_entrances}
+    inputs = {body_input.name: input_ports[body_input.ports[0]] for body_input in outer_body_inputs}
     args: Content = {}
     if request.trip_count is not None:
         has_trip_count_port = isinstance(request.trip_count, tuple)
@@ -406,20 +412,20 @@ def _build_loop_node(
     if request.condition_port is not None:
         args["cond"] = True
     args["v_initial"] = [
-        entrance_by_port[carried_value.destinations[0]].name
+        body_input_by_port[carried_value.destination_ports[0]].name
         for carried_value in request.carried_values
     ]
     args["body"] = body_content
     if outputs.last_value_ports:
         args["recordings"] = {
-            outputs.inner_name(port): {"keep": "last"} for port in outputs.last_value_ports
+            outputs.name_in_body(port): {"keep": "last"} for port in outputs.last_value_ports
         }
     if request.exits_in_middle:
         args["exit"] = "middle"
     final_positions = {
         port: k
         for k, carried_value in reversed([*enumerate(request.carried_values)])
-        for port in [carried_value.source]
+        for port in [carried_value.source_port]
     }
     result_positions = {
         port: final_positions[port]
@@ -444,15 +450,15 @@ def _build_loop_node(
 
 def _build_outer_edges(
     request: _FoldRequest,
-    outer_entrances: Sequence[Entrance],
+    outer_body_inputs: Sequence[BodyInput],
     output_port_ids: Mapping[Port, str],
     trip_count_port: str,
 ) -> Content:
     """Return the edges of the graph after folding, in its order, with one edge for each loop input."""
     edges: Content = {}
-    for entrance in outer_entrances:
-        for edge in entrance.edges:
-            edges[edge.id] = edge.content_between(edge.sender, (request.node_id, entrance.name))
+    for body_input in outer_body_inputs:
+        for edge in body_input.edges:
+            edges[edge.id] = edge.content_between(edge.sender, (request.node_id, body_input.name))
     for edge in request.boundary.outgoing_edges:
         edges[edge.id] = edge.content_between(
             (request.node_id, output_port_ids[edge.sender]), edge.receiver

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.folding.body_inputs import Boundary
 from mdf_loop.folding.carried_values import Carry
-from mdf_loop.folding.entrances import Boundary
 from mdf_loop.folding.flat_graph import FlatGraph, Port
 
 
@@ -28,7 +28,7 @@ class LoopOutputs(Struct, frozen=True):
         """Ports whose value in the last iteration is an output of the loop."""
         return tuple(port for port in self.output_ports if port not in self.final_ports)
 
-    def inner_name(self, port: Port) -> str:
+    def name_in_body(self, port: Port) -> str:
         """Return the name of an output in the body: the port id if unique, else `node.port`."""
         has_unique_id = sum(other_port[1] == port[1] for other_port in self.body_ports) == 1
         return port[1] if has_unique_id else ".".join(port)
@@ -48,7 +48,7 @@ class LoopOutputs(Struct, frozen=True):
         return [new_names.get(name, name) for name in outputs]
 
     def _has_unique_id(self, port: Port) -> bool:
-        return self.inner_name(port) == port[1]
+        return self.name_in_body(port) == port[1]
 
 
 def find_loop_outputs(
@@ -61,7 +61,7 @@ def find_loop_outputs(
     """Return the outputs of the folded nodes that other nodes read, or that are outputs of the graph."""
     body_ports = tuple(graph.ports("output_ports", nodes))
     ports_read_outside = {edge.sender for edge in boundary.outgoing_edges}
-    declared_outputs = (graph.graph.get("metadata") or {}).get("outputs")
+    declared_outputs = (graph.graph_content.get("metadata") or {}).get("outputs")
     if declared_outputs:
         declared_names = list(
             declared_outputs.values() if isinstance(declared_outputs, Mapping) else declared_outputs
@@ -75,7 +75,7 @@ def find_loop_outputs(
         senders = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
         selected_ports = {port for port in body_ports if port not in senders} | ports_read_outside
     final_ports = frozenset(
-        carried_value.source for carried_value in carried_values if not carried_value.is_delay
+        carried_value.source_port for carried_value in carried_values if not carried_value.is_delay
     )
     output_ports = tuple(port for port in body_ports if port in selected_ports)
     return LoopOutputs(output_ports, final_ports & set(output_ports), body_ports)

@@ -32,7 +32,7 @@ class UnfoldableLoop(Struct, frozen=True):
 
     node_id: str
     function_id: str
-    where: str
+    mdf_path: str
     document: Document
     iteration_count: int
     signature: Signature
@@ -41,7 +41,7 @@ class UnfoldableLoop(Struct, frozen=True):
     recordings: Mapping[str, RecordingForm]
     node_content: Content
     body_content: Content
-    item_ids: tuple[str, ...]
+    node_part_ids: tuple[str, ...]
     captured_names: frozenset[str]
 
     @property
@@ -65,7 +65,7 @@ class UnfoldableLoop(Struct, frozen=True):
             section: {
                 name: content
                 for name, content in (self.node_content.get(section) or {}).items()
-                if name in self.item_ids and name != self.function_id
+                if name in self.node_part_ids and name != self.function_id
             }
             for section in ("input_ports", "functions", "parameters")
         }
@@ -80,7 +80,7 @@ class UnfoldableLoop(Struct, frozen=True):
             if name in (port, f"{node_id}.{port}")
         ]
         if len(matches) > 1:
-            raise unfold_error(self.where, f"the body output '{name}' could be several")
+            raise unfold_error(self.mdf_path, f"the body output '{name}' could be several")
         return matches[0] if matches else None
 
     def keeps_last(self, name: str) -> bool:
@@ -160,7 +160,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
     Raises:
         LoopError: The loop does not exist, or cannot be unfolded.
     """
-    document = open_document(graph.model)
+    document = open_document(graph.model_content)
     node = next(
         (
             candidate
@@ -189,12 +189,14 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         ]
         raise UnknownNameError(
             f"there is no loop '{name}'",
-            graph.where,
+            graph.mdf_path,
             suggest(name, nodes_with_loops) or f"there are {', '.join(nodes_with_loops) or 'none'}",
         )
     if len(loops) > 1:
         loop_names_text = ", ".join(f"'{node.id}.{function.id}'" for function in loops)
-        raise LoopError(f"'{name}' could be {loop_names_text}", graph.where, "write node.function")
+        raise LoopError(
+            f"'{name}' could be {loop_names_text}", graph.mdf_path, "write node.function"
+        )
     function = loops[0]
     where = f"{document.where}.nodes['{node.id}'].functions['{function.id}']"
     loop_form = parse_loop(function, node, where, document)
@@ -216,16 +218,16 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
     return UnfoldableLoop(
         node_id=node.id,
         function_id=function.id,
-        where=where,
+        mdf_path=where,
         document=document,
         iteration_count=iteration_count,
         signature=signature,
         initial_values=initial_values,
         bindings=loop_form.bindings,
         recordings=loop_form.recordings,
-        node_content=graph.nodes[node.id],
+        node_content=graph.contents_of_nodes[node.id],
         body_content=_body_content(loop_form),
-        item_ids=item_ids,
+        node_part_ids=item_ids,
         captured_names=frozenset((*captured_names, *loop_form.bindings)),
     )
 

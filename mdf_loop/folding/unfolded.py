@@ -58,8 +58,8 @@ def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
 class _Iteration(Struct, frozen=True):
     """One iteration of the unfolded loop: its number, and the source port of each carried value."""
 
-    number: int
-    source_ports: Mapping[str, Port]
+    iteration_number: int
+    carried_source_ports: Mapping[str, Port]
 
 
 class _Unfolder:
@@ -68,7 +68,7 @@ class _Unfolder:
     def __init__(self, graph: FlatGraph, loop: UnfoldableLoop) -> None:
         self.graph = graph
         self.loop = loop
-        used_ids = [*graph.nodes]
+        used_ids = [*graph.contents_of_nodes]
         self.entry_id = unique_name(f"{loop.node_id}_in", used_ids)
         used_ids.append(self.entry_id)
         self.copy_ids: dict[tuple[str, int], str] = {}
@@ -113,13 +113,13 @@ class _Unfolder:
         The port is typed, so that later operations keep the dtype of the initial value.
         """
         input_name = self.loop.signature.carried_inputs[k]
-        port_id = unique_name(f"{input_name}_0", [*self.loop.item_ids, *self.entry_outputs])
+        port_id = unique_name(f"{input_name}_0", [*self.loop.node_part_ids, *self.entry_outputs])
         initial_value = self.loop.initial_values[k]
         if self.loop.declares_type(input_name):
             self.entry_outputs[port_id] = initial_value
         else:
             function_id = unique_name(
-                f"initial_{input_name}", [*self.loop.item_ids, *self.functions]
+                f"initial_{input_name}", [*self.loop.node_part_ids, *self.functions]
             )
             self.functions[function_id] = {
                 "function": "onnx::Identity",
@@ -134,7 +134,7 @@ class _Unfolder:
     def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
         """Return an output port that provides a constant of dtype `dtype`."""
         if name not in self.entry_outputs:
-            parameter_id = unique_name(f"{name}_value", self.loop.item_ids)
+            parameter_id = unique_name(f"{name}_value", self.loop.node_part_ids)
             self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}
             self.entry_outputs[name] = parameter_id
         return self.entry_id, name
@@ -146,7 +146,7 @@ class _Unfolder:
     # --- one iteration ------------------------------------------------------------------------------
 
     def _copy_body(self, iteration: _Iteration) -> None:
-        iteration_number = iteration.number
+        iteration_number = iteration.iteration_number
         fed_ports = {(edge["receiver"], edge["receiver_port"]) for edge in self.loop.edges.values()}
         for node_id, node_content in self.loop.nodes.items():
             copy_id = self.copy_ids[node_id, iteration_number]
@@ -179,10 +179,10 @@ class _Unfolder:
             }
 
     def _source_port(self, name: str, iteration: _Iteration) -> Port | None:
-        if name in iteration.source_ports:
-            return iteration.source_ports[name]
+        if name in iteration.carried_source_ports:
+            return iteration.carried_source_ports[name]
         if name == self.loop.signature.iteration:
-            return self._iteration_number_port(iteration.number - 1)
+            return self._iteration_number_port(iteration.iteration_number - 1)
         if name == self.loop.signature.condition_in:
             return self._typed_port("go_on", True, "bool")
         return self._captured_port(name) if name in self.loop.captured_names else None
@@ -191,10 +191,10 @@ class _Unfolder:
         """Return the port that computes an output of the body in one iteration."""
         port = self.loop.find_output(name)
         if port is not None:
-            return self.copy_ids[port[0], iteration.number], port[1]
+            return self.copy_ids[port[0], iteration.iteration_number], port[1]
         source_port = self._source_port(name, iteration)
         if source_port is None:
-            raise ModelError(f"the body has no output '{name}'", self.loop.where)
+            raise ModelError(f"the body has no output '{name}'", self.loop.mdf_path)
         return source_port
 
     def _add_edge(self, source: Port, target: Port) -> None:
@@ -247,7 +247,7 @@ class _Unfolder:
 
     def _add_input(self, input_ports: Content, base_name: str, source: Port) -> str:
         identifier = "".join(character if character.isalnum() else "_" for character in base_name)
-        name = unique_name(identifier, [*self.loop.item_ids, *self.loop.outputs, *input_ports])
+        name = unique_name(identifier, [*self.loop.node_part_ids, *self.loop.outputs, *input_ports])
         input_ports[name] = {}
         self._add_edge(source, (self.loop.node_id, name))
         return name
@@ -276,7 +276,7 @@ class _Unfolder:
             }
         )
         nodes: Content = {}
-        for node_id, node_content in graph.nodes.items():
+        for node_id, node_content in graph.contents_of_nodes.items():
             if node_id == loop.node_id:
                 nodes |= {self.entry_id: entry_node, **self.nodes, node_id: collector_node}
             else:
@@ -295,7 +295,7 @@ class _Unfolder:
                 edges[edge_id] = edge.content_between(
                     edge.sender, (self.entry_id, edge.receiver[1])
                 )
-        metadata = {**(graph.graph.get("metadata") or {})}
+        metadata = {**(graph.graph_content.get("metadata") or {})}
         metadata.setdefault("outputs", list(output_names(self.loop.document)))
         edges |= {
             edge_id: edge
@@ -324,7 +324,7 @@ class _ResultNames(ast.NodeTransformer):
         if has_single_result or not self._names_loop(node.value):
             return self.generic_visit(node)
         if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, int):
-            raise UnsupportedError("a loop's result is taken by a number", self.loop.where)
+            raise UnsupportedError("a loop's result is taken by a number", self.loop.mdf_path)
         return ast.parse(self.result_names[node.slice.value], mode="eval").body
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -332,7 +332,7 @@ class _ResultNames(ast.NodeTransformer):
         if not self._names_loop(node.value):
             return self.generic_visit(node)
         if node.attr != "iterations":
-            raise unfold_error(self.loop.where, f"an output reads '{self.function}.{node.attr}'")
+            raise unfold_error(self.loop.mdf_path, f"an output reads '{self.function}.{node.attr}'")
         return ast.Constant(self.loop.iteration_count)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -340,5 +340,5 @@ class _ResultNames(ast.NodeTransformer):
         if not self._names_loop(node):
             return node
         if len(self.result_names) != 1:
-            raise unfold_error(self.loop.where, "an output reads all of its results at once")
+            raise unfold_error(self.loop.mdf_path, "an output reads all of its results at once")
         return ast.parse(self.result_names[0], mode="eval").body

@@ -36,7 +36,7 @@ def _read_onnx(path: Path, loop_condition: str = LOOP_CONDITIONS[0]) -> Imported
 
 
 def _read_onnx_content(path: Path) -> Content:
-    return _read_onnx(path).content
+    return _read_onnx(path).mdf_content
 
 
 def _read_openvino(path: Path) -> Content:
@@ -155,6 +155,6 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
     else:
         graph_name = source.graph.name or "model"
         imported_model = import_onnx(check_onnx(source), graph_name, loop_condition)
-    for warning in imported_model.warnings:
+    for warning in imported_model.import_warnings:
         warn_user(warning)
-    return model_of(imported_model.content)
+    return model_of(imported_model.mdf_content)

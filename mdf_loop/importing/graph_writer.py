@@ -30,21 +30,21 @@ class GraphWriter:
     def __init__(self, graph_id: str, outer: GraphWriter | None = None) -> None:
         self.graph_id = graph_id
         self.nodes: dict[str, Content] = {}
-        self._outer = outer
+        self._outer_writer = outer
         self._producers: dict[str, str] = {}
-        self._names: set[str] = set()
+        self._used_names: set[str] = set()
         self._suffix_counts: Counter[str] = Counter()
 
     # --- names ----------------------------------------------------------------------------------
 
-    def reserve(self, names: Iterable[str]) -> None:
+    def reserve_names(self, names: Iterable[str]) -> None:
         """Reserve value names, so that `unique_name` never returns one of these names."""
-        self._names.update(names)
+        self._used_names.update(names)
 
     def unique_name(self, base: str) -> str:
         """Return a value name that is unused in this graph and in the enclosing graphs."""
         unused_name = self._first_free_name(base, self._is_taken)
-        self._names.add(unused_name)
+        self._used_names.add(unused_name)
         return unused_name
 
     def _first_free_name(self, base: str, is_taken: Callable[[str], bool]) -> str:
@@ -55,34 +55,41 @@ class GraphWriter:
         return unused_name
 
     def _is_taken(self, name: str) -> bool:
-        return name in self._names or (self._outer is not None and self._outer._is_taken(name))
+        return name in self._used_names or (
+            self._outer_writer is not None and self._outer_writer._is_taken(name)
+        )
 
     # --- nodes ----------------------------------------------------------------------------------
 
-    def input(self, name: str, dtype: str, shape: Shape, other_names: Sequence[str] = ()) -> None:
+    def add_input(
+        self, name: str, dtype: str, shape: Shape, other_names: Sequence[str] = ()
+    ) -> None:
         """Add a model input as a node with one unconnected input port of the same name."""
-        port: Content = {"type": dtype} if dtype else {}
+        port_content: Content = {"type": dtype} if dtype else {}
         if shape is not None:
-            port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
+            port_content["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
             extent_names = [extent for extent in shape if isinstance(extent, str)]
             if extent_names and not any(
                 extent_name.startswith("?") for extent_name in extent_names
             ):
-                port["metadata"] = {"dims": list(shape)}
+                port_content["metadata"] = {"dims": list(shape)}
         if other_names:
-            port.setdefault("metadata", {})["names"] = list(other_names)
-        node = {"input_ports": {name: port}, "output_ports": {name: {"value": name}}}
-        self._add_node(name, node, [name])
+            port_content.setdefault("metadata", {})["names"] = list(other_names)
+        node_content = {
+            "input_ports": {name: port_content},
+            "output_ports": {name: {"value": name}},
+        }
+        self._insert_node(name, node_content, [name])
 
-    def constant(self, name: str, array: Array) -> None:
+    def add_constant(self, name: str, array: Array) -> None:
         """Add a node that provides a constant array."""
-        node = {
+        node_content = {
             "parameters": {"value": array_parameter(array)},
             "output_ports": {name: {"value": "value"}},
         }
-        self._add_node(name, node, [name])
+        self._insert_node(name, node_content, [name])
 
-    def node(
+    def add_node(
         self,
         function: str,
         outputs: Sequence[str],
@@ -101,7 +108,7 @@ class GraphWriter:
             if len(outputs) == 1
             else [f"{function_id}[{output_index}]" for output_index in range(len(outputs))]
         )
-        node: Content = {
+        node_content: Content = {
             "input_ports": {name: {} for name in names_read},
             "functions": {function_id: {"function": function, "args": dict(args)}},
             "output_ports": {
@@ -111,22 +118,24 @@ class GraphWriter:
             },
         }
         operator_name = function.rpartition("::")[2]
-        self._add_node(node_id or f"{operator_name}_{len(self.nodes)}", node, outputs)
+        self._insert_node(node_id or f"{operator_name}_{len(self.nodes)}", node_content, outputs)
 
-    def _add_node(self, base: str, node: Content, outputs: Iterable[str]) -> None:
-        node_id = self._first_free_name(base, self.nodes.__contains__)
-        self.nodes[node_id] = {key: field for key, field in node.items() if field}
+    def _insert_node(self, base_id: str, node: Content, outputs: Iterable[str]) -> None:
+        node_id = self._first_free_name(base_id, self.nodes.__contains__)
+        self.nodes[node_id] = {
+            field_name: field_content for field_name, field_content in node.items() if field_content
+        }
         output_names = [name for name in outputs if name]
         self._producers.update((name, node_id) for name in output_names)
-        self._names.update(output_names)
+        self._used_names.update(output_names)
 
     # --- the graph ------------------------------------------------------------------------------
 
-    def producer(self, name: str) -> str | None:
+    def producer_id(self, name: str) -> str | None:
         """Return the id of the node whose output port provides a value, or None."""
         return self._producers.get(name)
 
-    def content(
+    def graph_content(
         self,
         *,
         outputs: Sequence[str] | Mapping[str, str],
@@ -150,15 +159,15 @@ class GraphWriter:
         }
 
     def _edges(self) -> Content:
-        edges: Content = {}
-        for receiver, node in self.nodes.items():
-            for name in node.get("input_ports", {}):
-                sender = self._producers.get(name)
-                if sender is not None and sender != receiver:
-                    edges[f"{sender}_{receiver}_{name}"] = {
-                        "sender": sender,
-                        "sender_port": name,
-                        "receiver": receiver,
-                        "receiver_port": name,
+        edge_contents: Content = {}
+        for receiver_id, node_content in self.nodes.items():
+            for value_name in node_content.get("input_ports", {}):
+                sender_id = self._producers.get(value_name)
+                if sender_id is not None and sender_id != receiver_id:
+                    edge_contents[f"{sender_id}_{receiver_id}_{value_name}"] = {
+                        "sender": sender_id,
+                        "sender_port": value_name,
+                        "receiver": receiver_id,
+                        "receiver_port": value_name,
                     }
-        return edges
+        return edge_contents

@@ -62,70 +62,70 @@ class _InferenceProcess:
         """
         with self._lock:
             try:
-                process = self._running_worker()
+                worker = self._running_worker()
             except OSError:  # the system cannot start a process
                 return inference_worker.infer(model)
-            return self._request_inference(process, model, seconds)
+            return self._request_inference(worker, model, seconds)
 
     def _running_worker(self) -> subprocess.Popen[bytes]:
         """Return the worker process, after starting a new process if necessary.
 
         A process that was started before a fork of the current process is not used.
         """
-        process = self._process
-        if process is None or process.poll() is not None or self._owner != os.getpid():
-            process = subprocess.Popen(
+        worker = self._process
+        if worker is None or worker.poll() is not None or self._owner != os.getpid():
+            worker = subprocess.Popen(
                 [sys.executable, "-P", inference_worker.__file__, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            self._process, self._owner = process, os.getpid()
-        return process
+            self._process, self._owner = worker, os.getpid()
+        return worker
 
     def _request_inference(
-        self, process: subprocess.Popen[bytes], model: bytes, seconds: float
+        self, worker: subprocess.Popen[bytes], model: bytes, seconds: float
     ) -> bytes:
         has_timed_out = threading.Event()
 
         def stop() -> None:
             has_timed_out.set()
-            process.kill()
+            worker.kill()
 
-        timer = threading.Timer(seconds, stop)
-        timer.daemon = True
-        timer.start()
-        answer = None
+        kill_timer = threading.Timer(seconds, stop)
+        kill_timer.daemon = True
+        kill_timer.start()
+        typed_bytes = None
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            write_message(process.stdin, model)
-            answer = read_message(process.stdout)
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            write_message(worker.stdin, model)
+            typed_bytes = read_message(worker.stdout)
         except BrokenPipeError:  # the process has ended
             pass
         finally:
-            timer.cancel()
+            kill_timer.cancel()
             # This is necessary after Ctrl-C, too: a later read would return the answer for this model.
-            if answer is None:
+            if typed_bytes is None:
                 self.end()
-        if answer is None:
+        if typed_bytes is None:
             raise _UnansweredError(
                 f"does not end within {seconds:g} seconds" if has_timed_out.is_set() else "crashes"
             )
-        return answer
+        return typed_bytes
 
     def end(self) -> None:
         """End the worker process by killing it, if it is a child of the current process."""
-        process, self._process = self._process, None
-        if process is None or self._owner != os.getpid():
+        worker, self._process = self._process, None
+        if worker is None or self._owner != os.getpid():
             return
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            assert stream is not None
+        worker.kill()
+        worker.wait()
+        for pipe in (worker.stdin, worker.stdout):
+            assert pipe is not None
             with suppress(BrokenPipeError):  # part of a model was not sent
-                stream.close()
+                pipe.close()
 
 
 _PROCESS = _InferenceProcess()
@@ -152,15 +152,15 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
     if _inference_ends(model, len(model.graph.node)):
         return None
     # Inference ends with `finished_count` nodes, and does not end with `unfinished_count` nodes.
-    finished_count, unfinished_count = 0, len(model.graph.node)
-    while unfinished_count - finished_count > 1:
-        middle_count = (finished_count + unfinished_count) // 2
-        finished_count, unfinished_count = (
-            (middle_count, unfinished_count)
-            if _inference_ends(model, middle_count)
-            else (finished_count, middle_count)
+    finishing_count, hanging_count = 0, len(model.graph.node)
+    while hanging_count - finishing_count > 1:
+        probed_count = (finishing_count + hanging_count) // 2
+        finishing_count, hanging_count = (
+            (probed_count, hanging_count)
+            if _inference_ends(model, probed_count)
+            else (finishing_count, probed_count)
         )
-    return finished_count
+    return finishing_count
 
 
 def _inference_ends(model: onnx.ModelProto, node_count: int) -> bool:

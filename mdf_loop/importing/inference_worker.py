@@ -29,8 +29,8 @@ def infer(model: bytes) -> bytes:
         typed_model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception:  # noqa: BLE001 - onnx raises several kinds of its own
         return b""
-    content: bytes = typed_model.SerializeToString()
-    return content
+    typed_bytes: bytes = typed_model.SerializeToString()
+    return typed_bytes
 
 
 def write_message(stream: IO[bytes], content: bytes) -> None:
@@ -42,23 +42,23 @@ def write_message(stream: IO[bytes], content: bytes) -> None:
 
 def read_message(stream: IO[bytes]) -> bytes | None:
     """Return the next message, or None if the stream ends before the message is complete."""
-    length_bytes = stream.read(_LENGTH_FORMAT.size)
-    if len(length_bytes) < _LENGTH_FORMAT.size:
+    length_field = stream.read(_LENGTH_FORMAT.size)
+    if len(length_field) < _LENGTH_FORMAT.size:
         return None
-    (length,) = _LENGTH_FORMAT.unpack(length_bytes)
-    content = stream.read(length)
-    return content if len(content) == length else None
+    (message_length,) = _LENGTH_FORMAT.unpack(length_field)
+    message_bytes = stream.read(message_length)
+    return message_bytes if len(message_bytes) == message_length else None
 
 
 def serve() -> None:
     """Serve type inference: read models from standard input, and write the typed models."""
-    alarm = getattr(signal, "alarm", None)  # Windows has no alarm
-    while (model := read_message(sys.stdin.buffer)) is not None:
-        if alarm is not None:
-            alarm(int(TIME_LIMIT_SECONDS) + _ALARM_DELAY_SECONDS)
-        write_message(sys.stdout.buffer, infer(model))
-        if alarm is not None:
-            alarm(0)
+    set_alarm = getattr(signal, "alarm", None)  # Windows has no alarm
+    while (model_bytes := read_message(sys.stdin.buffer)) is not None:
+        if set_alarm is not None:
+            set_alarm(int(TIME_LIMIT_SECONDS) + _ALARM_DELAY_SECONDS)
+        write_message(sys.stdout.buffer, infer(model_bytes))
+        if set_alarm is not None:
+            set_alarm(0)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, tensor_dtypes
 from mdf_loop.number_check import contains_only_numbers
 
-Path: TypeAlias = tuple[str | int, ...]
+ContentPath: TypeAlias = tuple[str | int, ...]
 """Keys and list indices that lead to a part of the content."""
 
 _LIST_DTYPES: dict[type, np.dtype[Any]] = {
@@ -38,7 +38,7 @@ class ExtractedArray(Struct, frozen=True, eq=False):
     `is_list` is True if the content had a list of numbers in place of the array.
     """
 
-    path: Path
+    path: ContentPath
     array: Array
     is_list: bool = False
 
@@ -56,34 +56,36 @@ def insert_arrays(content: Content, extracted_arrays: Iterable[ExtractedArray]) 
         LookupError, TypeError: The path does not exist in the content, or has a value already.
     """
     for extracted_array in extracted_arrays:
-        *parent_keys, last_key = extracted_array.path
-        parent: Any = content
+        *parent_keys, key_of_array = extracted_array.path
+        parent_content: Any = content
         for key in parent_keys:
-            parent = parent[key]
-        if parent[last_key] is not None:
+            parent_content = parent_content[key]
+        if parent_content[key_of_array] is not None:
             raise LookupError(f"there is something else at {extracted_array.path}")
-        parent[last_key] = (
+        parent_content[key_of_array] = (
             extracted_array.array.tolist() if extracted_array.is_list else extracted_array.array
         )
 
 
-def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedArray]) -> Any:
+def _without_arrays(content: Any, path: ContentPath, extracted_arrays: list[ExtractedArray]) -> Any:
     if isinstance(content, np.ndarray) and _has_onnx_dtype(content):
         extracted_arrays.append(ExtractedArray(path, content))
         return None
     if isinstance(content, np.ndarray | np.generic):
         return content.tolist()
     if isinstance(content, Mapping):
-        entries = ((str(key), entry) for key, entry in content.items())
+        nested_contents = ((str(key), nested_content) for key, nested_content in content.items())
         return {
-            key: _without_arrays(entry, (*path, key), extracted_arrays) for key, entry in entries
+            key: _without_arrays(nested_content, (*path, key), extracted_arrays)
+            for key, nested_content in nested_contents
         }
     if not isinstance(content, list | tuple):
         return content
     list_array = _as_array(content)
     if list_array is None and not contains_only_numbers(content):
         return [
-            _without_arrays(entry, (*path, k), extracted_arrays) for k, entry in enumerate(content)
+            _without_arrays(nested_content, (*path, k), extracted_arrays)
+            for k, nested_content in enumerate(content)
         ]
     if list_array is None or list_array.size <= MAX_INLINE_ELEMENTS:
         return content
@@ -102,12 +104,12 @@ def _has_onnx_dtype(array: Array) -> bool:
 def _as_array(content: list[Any] | tuple[Any, ...]) -> Array | None:
     """Convert a list of numbers of one type to an array, or return None for any other list."""
     try:
-        array = np.asarray(content)
+        list_array = np.asarray(content)
     except (ValueError, OverflowError):  # lists of different lengths
         return None
     leaf_elements: Iterable[Any] = content
-    for _ in range(array.ndim - 1):
+    for _ in range(list_array.ndim - 1):
         leaf_elements = itertools.chain.from_iterable(leaf_elements)
     leaf_types = set(map(type, leaf_elements))
-    is_lossless = len(leaf_types) == 1 and array.dtype == _LIST_DTYPES.get(leaf_types.pop())
-    return array if is_lossless else None
+    is_lossless = len(leaf_types) == 1 and list_array.dtype == _LIST_DTYPES.get(leaf_types.pop())
+    return list_array if is_lossless else None

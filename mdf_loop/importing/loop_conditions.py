@@ -22,7 +22,7 @@ from msgspec import Struct
 from mdf_loop.importing.opsets.facts import Facts, infer_types
 from mdf_loop.importing.opsets.weights import graphs_of
 
-DOCUMENT, RUNTIME = READINGS = ("document", "runtime")
+DOCUMENT, RUNTIME = INTERPRETATIONS = ("document", "runtime")
 
 LOOP_CONDITION = "loop_condition"
 """Metadata key for the reading of an ambiguous loop, at the node and at the body in MDF."""
@@ -34,33 +34,33 @@ _TRUTH_PRESERVING_OPERATORS = ("Identity", "Cast", "Reshape", "Squeeze", "Unsque
 class AmbiguousLoop(Struct, frozen=True):
     """Imported ONNX loop for which it is unclear whether the condition of its body ends the loop."""
 
-    name: str
-    where: str
-    condition_name: str
+    loop_name: str
+    mdf_path: str
+    condition_output: str
     has_trip_count: bool
-    reading: str
+    interpretation: str
 
     @property
     def note(self) -> str:
         """Explanation of the two possible interpretations of the loop's condition."""
         iterations_text = "runs all M iterations" if self.has_trip_count else "never ends"
         return (
-            f"the loop '{self.name}' has no condition input, but its body computes the condition "
-            f"'{self.condition_name}'. By the ONNX document the loop ignores the condition and {iterations_text} "
+            f"the loop '{self.loop_name}' has no condition input, but its body computes the condition "
+            f"'{self.condition_output}'. By the ONNX document the loop ignores the condition and {iterations_text} "
             f"(loop_condition='{DOCUMENT}'). ONNX Runtime ends the loop when the condition is false "
-            f"(loop_condition='{RUNTIME}'). It is read as '{self.reading}'"
+            f"(loop_condition='{RUNTIME}'). It is read as '{self.interpretation}'"
         )
 
     @property
     def warning(self) -> str:
         """One-line warning with the explanation and the path of the loop."""
-        return f"{self.note}, at {self.where}"
+        return f"{self.note}, at {self.mdf_path}"
 
 
 # --- in the ONNX model ------------------------------------------------------------------------
 
 
-def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
+def mark_ambiguous_loops(model: onnx.ModelProto, interpretation: str) -> None:
     """Mark each ambiguous loop of an ONNX model with the chosen interpretation of its condition.
 
     The interpretation `reading` is written into the metadata of the Loop. The model is at the package's opset.
@@ -73,16 +73,25 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
     typed_model = onnx.ModelProto()
     typed_model.CopyFrom(model)
     _mark_loops(
-        model.graph, _TrueValues(Facts(infer_types(typed_model).graph, opset_version)), reading
+        model.graph,
+        _TrueValues(Facts(infer_types(typed_model).graph, opset_version)),
+        interpretation,
     )
 
 
-def reading_of(node: onnx.NodeProto) -> str | None:
+def interpretation_of(node: onnx.NodeProto) -> str | None:
     """Return the interpretation of the condition that a Loop node's metadata state, or None.
 
     `mark_ambiguous_loops` writes the interpretation.
     """
-    return next((entry.value for entry in node.metadata_props if entry.key == LOOP_CONDITION), None)
+    return next(
+        (
+            metadata_entry.value
+            for metadata_entry in node.metadata_props
+            if metadata_entry.key == LOOP_CONDITION
+        ),
+        None,
+    )
 
 
 def _has_no_condition_input(node: onnx.NodeProto) -> bool:
@@ -109,7 +118,7 @@ class _TrueValues(Struct, frozen=True):
             defining_facts is None or name not in defining_facts.producers
         ):
             return True
-        constant_array = self.facts.value(name)
+        constant_array = self.facts.constant_array(name)
         if constant_array is not None:
             return bool(constant_array.astype(bool).all())
         producer = defining_facts.producers.get(name) if defining_facts is not None else None
@@ -131,26 +140,26 @@ class _TrueValues(Struct, frozen=True):
         return False
 
 
-def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
+def _mark_loops(graph: onnx.GraphProto, true_values: _TrueValues, interpretation: str) -> None:
     """Mark the ambiguous loops of a graph and its bodies with the given interpretation.
 
     `truths` belong to a copy with inferred types.
     """
-    for node, typed_node in zip(graph.node, truths.facts.graph.node, strict=True):
+    for node, typed_node in zip(graph.node, true_values.facts.graph.node, strict=True):
         bodies = (attribute.g for attribute in node.attribute if attribute.HasField("g"))
         typed_bodies = (
             attribute.g for attribute in typed_node.attribute if attribute.HasField("g")
         )
         for body, typed_body in zip(bodies, typed_bodies, strict=True):
-            condition_inputs = [body.input[1].name] if node.op_type == "Loop" else []
-            body_truths = truths.for_body(typed_body, *condition_inputs)
-            if _has_no_condition_input(node) and not body_truths.is_always_true(
+            true_body_inputs = [body.input[1].name] if node.op_type == "Loop" else []
+            true_body_values = true_values.for_body(typed_body, *true_body_inputs)
+            if _has_no_condition_input(node) and not true_body_values.is_always_true(
                 body.output[0].name
             ):
-                body_truths = truths.for_body(typed_body)
-                if not _runs_once(node, truths.facts):
-                    node.metadata_props.add(key=LOOP_CONDITION, value=reading)
-            _mark_loops(body, body_truths, reading)
+                true_body_values = true_values.for_body(typed_body)
+                if not _runs_once(node, true_values.facts):
+                    node.metadata_props.add(key=LOOP_CONDITION, value=interpretation)
+            _mark_loops(body, true_body_values, interpretation)
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
@@ -158,7 +167,7 @@ def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
 
     The condition of such a loop has no effect.
     """
-    trip_count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
+    trip_count = facts.constant_array(loop.input[0]) if loop.input and loop.input[0] else None
     return trip_count is not None and trip_count.size == 1 and int(trip_count.reshape(())) <= 1
 
 
@@ -172,30 +181,40 @@ def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
             yield from _loops_in_graph(graph, f"$.graphs[{graph_index}]")
 
 
-def _loops_in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
+def _loops_in_graph(graph: Mapping[str, Any], graph_path: str) -> Iterator[AmbiguousLoop]:
     for node_id, node in (graph.get("nodes") or {}).items():
         for function_id, function in (node.get("functions") or {}).items():
-            args = function.get("args")
-            if isinstance(args, Mapping):
-                function_path = f"{where}.nodes['{node_id}'].functions['{function_id}']"
-                yield from _loops_in_function(f"{node_id}.{function_id}", args, function_path)
+            function_arguments = function.get("args")
+            if isinstance(function_arguments, Mapping):
+                function_path = f"{graph_path}.nodes['{node_id}'].functions['{function_id}']"
+                yield from _loops_in_function(
+                    f"{node_id}.{function_id}", function_arguments, function_path
+                )
 
 
 def _loops_in_function(
-    name: str, args: Mapping[str, Any], function_path: str
+    loop_name: str, function_arguments: Mapping[str, Any], function_path: str
 ) -> Iterator[AmbiguousLoop]:
     """Yield a function that is an ambiguous loop, then the ambiguous loops in its graphs."""
-    for argument_name, argument in args.items():
-        bodies = [*argument.values()] if isinstance(argument, Mapping) else []
-        if len(bodies) != 1 or not isinstance(bodies[0], Mapping) or "nodes" not in bodies[0]:
+    for argument_name, argument in function_arguments.items():
+        body_contents = [*argument.values()] if isinstance(argument, Mapping) else []
+        if (
+            len(body_contents) != 1
+            or not isinstance(body_contents[0], Mapping)
+            or "nodes" not in body_contents[0]
+        ):
             continue
-        body_metadata = bodies[0].get("metadata") or {}
-        if body_metadata.get(LOOP_CONDITION) in READINGS and body_metadata.get("outputs"):
-            condition_name, reading = (
+        body_metadata = body_contents[0].get("metadata") or {}
+        if body_metadata.get(LOOP_CONDITION) in INTERPRETATIONS and body_metadata.get("outputs"):
+            condition_output, interpretation = (
                 str(body_metadata["outputs"][0]),
                 body_metadata[LOOP_CONDITION],
             )
             yield AmbiguousLoop(
-                name, function_path, condition_name, args.get("M") is not None, reading
+                loop_name,
+                function_path,
+                condition_output,
+                function_arguments.get("M") is not None,
+                interpretation,
             )
-        yield from _loops_in_graph(bodies[0], f"{function_path}.args.{argument_name}")
+        yield from _loops_in_graph(body_contents[0], f"{function_path}.args.{argument_name}")

@@ -15,12 +15,12 @@ from onnx import numpy_helper
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
-from mdf_loop.importing.loop_conditions import LOOP_CONDITION, RUNTIME, reading_of
+from mdf_loop.importing.loop_conditions import LOOP_CONDITION, RUNTIME, interpretation_of
 from mdf_loop.ir import Array, Shape
 from mdf_loop.ir.types import element_type, is_tensor, type_of
 from mdf_loop.ops import onnx_schema
 
-OWN_DOMAINS = ("", "ai.onnx")
+STANDARD_DOMAINS = ("", "ai.onnx")
 _CONSTANT_DTYPES = {
     "value": None,
     "value_int": np.int64,
@@ -47,42 +47,45 @@ _ONNX_DEFAULTS: dict[str, Content] = {
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
-def convert_main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
+def convert_main_graph(onnx_graph: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
     """Convert the main graph of an ONNX model to an MDF graph whose outputs have the same names.
 
     Each input of the ONNX graph becomes a node.
     """
-    writer = GraphWriter(graph_id)
-    writer.reserve(_value_names(proto))
-    initializer_names = {tensor.name for tensor in proto.initializer}
-    for value in proto.input:
+    graph_writer = GraphWriter(graph_id)
+    graph_writer.reserve_names(_value_names(onnx_graph))
+    initializer_names = {tensor.name for tensor in onnx_graph.initializer}
+    for onnx_value in onnx_graph.input:
         # Before IR version 4, initializers were also inputs.
-        if value.name not in initializer_names:
-            writer.input(value.name, *_read_type(value.type))
-    _write_graph(proto, writer)
-    for value in proto.output:
-        _write_output_type(writer, value)
+        if onnx_value.name not in initializer_names:
+            graph_writer.add_input(onnx_value.name, *_read_type(onnx_value.type))
+    _write_graph(onnx_graph, graph_writer)
+    for onnx_value in onnx_graph.output:
+        _write_output_type(graph_writer, onnx_value)
     ports_by_output = {
-        value.name: f"{writer.producer(value.name)}.{value.name}" for value in proto.output
+        onnx_value.name: f"{graph_writer.producer_id(onnx_value.name)}.{onnx_value.name}"
+        for onnx_value in onnx_graph.output
     }
-    return writer.content(outputs=ports_by_output, metadata=metadata)
+    return graph_writer.graph_content(outputs=ports_by_output, metadata=metadata)
 
 
-def convert_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
+def convert_body(onnx_graph: onnx.GraphProto, outer_writer: GraphWriter | None = None) -> Content:
     """Convert the body graph of an ONNX If, Scan or SequenceMap to an MDF graph.
 
     The metadata state the order of the inputs and outputs.
     """
-    writer = GraphWriter(proto.name or "body", outer)
-    writer.reserve(_value_names(proto))
-    _write_graph(proto, writer)
-    input_names = [value.name for value in proto.input]
-    output_names = [value.name for value in proto.output]
-    return writer.content(inputs=input_names, outputs=output_names, metadata=_BRANCH_METADATA)
+    graph_writer = GraphWriter(onnx_graph.name or "body", outer_writer)
+    graph_writer.reserve_names(_value_names(onnx_graph))
+    _write_graph(onnx_graph, graph_writer)
+    input_names = [onnx_value.name for onnx_value in onnx_graph.input]
+    output_names = [onnx_value.name for onnx_value in onnx_graph.output]
+    return graph_writer.graph_content(
+        inputs=input_names, outputs=output_names, metadata=_BRANCH_METADATA
+    )
 
 
 def convert_loop_body(
-    proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
+    proto: onnx.GraphProto, outer: GraphWriter | None = None, interpretation: str | None = None
 ) -> Content:
     """Convert the body graph of an ONNX Loop to an MDF graph.
 
@@ -91,7 +94,7 @@ def convert_loop_body(
     Args:
         proto: The body.
         outer: The writer of the enclosing graph.
-        reading: The reading of the condition, for an ambiguous loop.
+        interpretation: The interpretation of the condition, for an ambiguous loop.
 
     Raises:
         ModelError: `proto` is not a graph.
@@ -99,46 +102,52 @@ def convert_loop_body(
     """
     if not isinstance(proto, onnx.GraphProto):
         raise ModelError(f"a body in ONNX is a GraphProto, not {type(proto).__name__}")
-    writer = GraphWriter(proto.name or "body", outer)
-    writer.reserve(_value_names(proto))
-    input_names = [value.name for value in proto.input]
+    graph_writer = GraphWriter(proto.name or "body", outer)
+    graph_writer.reserve_names(_value_names(proto))
+    input_names = [onnx_value.name for onnx_value in proto.input]
     for input_index, (value, standard_dtype) in enumerate(
         zip(proto.input, ("int64", "bool"), strict=False)
     ):
         dtype, shape = _read_type(value.type)
         if (dtype or standard_dtype, shape or ()) != (standard_dtype, ()):
             input_names[input_index] = _write_converted_input(
-                writer, value.name, dtype or standard_dtype, shape or ()
+                graph_writer, value.name, dtype or standard_dtype, shape or ()
             )
-    _write_graph(proto, writer)
-    output_names = [value.name for value in proto.output]
-    metadata = _LOOP_METADATA if reading is None else {**_LOOP_METADATA, LOOP_CONDITION: reading}
-    return writer.content(inputs=input_names, outputs=output_names, metadata=metadata)
+    _write_graph(proto, graph_writer)
+    output_names = [onnx_value.name for onnx_value in proto.output]
+    loop_metadata = (
+        _LOOP_METADATA
+        if interpretation is None
+        else {**_LOOP_METADATA, LOOP_CONDITION: interpretation}
+    )
+    return graph_writer.graph_content(
+        inputs=input_names, outputs=output_names, metadata=loop_metadata
+    )
 
 
-def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
+def _write_converted_input(graph_writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
     """Write nodes that cast and reshape a scalar body input to the type the ONNX body declares.
 
     Return the scalar's name.
     """
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
-    scalar_name, cast_name, axes_name = (
-        writer.unique_name(f"{name}_{suffix}") for suffix in ("scalar", "cast", "shape")
+    scalar_name, cast_name, shape_name = (
+        graph_writer.unique_name(f"{name}_{suffix}") for suffix in ("scalar", "cast", "shape")
     )
     element_type_number = element_type(dtype)
-    writer.node(
+    graph_writer.add_node(
         "onnx::Cast",
         [cast_name],
         args={"input": scalar_name, "to": element_type_number},
         names_read=[scalar_name],
     )
-    writer.constant(axes_name, np.ones(len(shape or ()), np.int64))
-    writer.node(
+    graph_writer.add_constant(shape_name, np.ones(len(shape or ()), np.int64))
+    graph_writer.add_node(
         "onnx::Reshape",
         [name],
-        args={"data": cast_name, "shape": axes_name},
-        names_read=[cast_name, axes_name],
+        args={"data": cast_name, "shape": shape_name},
+        names_read=[cast_name, shape_name],
     )
     return scalar_name
 
@@ -148,25 +157,27 @@ def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Sh
 
 def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
     """Return the dtype and shape in an ONNX type declaration, with dtype `""` if undeclared."""
-    type_kind = proto.WhichOneof("value")
-    if type_kind is None or (type_kind == "tensor_type" and not proto.tensor_type.elem_type):
+    type_kind_name = proto.WhichOneof("value")
+    if type_kind_name is None or (
+        type_kind_name == "tensor_type" and not proto.tensor_type.elem_type
+    ):
         return "", None
-    if type_kind not in ("tensor_type", "sequence_type", "optional_type"):
-        raise UnsupportedError(f"a value of {type_kind.replace('_', ' ')} has no place in MDF")
+    if type_kind_name not in ("tensor_type", "sequence_type", "optional_type"):
+        raise UnsupportedError(f"a value of {type_kind_name.replace('_', ' ')} has no place in MDF")
     return type_of(proto)
 
 
-def _write_output_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
+def _write_output_type(graph_writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
     """Copy the declared type of an ONNX graph output to the MDF port of the same name."""
-    node_id = writer.producer(value.name)
+    node_id = graph_writer.producer_id(value.name)
     if node_id is None:
         return
     dtype, shape = _read_type(value.type)
-    port = writer.nodes[node_id]["output_ports"][value.name]
+    port_content = graph_writer.nodes[node_id]["output_ports"][value.name]
     if dtype:
-        port["type"] = dtype
+        port_content["type"] = dtype
     if shape:
-        port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
+        port_content["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
 
 
 def _value_names(proto: onnx.GraphProto) -> Iterable[str]:
@@ -185,14 +196,14 @@ def _write_graph(proto: onnx.GraphProto, writer: GraphWriter) -> None:
     if proto.sparse_initializer:
         raise UnsupportedError(f"the graph '{proto.name}' has sparse initializers")
     for tensor in proto.initializer:
-        writer.constant(tensor.name, tensor_to_array(tensor))
+        writer.add_constant(tensor.name, tensor_to_array(tensor))
     for node in proto.node:
-        if node.domain not in OWN_DOMAINS:
+        if node.domain not in STANDARD_DOMAINS:
             raise UnsupportedError(
                 f"the operator {node.domain}::{node.op_type} is not part of ONNX"
             )
         if node.op_type == "Constant":
-            writer.constant(node.output[0], _constant_array(node))
+            writer.add_constant(node.output[0], _constant_array(node))
         else:
             _write_node(node, writer)
 
@@ -220,9 +231,9 @@ def _decode_strings(tensor: onnx.TensorProto) -> list[str]:
 
 def _constant_array(node: onnx.NodeProto) -> Array:
     if len(node.attribute) != 1:
-        output_names_text = ", ".join(node.output)
+        output_names = ", ".join(node.output)
         raise ModelError(
-            f"onnx::Constant '{output_names_text}' has {len(node.attribute)} values, not one"
+            f"onnx::Constant '{output_names}' has {len(node.attribute)} values, not one"
         )
     (attribute,) = node.attribute
     if attribute.name not in _CONSTANT_DTYPES:
@@ -233,38 +244,47 @@ def _constant_array(node: onnx.NodeProto) -> Array:
     return np.asarray(attribute_value, _CONSTANT_DTYPES[attribute.name])
 
 
-def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
+def _write_node(node: onnx.NodeProto, graph_writer: GraphWriter) -> None:
     captured_names = [name for body in _bodies_of(node) for name in find_captured_names(body)]
     input_names = [*node.input, *captured_names]
     attributes = {
-        attribute.name: _convert_attribute(node, attribute, writer) for attribute in node.attribute
+        attribute.name: _convert_attribute(node, attribute, graph_writer)
+        for attribute in node.attribute
     }
-    args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
+    arguments = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
     if node.op_type == "Split":  # the number of parts is the number of outputs
-        args["num_outputs"] = len(node.output)
-    for name in _shadowed_arguments(node, input_names, args):
-        args[name] = None
+        arguments["num_outputs"] = len(node.output)
+    for name in _shadowed_arguments(node, input_names, arguments):
+        arguments[name] = None
     output_names = list(node.output)
     while len(output_names) > 1 and not output_names[-1]:
         output_names.pop()
-    writer.node(
-        f"onnx::{node.op_type}", output_names, args=args, names_read=input_names, node_id=node.name
+    graph_writer.add_node(
+        f"onnx::{node.op_type}",
+        output_names,
+        args=arguments,
+        names_read=input_names,
+        node_id=node.name,
     )
 
 
-def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
+def _shadowed_arguments(
+    node: onnx.NodeProto, input_names: list[str], arguments: Content
+) -> list[str]:
     """Return omitted arguments of an ONNX node whose name is also the name of an input value.
 
     MDF would read the input with the name of the argument, unless the argument is written as None.
     """
-    schema = _schema_of(node)
-    formal_names = [
-        formal_input.name for formal_input in schema.inputs if formal_input.option != _VARIADIC
+    operator_schema = _schema_of(node)
+    formal_input_names = [
+        formal_input.name
+        for formal_input in operator_schema.inputs
+        if formal_input.option != _VARIADIC
     ]
     return [
         name
-        for name in (*formal_names, *schema.attributes)
-        if name in input_names and name not in args
+        for name in (*formal_input_names, *operator_schema.attributes)
+        if name in input_names and name not in arguments
     ]
 
 
@@ -302,19 +322,19 @@ def find_captured_names(graph: onnx.GraphProto) -> list[str]:
 def _input_arguments(node: onnx.NodeProto) -> Content:
     if node.op_type == "Loop":
         loop_arguments: Content = dict(zip(("M", "cond"), node.input, strict=False))
-        if reading_of(node) == RUNTIME:
+        if interpretation_of(node) == RUNTIME:
             loop_arguments["cond"] = True
         loop_arguments = {name: argument for name, argument in loop_arguments.items() if argument}
         return {**loop_arguments, "v_initial": list(node.input[2:])}
     formal_inputs = _schema_of(node).inputs
-    args: Content = {}
+    arguments: Content = {}
     for input_index, input_name in enumerate(node.input):
         formal_input = formal_inputs[min(input_index, len(formal_inputs) - 1)]
         if formal_input.option == _VARIADIC:
-            args.setdefault(formal_input.name, []).append(input_name)
+            arguments.setdefault(formal_input.name, []).append(input_name)
         elif input_name:
-            args[formal_input.name] = input_name
-    return args
+            arguments[formal_input.name] = input_name
+    return arguments
 
 
 def _convert_attribute(
@@ -323,7 +343,7 @@ def _convert_attribute(
     attribute_value = onnx.helper.get_attribute_value(attribute)
     if isinstance(attribute_value, onnx.GraphProto):
         if node.op_type == "Loop":
-            return convert_loop_body(attribute_value, writer, reading_of(node))
+            return convert_loop_body(attribute_value, writer, interpretation_of(node))
         return convert_body(attribute_value, writer)
     if isinstance(attribute_value, onnx.TensorProto):
         return tensor_to_array(attribute_value)
@@ -342,4 +362,4 @@ def _to_python(value: Any) -> Any:
         return value.decode()
     if isinstance(value, int | float | str):
         return value
-    return [_to_python(element) for element in value]
+    return [_to_python(list_element) for list_element in value]

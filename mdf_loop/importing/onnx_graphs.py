@@ -24,12 +24,12 @@ def check_graph(graph: onnx.GraphProto, library: Library) -> None:
     """Check the graph, all bodies and all functions of an ONNX model, and sort their nodes."""
     _check_graph(graph, frozenset(), library, "$.graph", 0)
     for function in library.functions.values():
-        where = function_path(function)
-        function_library = library_of_function(library, function, where)
+        function_path_text = function_path(function)
+        function_library = library_of_function(library, function, function_path_text)
         value_names = _check_and_sort(
-            function.node, frozenset(function.input), function_library, where, 0
+            function.node, frozenset(function.input), function_library, function_path_text, 0
         )
-        _check_outputs(function.output, value_names, where)
+        _check_outputs(function.output, value_names, function_path_text)
 
 
 def _check_graph(
@@ -54,14 +54,16 @@ def _check_graph(
 
 
 def _check_type(type_proto: onnx.TypeProto, name: str, where: str) -> None:
-    type_kind = type_proto.WhichOneof("value")
-    while type_kind in ("sequence_type", "optional_type"):
-        type_proto = getattr(type_proto, type_kind).elem_type
-        type_kind = type_proto.WhichOneof("value")
-    if type_kind is None:
+    type_kind_name = type_proto.WhichOneof("value")
+    while type_kind_name in ("sequence_type", "optional_type"):
+        type_proto = getattr(type_proto, type_kind_name).elem_type
+        type_kind_name = type_proto.WhichOneof("value")
+    if type_kind_name is None:
         return
-    if type_kind != "tensor_type":
-        raise ModelError(f"'{name}' is a {type_kind.removesuffix('_type')}, not a tensor", where)
+    if type_kind_name != "tensor_type":
+        raise ModelError(
+            f"'{name}' is a {type_kind_name.removesuffix('_type')}, not a tensor", where
+        )
     if type_proto.tensor_type.elem_type:
         check_dtype(type_proto.tensor_type.elem_type, where, f"'{name}'")
     for dim in type_proto.tensor_type.shape.dim:
@@ -72,25 +74,25 @@ def _check_type(type_proto: onnx.TypeProto, name: str, where: str) -> None:
 
 
 def _check_unique(names: Iterable[str], where: str) -> None:
-    unique_names: set[str] = set()
+    earlier_names: set[str] = set()
     for name in names:
-        if name in unique_names:
+        if name in earlier_names:
             raise ScopeError(f"'{name}' is listed twice", where)
         if not name:
             raise ModelError("a value without a name", where)
-        unique_names.add(name)
+        earlier_names.add(name)
 
 
 def _check_and_sort(
-    nodes: onnx.GraphProto.node, local_names: frozenset[str], library: Library, where: str, depth: int,
+    nodes: onnx.GraphProto.node, local_names: frozenset[str], library: Library, graph_path: str, depth: int,
     outer: frozenset[str] = frozenset(),
 ) -> frozenset[str]:  # fmt: skip
     """Check the nodes of a graph, sort them topologically, and return all value names of the graph."""
-    producer_index_by_name = _find_producers(nodes, local_names, where)
+    producer_index_by_name = _find_producers(nodes, local_names, graph_path)
     visible_names = local_names | producer_index_by_name.keys()
-    dependencies: dict[int, list[int]] = {}
-    for index, node in enumerate(nodes):
-        node_path = node_place(where, node, index)
+    producer_indices_by_node: dict[int, list[int]] = {}
+    for node_index, node in enumerate(nodes):
+        node_path = node_place(graph_path, node, node_index)
         check_node(node, library, node_path)
         names_read = list(_names_read(node))
         for name in names_read:
@@ -100,7 +102,7 @@ def _check_and_sort(
                     node_path,
                     "values made inside a body are not visible outside of it",
                 )
-        dependencies[index] = [
+        producer_indices_by_node[node_index] = [
             producer_index_by_name[name] for name in names_read if name in producer_index_by_name
         ]
         for attribute in node.attribute:
@@ -112,7 +114,7 @@ def _check_and_sort(
                     body_path(node_path, attribute.name),
                     depth + 1,
                 )
-    _sort_nodes(nodes, dependencies, where)
+    _sort_nodes(nodes, producer_indices_by_node, graph_path)
     return visible_names
 
 
@@ -120,15 +122,15 @@ def _find_producers(
     nodes: Iterable[onnx.NodeProto], local_names: frozenset[str], where: str
 ) -> dict[str, int]:
     producer_index_by_name: dict[str, int] = {}
-    for index, node in enumerate(nodes):
+    for node_index, node in enumerate(nodes):
         for name in node.output:
             if name in producer_index_by_name or name in local_names:
                 raise ScopeError(
                     f"'{name}' is made twice; in ONNX every value has one maker",
-                    node_place(where, node, index),
+                    node_place(where, node, node_index),
                 )
             if name:
-                producer_index_by_name[name] = index
+                producer_index_by_name[name] = node_index
     return producer_index_by_name
 
 
@@ -148,27 +150,31 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
             local_names.update(name for body_node in graph.node for name in body_node.output)
             for body_node in graph.node:
                 yield from (name for name in _names_read(body_node) if name not in local_names)
-            yield from (output.name for output in graph.output if output.name not in local_names)
+            yield from (
+                graph_output.name
+                for graph_output in graph.output
+                if graph_output.name not in local_names
+            )
 
 
 def _sort_nodes(
-    nodes: onnx.GraphProto.node, dependencies: dict[int, list[int]], where: str
+    nodes: onnx.GraphProto.node, producer_indices_by_node: dict[int, list[int]], where: str
 ) -> None:
     if all(
-        producer_index < index
-        for index, producer_indices in dependencies.items()
+        producer_index < node_index
+        for node_index, producer_indices in producer_indices_by_node.items()
         for producer_index in producer_indices
     ):
         return
-    sorter = TopologicalSorter(dependencies)
+    sorter = TopologicalSorter(producer_indices_by_node)
     try:
         node_order = list(sorter.static_order())
     except GraphCycleError as cycle:
         cycle_text = " -> ".join(
-            f"'{_display_name(nodes[index], index)}'" for index in cycle.args[1]
+            f"'{_display_name(nodes[node_index], node_index)}'" for node_index in cycle.args[1]
         )
         raise CycleError(f"nodes wait for each other in a circle: {cycle_text}", where) from None
-    sorted_nodes = [nodes[index] for index in node_order]
+    sorted_nodes = [nodes[node_index] for node_index in node_order]
     del nodes[:]
     nodes.extend(sorted_nodes)
 

@@ -19,20 +19,20 @@ _MAX_INLINED_NODES = 1_000_000
 class Library(Struct, frozen=True):
     """Operators that a model may use: the opset version of each domain, and the functions of the file."""
 
-    opsets: dict[str, int]
+    opset_versions: dict[str, int]
     functions: dict[FunctionKey, onnx.FunctionProto]
 
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
         """Build the library of a model from its opset imports and functions."""
-        opsets = _opsets_of(model, "$.opset_import")
-        functions = {
+        opset_versions = _opsets_of(model, "$.opset_import")
+        functions_by_key = {
             (_normalized_domain(function.domain), function.name, function.overload): function
             for function in model.functions
         }
-        if len(functions) != len(model.functions):
+        if len(functions_by_key) != len(model.functions):
             raise ModelError("two functions of the file have the same name", "$.functions")
-        return Library(opsets, functions)
+        return Library(opset_versions, functions_by_key)
 
     def function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
         """Return the function of the file that a node calls, or None for an operator."""
@@ -41,13 +41,13 @@ class Library(Struct, frozen=True):
     def schema(self, node: onnx.NodeProto, where: str) -> defs.OpSchema:
         """Return ONNX's definition of the operator of a node."""
         domain = _normalized_domain(node.domain)
-        if domain not in self.opsets:
+        if domain not in self.opset_versions:
             raise UnsupportedError(
                 f"operator '{node.op_type}' belongs to the domain '{domain}', for which the "
                 "model names no opset",
                 where,
             )
-        version = self.opsets[domain]
+        version = self.opset_versions[domain]
         try:
             return defs.get_schema(node.op_type, version, domain)
         except defs.SchemaError:
@@ -83,73 +83,76 @@ def _normalized_domain(domain: str) -> str:
 
 
 def _opsets_of(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str, int]:
-    opsets: dict[str, int] = {}
-    for opset in owner.opset_import:
-        domain = _normalized_domain(opset.domain)
-        if opsets.setdefault(domain, opset.version) != opset.version:
+    opset_versions: dict[str, int] = {}
+    for opset_import in owner.opset_import:
+        domain = _normalized_domain(opset_import.domain)
+        if opset_versions.setdefault(domain, opset_import.version) != opset_import.version:
             raise ModelError(f"domain '{domain or 'ai.onnx'}' has two opsets", where)
     newest_version = defs.onnx_opset_version()
-    if isinstance(owner, onnx.ModelProto) and not opsets:
+    if isinstance(owner, onnx.ModelProto) and not opset_versions:
         raise ModelError("the model names no opset", where, "is it an ONNX model?")
-    if opsets.get("", 1) < 1:
-        raise ModelError(f"there is no opset {opsets['']}", where)
-    if opsets.get("", 1) > newest_version:
+    if opset_versions.get("", 1) < 1:
+        raise ModelError(f"there is no opset {opset_versions['']}", where)
+    if opset_versions.get("", 1) > newest_version:
         raise UnsupportedError(
-            f"the model speaks opset {opsets['']}; the onnx package installed here knows opsets "
+            f"the model speaks opset {opset_versions['']}; the onnx package installed here knows opsets "
             f"up to {newest_version}",
             where,
             "install a newer onnx, or export with an older opset",
         )
-    return opsets
+    return opset_versions
 
 
 def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
     """Return the library of an ONNX function: its own opsets, and all functions of the file."""
     return Library(
-        _opsets_of(function, f"{where}.opset_import") or library.opsets, library.functions
+        _opsets_of(function, f"{where}.opset_import") or library.opset_versions, library.functions
     )
 
 
 def check_functions(library: Library) -> None:
     """Raise an error if functions call each other in a cycle, or become too large when inlined."""
-    called_keys_by_function: dict[FunctionKey, list[FunctionKey]] = {}
-    for key, function in library.functions.items():
+    called_keys_by_function_key: dict[FunctionKey, list[FunctionKey]] = {}
+    for function_key, function in library.functions.items():
         nodes = [node for top_level_node in function.node for node in _nested_nodes(top_level_node)]
-        called_keys = [
+        called_function_keys = [
             (_normalized_domain(node.domain), node.op_type, node.overload) for node in nodes
         ]
-        called_keys_by_function[key] = [
-            called_key for called_key in called_keys if called_key in library.functions
+        called_keys_by_function_key[function_key] = [
+            called_function_key
+            for called_function_key in called_function_keys
+            if called_function_key in library.functions
         ]
     try:
-        function_order = list(TopologicalSorter(called_keys_by_function).static_order())
+        function_order = list(TopologicalSorter(called_keys_by_function_key).static_order())
     except GraphCycleError as cycle:
-        cycle_text = " -> ".join(f"'{key[1]}'" for key in cycle.args[1])
+        cycle_text = " -> ".join(f"'{function_key[1]}'" for function_key in cycle.args[1])
         raise CycleError(
             f"functions of the file call each other: {cycle_text}", "$.functions"
         ) from None
     inlined_node_counts: dict[FunctionKey, int] = {}
-    for key in function_order:
-        node_count = len(library.functions[key].node)
-        inlined_node_counts[key] = node_count + sum(
-            inlined_node_counts[called_key] for called_key in called_keys_by_function[key]
+    for function_key in function_order:
+        node_count = len(library.functions[function_key].node)
+        inlined_node_counts[function_key] = node_count + sum(
+            inlined_node_counts[called_function_key]
+            for called_function_key in called_keys_by_function_key[function_key]
         )
-        if inlined_node_counts[key] > _MAX_INLINED_NODES:
+        if inlined_node_counts[function_key] > _MAX_INLINED_NODES:
             raise UnsupportedError(
-                f"function '{key[1]}' written out has more than {_MAX_INLINED_NODES} nodes",
-                f"$.functions['{key[1]}']",
+                f"function '{function_key[1]}' written out has more than {_MAX_INLINED_NODES} nodes",
+                f"$.functions['{function_key[1]}']",
             )
 
 
 def _nested_nodes(root: onnx.NodeProto) -> list[onnx.NodeProto]:
-    nodes, pending_nodes = [], [root]
+    nested_nodes, pending_nodes = [], [root]
     while pending_nodes:
         node = pending_nodes.pop()
-        nodes.append(node)
+        nested_nodes.append(node)
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 pending_nodes.extend(graph.node)
-    return nodes
+    return nested_nodes
 
 
 def function_path(function: onnx.FunctionProto) -> str:

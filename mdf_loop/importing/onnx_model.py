@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.loop_conditions import DOCUMENT, ambiguous_loops, mark_ambiguous_loops
-from mdf_loop.importing.onnx_graph import OWN_DOMAINS, convert_main_graph
+from mdf_loop.importing.onnx_graph import STANDARD_DOMAINS, convert_main_graph
 from mdf_loop.importing.onnx_references import UNBOUND_KEY
 from mdf_loop.importing.opsets import convert_to_package_opset
 from mdf_loop.importing.origin import origin_of
@@ -16,8 +16,8 @@ from mdf_loop.importing.origin import origin_of
 class ImportedModel(Struct, frozen=True):
     """Imported MDF model: its content, and the warnings of the import."""
 
-    content: Content
-    warnings: tuple[str, ...] = ()
+    mdf_content: Content
+    import_warnings: tuple[str, ...] = ()
 
 
 def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
@@ -25,7 +25,7 @@ def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
 
     Ambiguous loops are read as the ONNX specification says.
     """
-    return import_onnx(proto, name, DOCUMENT).content
+    return import_onnx(proto, name, DOCUMENT).mdf_content
 
 
 def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> ImportedModel:
@@ -47,20 +47,27 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
         onnx_metadata["producer"] = f"{proto.producer_name} {proto.producer_version}".strip()
     if proto.doc_string:
         onnx_metadata["doc_string"] = proto.doc_string
-    for entry in proto.metadata_props:
-        if entry.key == UNBOUND_KEY:
-            onnx_metadata["unbound"] = entry.value.splitlines()
+    for metadata_entry in proto.metadata_props:
+        if metadata_entry.key == UNBOUND_KEY:
+            onnx_metadata["unbound"] = metadata_entry.value.splitlines()
     graph_id = proto.graph.name or name
-    model = convert_to_package_opset(proto)
-    mark_ambiguous_loops(model, loop_condition)
-    graph = convert_main_graph(model.graph, graph_id, {"onnx": onnx_metadata})
-    content: Content = {name: {"format": "ModECI MDF v0.4", "graphs": graph}}
-    loops = ambiguous_loops(content) if loop_condition == DOCUMENT else ()
-    return ImportedModel(content, tuple(loop.warning for loop in loops))
+    converted_model = convert_to_package_opset(proto)
+    mark_ambiguous_loops(converted_model, loop_condition)
+    main_graph = convert_main_graph(converted_model.graph, graph_id, {"onnx": onnx_metadata})
+    mdf_content: Content = {name: {"format": "ModECI MDF v0.4", "graphs": main_graph}}
+    imported_ambiguous_loops = ambiguous_loops(mdf_content) if loop_condition == DOCUMENT else ()
+    return ImportedModel(
+        mdf_content, tuple(ambiguous_loop.warning for ambiguous_loop in imported_ambiguous_loops)
+    )
 
 
 def opset_of(proto: onnx.ModelProto) -> int:
     """Return the version of the standard ONNX operators that a model uses."""
     return max(
-        (opset.version for opset in proto.opset_import if opset.domain in OWN_DOMAINS), default=1
+        (
+            opset_import.version
+            for opset_import in proto.opset_import
+            if opset_import.domain in STANDARD_DOMAINS
+        ),
+        default=1,
     )

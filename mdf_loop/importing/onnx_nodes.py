@@ -58,17 +58,20 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
             "and later",
             where,
         )
-    for inputs_or_outputs, count, min_count, max_count in (
+    for inputs_or_outputs, actual_count, min_count, max_count in (
         ("inputs", len(node.input), schema.min_input, schema.max_input),
         ("outputs", len(node.output), schema.min_output, schema.max_output),
     ):
-        if not min_count <= count <= max_count:
-            expected_count = (
+        if not min_count <= actual_count <= max_count:
+            expected_count_text = (
                 f"{min_count}" if min_count == max_count else f"{min_count} to {max_count}"
             )
-            expected_count = f"at least {min_count}" if max_count > 10_000 else expected_count
+            expected_count_text = (
+                f"at least {min_count}" if max_count > 10_000 else expected_count_text
+            )
             raise ArityError(
-                f"{node.op_type} has {expected_count} {inputs_or_outputs}, given {count}", where
+                f"{node.op_type} has {expected_count_text} {inputs_or_outputs}, given {actual_count}",
+                where,
             )
     for formal_input, input_name in zip(schema.inputs, node.input, strict=False):
         if formal_input.option == _REQUIRED_INPUT and not input_name:
@@ -109,8 +112,8 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
             )
         if attribute_kind == onnx.AttributeProto.GRAPH and not attribute.HasField("g"):
             raise ModelError(f"attribute '{attribute.name}' holds no graph", where)
-    if not schema.domain and (fault := attribute_fault_of(node)):
-        raise ModelError(fault, where)
+    if not schema.domain and (attribute_fault := attribute_fault_of(node)):
+        raise ModelError(attribute_fault, where)
     for attribute_name, formal_attribute in schema.attributes.items():
         if formal_attribute.required and attribute_name not in attribute_names:
             body_or_attribute = (
@@ -120,29 +123,29 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
 
 
 def _find_body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
-    body: onnx.GraphProto = next(
+    body_graph: onnx.GraphProto = next(
         attribute.g for attribute in node.attribute if attribute.name == name
     )
-    return body
+    return body_graph
 
 
 def _check_loop(node: onnx.NodeProto, where: str) -> None:
-    body, carried_count = _find_body(node, "body"), max(len(node.input) - 2, 0)
+    body_graph, carried_count = _find_body(node, "body"), max(len(node.input) - 2, 0)
     _check_equal(
         f"a body of {2 + carried_count} inputs (iteration, condition and {carried_count} carried values)",
-        2 + carried_count, "inputs", len(body.input), where,
+        2 + carried_count, "inputs", len(body_graph.input), where,
     )  # fmt: skip
     min_output_count = 1 + carried_count
-    if len(body.output) < min_output_count:
+    if len(body_graph.output) < min_output_count:
         raise ArityError(
             f"Loop with {carried_count} carried values needs a body of at least {min_output_count} outputs "
-            f"(condition, carried values, then recorded ones), but it has {len(body.output)}",
+            f"(condition, carried values, then recorded ones), but it has {len(body_graph.output)}",
             f"{where}.body",
         )
     _check_equal(
-        f"{len(body.output) - 1} outputs ({carried_count} carried values and "
-        f"{len(body.output) - min_output_count} recorded ones, as its body has)",
-        len(body.output) - 1, "outputs", len(node.output), where,
+        f"{len(body_graph.output) - 1} outputs ({carried_count} carried values and "
+        f"{len(body_graph.output) - min_output_count} recorded ones, as its body has)",
+        len(body_graph.output) - 1, "outputs", len(node.output), where,
     )  # fmt: skip
 
 
@@ -158,14 +161,14 @@ def _check_equal(
 
 def _check_branches(node: onnx.NodeProto, where: str) -> None:
     for branch_name in ("then_branch", "else_branch"):
-        branch = _find_body(node, branch_name)
+        branch_graph = _find_body(node, branch_name)
         _check_equal(
             f"as many results in {branch_name} as it has outputs ({len(node.output)})",
-            len(node.output), "results", len(branch.output), f"{where}.{branch_name}",
+            len(node.output), "results", len(branch_graph.output), f"{where}.{branch_name}",
         )  # fmt: skip
-        if branch.input:
+        if branch_graph.input:
             raise ArityError(
-                f"a branch has no inputs, given {len(branch.input)}", f"{where}.{branch_name}"
+                f"a branch has no inputs, given {len(branch_graph.input)}", f"{where}.{branch_name}"
             )
 
 
@@ -174,7 +177,7 @@ def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
 
     The first `leading_inputs` inputs (sequence_lens in opset 8) are not passed to the body.
     """
-    body = _find_body(node, "body")
+    body_graph = _find_body(node, "body")
     scan_input_count = next(
         attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"
     )
@@ -183,21 +186,27 @@ def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
         raise ArityError(
             f"num_scan_inputs is {scan_input_count}, but there are {input_count} inputs", where
         )
-    _check_equal(f"a body of {input_count} inputs", input_count, "inputs", len(body.input), where)
     _check_equal(
-        f"{len(body.output)} outputs, as its body has",
-        len(body.output), "outputs", len(node.output), where,
+        f"a body of {input_count} inputs", input_count, "inputs", len(body_graph.input), where
+    )
+    _check_equal(
+        f"{len(body_graph.output)} outputs, as its body has",
+        len(body_graph.output), "outputs", len(node.output), where,
     )  # fmt: skip
 
 
 def _check_sequence_map(node: onnx.NodeProto, where: str) -> None:
-    body = _find_body(node, "body")
+    body_graph = _find_body(node, "body")
     _check_equal(
-        f"a body of {len(node.input)} inputs", len(node.input), "inputs", len(body.input), where
+        f"a body of {len(node.input)} inputs",
+        len(node.input),
+        "inputs",
+        len(body_graph.input),
+        where,
     )
     _check_equal(
-        f"{len(body.output)} outputs, as its body has",
-        len(body.output), "outputs", len(node.output), where,
+        f"{len(body_graph.output)} outputs, as its body has",
+        len(body_graph.output), "outputs", len(node.output), where,
     )  # fmt: skip
 
 

@@ -32,21 +32,21 @@ def resolve_references(model: onnx.ModelProto, library: Library) -> None:
     Raises:
         ModelError: A node requires the attribute.
     """
-    resolved_references = []
+    resolved_attributes = []
     for graph in graphs_of(model.graph):
-        for index, node in enumerate(graph.node):
-            node_path = node_place("$.graph", node, index)
+        for node_index, node in enumerate(graph.node):
+            node_path = node_place("$.graph", node, node_index)
             for attribute in [attribute for attribute in node.attribute if attribute.ref_attr_name]:
                 if attribute.type in _NUMBER_KINDS:
-                    resolved_references.append(
+                    resolved_attributes.append(
                         f"the attribute '{attribute.name}' of {node.op_type} ({node_path})"
                     )
                     attribute.ClearField("ref_attr_name")
                     continue
                 _check_not_required(node, attribute, library, node_path)
                 node.attribute.remove(attribute)
-    if resolved_references:
-        model.metadata_props.add(key=UNBOUND_KEY, value="\n".join(resolved_references))
+    if resolved_attributes:
+        model.metadata_props.add(key=UNBOUND_KEY, value="\n".join(resolved_attributes))
 
 
 def _check_not_required(

@@ -54,9 +54,9 @@ def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.Tensor
         visited_graph, graph_path = pending_graphs.pop()
         for tensor in visited_graph.initializer:
             yield tensor, f"{graph_path}.initializer['{tensor.name}']"
-        for index, node in enumerate(visited_graph.node):
+        for node_index, node in enumerate(visited_graph.node):
             for attribute, attribute_path in _attributes_with_paths(
-                node, node_place(graph_path, node, index)
+                node, node_place(graph_path, node, node_index)
             ):
                 if attribute.HasField("t"):
                     yield attribute.t, attribute_path
@@ -126,17 +126,19 @@ def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
     Returns:
         The number of bytes.
     """
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    data_file = _find_data_file(entries.get("location", ""), tensor.name, where, folder)
-    offset, byte_count = (
-        _parse_count(entries, "offset", where),
-        _declared_bytes(tensor, entries, where),
+    external_fields = {
+        external_field.key: external_field.value for external_field in tensor.external_data
+    }
+    data_file = _find_data_file(external_fields.get("location", ""), tensor.name, where, folder)
+    byte_offset, byte_count = (
+        _parse_count(external_fields, "offset", where),
+        _declared_bytes(tensor, external_fields, where),
     )
     file_size = record_read_file(data_file).stat().st_size
-    if offset + byte_count > file_size:
+    if byte_offset + byte_count > file_size:
         raise ModelError(
-            f"the data of tensor '{tensor.name}' should be bytes {offset} to {offset + byte_count} "
-            f"of '{entries['location']}', but that file has {file_size} bytes",
+            f"the data of tensor '{tensor.name}' should be bytes {byte_offset} to {byte_offset + byte_count} "
+            f"of '{external_fields['location']}', but that file has {file_size} bytes",
             where,
             "the data file is cut short, or belongs to another model",
         )
@@ -160,8 +162,8 @@ def _find_data_file(location: str, name: str, where: str, folder: Path) -> Path:
     )
     leads_upward = ".." in PurePosixPath(location).parts or ".." in windows_path.parts
     data_file = folder / location
-    is_outside = is_absolute or leads_upward
-    if is_outside or not data_file.resolve().is_relative_to(folder.resolve()):
+    is_outside_folder = is_absolute or leads_upward
+    if is_outside_folder or not data_file.resolve().is_relative_to(folder.resolve()):
         raise ModelError(
             f"the data of tensor '{name}' is said to lie in '{location}', outside the folder of "
             "the model; that is not read",
@@ -178,11 +180,15 @@ def _find_data_file(location: str, name: str, where: str, folder: Path) -> Path:
     return data_file
 
 
-def _declared_bytes(tensor: onnx.TensorProto, entries: dict[str, str], where: str) -> int:
+def _declared_bytes(tensor: onnx.TensorProto, external_fields: dict[str, str], where: str) -> int:
     if tensor.data_type == TensorProto.STRING:
         raise ModelError(f"texts of tensor '{tensor.name}' cannot lie in another file", where)
     byte_count: int = math.prod(tensor.dims) * _ELEMENT_BYTES[tensor.data_type]
-    declared_length = _parse_count(entries, "length", where) if "length" in entries else byte_count
+    declared_length = (
+        _parse_count(external_fields, "length", where)
+        if "length" in external_fields
+        else byte_count
+    )
     if declared_length != byte_count:
         raise ModelError(
             f"tensor '{tensor.name}' is declared as {_format_type(tensor)}, which is {byte_count} bytes, "
@@ -192,8 +198,8 @@ def _declared_bytes(tensor: onnx.TensorProto, entries: dict[str, str], where: st
     return byte_count
 
 
-def _parse_count(entries: dict[str, str], key: str, where: str) -> int:
-    count_text = entries.get(key, "0")
+def _parse_count(external_fields: dict[str, str], key: str, where: str) -> int:
+    count_text = external_fields.get(key, "0")
     if not (count_text.isascii() and count_text.isdigit()) or len(count_text) > 18:
         raise ModelError(f"{key} '{count_text[:40]}' of a data file is not a whole number", where)
     return int(count_text)

@@ -19,9 +19,9 @@ def check_text(model: onnx.ModelProto) -> None:
     """Raise ModelError if a name or a string in the ONNX model is not UTF-8."""
     pending_messages: list[tuple[Any, str]] = [(model, "$")]
     while pending_messages:
-        message, where = pending_messages.pop()
-        for field, field_value in message.ListFields():
-            field_path = f"{where}.{field.name}"
+        proto_message, message_path = pending_messages.pop()
+        for field, field_value in proto_message.ListFields():
+            field_path = f"{message_path}.{field.name}"
             if field.name in _STRING_FIELDS and not all(map(_is_utf8, _as_list(field_value))):
                 raise ModelError(
                     "a text in the file is not UTF-8", field_path, "the file is damaged"
@@ -33,7 +33,7 @@ def check_text(model: onnx.ModelProto) -> None:
                 pending_messages.extend(
                     (nested_message, field_path) for nested_message in field_values
                 )
-            elif any(isinstance(text, bytes) for text in field_values):
+            elif any(isinstance(string, bytes) for string in field_values):
                 raise ModelError(
                     "a name in the file is not text", field_path, "the file is damaged"
                 )

@@ -17,7 +17,7 @@ from mdf_loop.document.document import Document, document_of
 from mdf_loop.document.loading import as_model_errors, graph_of, model_of
 from mdf_loop.document.lone_surrogates import surrogate_findings
 from mdf_loop.document.structure import graph_findings, model_findings
-from mdf_loop.document.tensors import files_in
+from mdf_loop.document.tensors import archive_opener
 from mdf_loop.errors import ModelError, raise_findings
 from mdf_loop.importing import LOOP_CONDITIONS, READERS, import_file, is_onnx
 from mdf_loop.paths import path_of, record_read_file, track_read_files
@@ -46,19 +46,21 @@ def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> D
             record_read_file(read_file)
         return source
     document = open_document_silently(source, loop_condition)
-    for warning in document.warnings:
-        warn_user(warning)
+    for import_warning in document.warnings:
+        warn_user(import_warning)
     return document
 
 
 def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
     """Return the document of a path, Model, Graph or dict without issuing its import warnings."""
     if isinstance(source, str | os.PathLike):
-        path = path_of(source, "the model")
+        model_path = path_of(source, "the model")
         with track_read_files() as read_files:
-            model, warnings = _load_model(path, loop_condition)
+            model, import_warnings = _load_model(model_path, loop_condition)
         return replace(
-            document_of(model, path.name), files=frozenset(read_files), warnings=warnings
+            document_of(model, model_path.name),
+            files=frozenset(read_files),
+            warnings=import_warnings,
         )
     is_onnx(None, loop_condition)
     from modeci_mdf.mdf import Graph, Model
@@ -69,8 +71,8 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
         return document_of(source, source.id)
     if isinstance(source, Graph):
         with as_model_errors(f"'{source.id}'"):
-            findings = graph_findings(source.id, source, "$.graphs[0]")
-            raise_findings((*surrogate_findings(source), *findings))
+            graph_errors = graph_findings(source.id, source, "$.graphs[0]")
+            raise_findings((*surrogate_findings(source), *graph_errors))
         return Document(source, "$.graphs[0]", {source.id: source}, source.id)
     if isinstance(source, Mapping):
         model_content = next(iter(source.values()), None) if len(source) == 1 else source
@@ -100,8 +102,8 @@ def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
         )
     if path.suffix.lower() in READERS:
         imported_model = import_file(path, loop_condition)
-        return model_of(imported_model.content, name=path.name), imported_model.warnings
+        return model_of(imported_model.mdf_content, name=path.name), imported_model.import_warnings
     is_onnx(path, loop_condition)
     with as_model_errors(f"'{path.name}'"):
-        content = parsing.parse(record_read_file(path))
-    return model_of(content, files_in(path.parent), path.name), ()
+        mdf_content = parsing.parse(record_read_file(path))
+    return model_of(mdf_content, archive_opener(path.parent), path.name), ()

@@ -31,8 +31,8 @@ from mdf_loop.importing.onnx_graph import tensor_to_array
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import MAX_FILE_BYTES, dtype_name
 
-MODEL, ARRAYS, STORED = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.stored"
-DIGEST = "mdf_loop.digest"
+MODEL_KEY, ARRAYS_KEY, STORED_KEY = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.stored"
+DIGEST_KEY = "mdf_loop.digest"
 _READ_ERRORS = (ValueError, TypeError, LookupError, RecursionError, MemoryError, DecodeError)
 """Errors that can occur when invalid metadata are read."""
 
@@ -42,45 +42,51 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
 
     Write nothing if the arrays in the metadata would make the file larger than 2 GB.
     """
-    content, extracted_arrays = extract_arrays(content_of(document))
+    mdf_content, extracted_arrays = extract_arrays(content_of(document))
     initializer_digests = _initializer_digests(proto.graph)
     array_locations = _ArrayLocations(initializer_digests)
-    entries = {MODEL: json.dumps(content, default=str)}
+    metadata_entries = {MODEL_KEY: json.dumps(mdf_content, default=str)}
     if extracted_arrays:
         locations = [
             (
                 extracted_array.path,
-                array_locations.of(extracted_array.array),
+                array_locations.locate(extracted_array.array),
                 extracted_array.is_list,
             )
             for extracted_array in extracted_arrays
         ]
-        entries[ARRAYS] = json.dumps(locations)
-    if array_locations.stored:
+        metadata_entries[ARRAYS_KEY] = json.dumps(locations)
+    if array_locations.stored_tensors:
         # base64 has 4 letters for 3 bytes.
-        if proto.ByteSize() + array_locations.bytes * 4 // 3 > MAX_FILE_BYTES:
+        if proto.ByteSize() + array_locations.stored_bytes * 4 // 3 > MAX_FILE_BYTES:
             return
-        stored_arrays = onnx.GraphProto(initializer=array_locations.stored)
-        entries[STORED] = base64.b64encode(stored_arrays.SerializeToString()).decode()
-    entries[DIGEST] = _model_digest(proto, initializer_digests, entries)
-    for key, entry_text in entries.items():
-        proto.metadata_props.add(key=key, value=entry_text)
+        stored_arrays = onnx.GraphProto(initializer=array_locations.stored_tensors)
+        metadata_entries[STORED_KEY] = base64.b64encode(stored_arrays.SerializeToString()).decode()
+    metadata_entries[DIGEST_KEY] = _model_digest(proto, initializer_digests, metadata_entries)
+    for metadata_key, entry_text in metadata_entries.items():
+        proto.metadata_props.add(key=metadata_key, value=entry_text)
 
 
 def origin_of(proto: onnx.ModelProto) -> Content | None:
     """Return the content of the MDF model from which an ONNX file was exported, or None."""
-    metadata = {entry.key: entry.value for entry in proto.metadata_props}
-    if MODEL not in metadata:
+    metadata = {metadata_entry.key: metadata_entry.value for metadata_entry in proto.metadata_props}
+    if MODEL_KEY not in metadata:
         return None
-    entries = {key: metadata[key] for key in (MODEL, ARRAYS, STORED) if key in metadata}
-    if metadata.get(DIGEST) != _model_digest(proto, _initializer_digests(proto.graph), entries):
+    origin_entries = {
+        metadata_key: metadata[metadata_key]
+        for metadata_key in (MODEL_KEY, ARRAYS_KEY, STORED_KEY)
+        if metadata_key in metadata
+    }
+    if metadata.get(DIGEST_KEY) != _model_digest(
+        proto, _initializer_digests(proto.graph), origin_entries
+    ):
         return None
     try:
-        content: Content = json.loads(entries[MODEL])
-        insert_arrays(content, _read_arrays(proto.graph, entries))
+        mdf_content: Content = json.loads(origin_entries[MODEL_KEY])
+        insert_arrays(mdf_content, _read_arrays(proto.graph, origin_entries))
     except _READ_ERRORS:
         return None
-    return content
+    return mdf_content
 
 
 # --- locations of arrays --------------------------------------------------------------------------
@@ -96,24 +102,24 @@ class _ArrayLocations:
     def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
         self._names = {digest: name for name, digest in digests}
         self._numbers: dict[bytes, int] = {}
-        self.stored: list[onnx.TensorProto] = []
-        self.bytes = 0
+        self.stored_tensors: list[onnx.TensorProto] = []
+        self.stored_bytes = 0
 
-    def of(self, array: Array) -> _Location:
+    def locate(self, array: Array) -> _Location:
         """Return the location of an array, and store the array if no initializer has its bits."""
         tensor = _to_tensor(array)
-        digest = _tensor_digest(tensor)
-        if digest in self._names:
-            return self._names[digest]
+        tensor_digest = _tensor_digest(tensor)
+        if tensor_digest in self._names:
+            return self._names[tensor_digest]
         if array.ndim == 2:
             transposed_digest = _tensor_digest(_to_tensor(np.ascontiguousarray(array.T)))
             if transposed_digest in self._names:
                 return {"turned": self._names[transposed_digest]}
-        if digest not in self._numbers:
-            self._numbers[digest] = len(self.stored)
-            self.stored.append(tensor)
-            self.bytes += array.nbytes
-        return self._numbers[digest]
+        if tensor_digest not in self._numbers:
+            self._numbers[tensor_digest] = len(self.stored_tensors)
+            self.stored_tensors.append(tensor)
+            self.stored_bytes += array.nbytes
+        return self._numbers[tensor_digest]
 
 
 def _to_tensor(array: Array) -> onnx.TensorProto:
@@ -121,18 +127,26 @@ def _to_tensor(array: Array) -> onnx.TensorProto:
     return numpy_helper.from_array(array.astype(object) if is_text else array)
 
 
-def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[ExtractedArray]:
+def _read_arrays(
+    graph: onnx.GraphProto, metadata_entries: Mapping[str, str]
+) -> Iterator[ExtractedArray]:
     """Yield the arrays of the original MDF model, with their paths in the model's content."""
-    stored_arrays = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
-    tensors = {
+    stored_arrays = onnx.GraphProto.FromString(
+        base64.b64decode(metadata_entries.get(STORED_KEY, ""))
+    )
+    tensor_by_location = {
         **{tensor.name: tensor for tensor in graph.initializer},
         **dict(enumerate(stored_arrays.initializer)),
     }
-    for path, location, is_list in json.loads(entries.get(ARRAYS, "[]")):
+    for content_path, location, is_list in json.loads(metadata_entries.get(ARRAYS_KEY, "[]")):
         is_transposed = isinstance(location, dict)
-        array = tensor_to_array(tensors[location["turned"] if is_transposed else location])
+        array = tensor_to_array(
+            tensor_by_location[location["turned"] if is_transposed else location]
+        )
         array = np.ascontiguousarray(array.T) if is_transposed else array
-        yield ExtractedArray(path, array if array.flags.writeable else array.copy(), is_list)
+        yield ExtractedArray(
+            content_path, array if array.flags.writeable else array.copy(), is_list
+        )
 
 
 # --- digests --------------------------------------------------------------------------------------
@@ -145,35 +159,39 @@ def _initializer_digests(graph: onnx.GraphProto) -> list[tuple[str, bytes]]:
 
 def _tensor_digest(tensor: onnx.TensorProto) -> bytes:
     """Return a digest of the dtype, the shape and the bits of a tensor."""
-    digest = hashlib.sha256(json.dumps([tensor.data_type, *tensor.dims]).encode())
+    tensor_hash = hashlib.sha256(json.dumps([tensor.data_type, *tensor.dims]).encode())
     if tensor.HasField("raw_data"):
-        digest.update(tensor.raw_data)
+        tensor_hash.update(tensor.raw_data)
     else:
         unnamed_tensor = onnx.TensorProto()
         unnamed_tensor.CopyFrom(tensor)
         unnamed_tensor.ClearField("name")
-        digest.update(unnamed_tensor.SerializeToString(deterministic=True))
-    return digest.digest()
+        tensor_hash.update(unnamed_tensor.SerializeToString(deterministic=True))
+    return tensor_hash.digest()
 
 
 def _model_digest(
-    proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
+    proto: onnx.ModelProto,
+    initializer_digests: Iterable[tuple[str, bytes]],
+    metadata_entries: Mapping[str, str],
 ) -> str:
     """Return a digest of the MDF model in an ONNX file and of all parts of the file that affect results."""
-    digest = hashlib.sha256()
-    for digested_part in _digested_parts(proto, digests, entries):
-        digest.update(len(digested_part).to_bytes(8, "big"))
-        digest.update(digested_part)
-    return digest.hexdigest()
+    model_hash = hashlib.sha256()
+    for digested_part in _digested_parts(proto, initializer_digests, metadata_entries):
+        model_hash.update(len(digested_part).to_bytes(8, "big"))
+        model_hash.update(digested_part)
+    return model_hash.hexdigest()
 
 
 def _digested_parts(
-    proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
+    proto: onnx.ModelProto,
+    initializer_digests: Iterable[tuple[str, bytes]],
+    metadata_entries: Mapping[str, str],
 ) -> Iterator[bytes]:
-    for key, entry_text in entries.items():
-        yield from (key.encode(), entry_text.encode())
-    for name, digest in digests:
-        yield from (name.encode(), digest)
+    for metadata_key, entry_text in metadata_entries.items():
+        yield from (metadata_key.encode(), entry_text.encode())
+    for name, initializer_digest in initializer_digests:
+        yield from (name.encode(), initializer_digest)
     for proto_message in (*proto.opset_import, *proto.functions):
         yield proto_message.SerializeToString(deterministic=True)
     for field, field_value in proto.graph.ListFields():

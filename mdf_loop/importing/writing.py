@@ -100,20 +100,20 @@ def to_plain_content(
     if isinstance(content, Mapping):
         is_parameter = isinstance(content.get("value"), np.ndarray)
         remaining_content = {**content, "value": None} if is_parameter else content
-        plain_sections = {
-            _to_json_key(key): to_plain_content(
-                nested_content, array_file, large_arrays, _nested_array_name(name, key)
+        plain_content = {
+            _to_json_key(section_name): to_plain_content(
+                section_content, array_file, large_arrays, _nested_array_name(name, section_name)
             )
-            for key, nested_content in remaining_content.items()
-            if key != "args"
+            for section_name, section_content in remaining_content.items()
+            if section_name != "args"
         }
         if is_parameter:
-            plain_sections |= _convert_parameter(content, array_file, large_arrays, name)
+            plain_content |= _convert_parameter(content, array_file, large_arrays, name)
         if "args" in content:
-            plain_sections["args"] = _convert_arguments(
+            plain_content["args"] = _convert_arguments(
                 content["args"], array_file, large_arrays, name
             )
-        return plain_sections
+        return plain_content
     if isinstance(content, list | tuple):
         if contains_only_numbers(content):
             return list(content)
@@ -150,11 +150,11 @@ def _convert_parameter(
     content: Mapping[str, Any], array_file: str, large_arrays: dict[str, Array], name: str
 ) -> Content:
     """Convert a parameter's array to plain data, with its dtype in the metadata."""
-    array = content["value"]
-    plain_value = _convert_array(array, array_file, large_arrays, name)
-    metadata = {**array_metadata(array), **(content.get("metadata") or {})}
+    parameter_array = content["value"]
+    plain_value = _convert_array(parameter_array, array_file, large_arrays, name)
+    metadata = {**array_metadata(parameter_array), **(content.get("metadata") or {})}
     if isinstance(plain_value, Mapping):
-        metadata["shape"] = list(array.shape)
+        metadata["shape"] = list(parameter_array.shape)
     return {"value": plain_value, "metadata": metadata}
 
 
@@ -169,10 +169,10 @@ def _nested_array_name(name: str, key: Any) -> str:
 def _convert_array(array: Array, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
     if (array.size <= MAX_INLINE_ELEMENTS and not _needs_bits(array)) or _needs_text(array):
         return array.tolist()
-    array_name, suffix = name or "array", 1
+    array_name, number_suffix = name or "array", 1
     while array_name in large_arrays:
-        suffix += 1
-        array_name = f"{name}_{suffix}"
+        number_suffix += 1
+        array_name = f"{name}_{number_suffix}"
     large_arrays[array_name] = array
     return {"npz": array_file, "array": array_name}
 

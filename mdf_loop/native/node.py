@@ -36,21 +36,21 @@ def _write_node(outer: OnnxScope, native: NativeLoop) -> None:
     signature, scope = native.kernel.signature, outer.writer
     loop = signature.loop
     if loop.trip_count is not None:
-        trip_count = scope.values[loop.trip_count]
+        trip_count = scope.onnx_values[loop.trip_count]
     else:
         trip_count = scope.constant(
             np.array(MAX_TRIP_COUNT if loop.max_iterations is None else loop.max_iterations)
         )
     inputs = [_limit_trip_count(outer, native, trip_count)]
     for value in signature.inputs:  # constants may be defined in the body
-        is_in_body = value not in scope.values
+        is_in_body = value not in scope.onnx_values
         inputs.append(
-            scope.constant(signature.constants[value]) if is_in_body else scope.values[value]
+            scope.constant(signature.constants[value]) if is_in_body else scope.onnx_values[value]
         )
-    outputs = [outer.define(value) for value, _ in signature.outputs]
+    outputs = [outer.define_value(value) for value, _ in signature.outputs]
     memory = oir.Value(name=scope.new_name("memory"), type=value_type("uint8"))
-    node_name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
-    scope.nodes.failures[node_name] = tuple(native.failures)
+    node_name = outer.append_node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
+    scope.node_registry.failures_by_node_name[node_name] = tuple(native.failures)
 
 
 MAX_ROW_BYTES = 1 << 57
@@ -83,5 +83,5 @@ def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> 
     limited_trip_count = oir.Value(
         name=scope.new_name("trip"), type=value_type("int64"), shape=oir.Shape(())
     )
-    outer.node("Min", [trip, limit], [limited_trip_count], {}, loop.where)
+    outer.append_node("Min", [trip, limit], [limited_trip_count], {}, loop.where)
     return limited_trip_count

@@ -103,10 +103,10 @@ def find_owned_graph(
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
     """Return the document path of a loop body or branch, or of the argument that names it."""
     argument_path = f"{where}.args.{argument}"
-    if written.parameters:
+    if written.parameter_ids:
         node_where = where.removesuffix(f".functions['{item.id}']")
         node_where = node_where.removesuffix(f".parameters['{item.id}']")
-        argument_path = f"{node_where}.parameters['{written.parameters[-1]}'].value"
+        argument_path = f"{node_where}.parameters['{written.parameter_ids[-1]}'].value"
     return argument_path if written.signature is None else f"{argument_path}.graph"
 
 

@@ -36,7 +36,7 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
     PROGRAM_BACKENDS["onnxruntime"].load(prepared_program, Placement("cpu", native="off"))
     if _has_memory(document):
         spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
-        read_over_time(document, _bound(document, inputs, options), options, spec)
+        read_over_time(document, _bind_for_check(document, inputs, options), options, spec)
     return reading
 
 
@@ -57,10 +57,10 @@ def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options
     Raises:
         LoopError: The model is invalid. The error lists all problems.
     """
-    return read_once(document, _bound(document, inputs, options), options)
+    return read_once(document, _bind_for_check(document, inputs, options), options)
 
 
-def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundValues:
+def _bind_for_check(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundValues:
     """Bind the inputs of a run, with only a type for each missing required input."""
     try:
         return BoundValues.of(bind(document, inputs, options))

@@ -12,7 +12,7 @@ from mdf_loop.ir import Array, Data
 from mdf_loop.public_call import public_calls
 from mdf_loop.text_escaping import escape_to_one_line
 
-_KINDS = {"bool", "int", "uint", "float"}
+_DTYPE_KINDS = {"bool", "int", "uint", "float"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Comparison:
         """Dtypes of both compared arrays if exactly one is an integer type, else None."""
         our_dtype, their_dtype = (type_text.partition("[")[0] for type_text in self.types)
         kinds = {dtype.rstrip("0123456789") for dtype in (our_dtype, their_dtype)}
-        return (our_dtype, their_dtype) if len(kinds) == 2 and kinds < _KINDS else None
+        return (our_dtype, their_dtype) if len(kinds) == 2 and kinds < _DTYPE_KINDS else None
 
     def __str__(self) -> str:
         verdict = "equal" if self.equal else "DIFFERENT"

@@ -22,19 +22,19 @@ from mdf_loop.lower.syntax import names_in
 from mdf_loop.reading.inputs import is_imported, open_ports
 from mdf_loop.reading.parameters import is_stateful, iterate_further_expressions
 from mdf_loop.verification.expressions import growing_states, python_differences
-from mdf_loop.verification.order import random_places
+from mdf_loop.verification.order import describe_random_order
 
-Types = Mapping[str, Any]
+ValueTypes = Mapping[str, Any]
 """Value of the program, or tuple of values, at each MDF path."""
 
 _Notes = Iterator[tuple[str, str]]
 """Sentences about differences, each with its place in the model."""
 
-_DifferenceCheck = Callable[[Document, Types], _Notes]
+_DifferenceCheck = Callable[[Document, ValueTypes], _Notes]
 """Function that yields the differences of one kind in a model."""
 
 
-def differences(document: Document, types: Types) -> tuple[Finding, ...]:
+def differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
     """Return notes on all parts of a model that modeci_mdf's engine may compute differently.
 
     The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
@@ -48,7 +48,7 @@ def differences(document: Document, types: Types) -> tuple[Finding, ...]:
     return _collect_notes(checks, document, types)
 
 
-def remaining_differences(document: Document, types: Types) -> tuple[Finding, ...]:
+def remaining_differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
     """Return notes on the differences from modeci_mdf's engine that `verify` cannot avoid."""
     return (
         ()
@@ -58,7 +58,7 @@ def remaining_differences(document: Document, types: Types) -> tuple[Finding, ..
 
 
 def _collect_notes(
-    rows: Sequence[_DifferenceCheck], document: Document, types: Types
+    rows: Sequence[_DifferenceCheck], document: Document, types: ValueTypes
 ) -> tuple[Finding, ...]:
     """Collect the notes of several check functions about a model, without duplicates."""
     notes = (
@@ -69,16 +69,16 @@ def _collect_notes(
     return tuple(dict.fromkeys(notes))
 
 
-def _note_random_order(document: Document, types: Types) -> _Notes:
+def _note_random_order(document: Document, types: ValueTypes) -> _Notes:
     """Note the ports and edges where modeci_mdf's order of execution is random."""
-    for place in random_places(document):
+    for place in describe_random_order(document):
         yield (
             f"the order of modeci_mdf's engine is random at {place}; here it is the document's",
             document.where,
         )
 
 
-def _note_in_place_sums(document: Document, types: Types) -> _Notes:
+def _note_in_place_sums(document: Document, types: ValueTypes) -> _Notes:
     """Note input ports for which modeci_mdf's engine sums edges in the first sender's array."""
     graph = document.graph
     for node in graph.nodes:
@@ -97,14 +97,14 @@ def _note_in_place_sums(document: Document, types: Types) -> _Notes:
                 )
 
 
-def _is_array(document: Document, types: Types, edge: Any) -> bool:
+def _is_array(document: Document, types: ValueTypes, edge: Any) -> bool:
     """Return True if an edge carries a numpy array instead of a Python number."""
     sender = document.graph.get_node(edge.sender)
     has_conditions = any(parameter.conditions for parameter in sender.parameters)
     return has_conditions or not _is_number(_sent_term(document, types, edge))
 
 
-def _sent_term(document: Document, types: Types, edge: Any) -> Any:
+def _sent_term(document: Document, types: ValueTypes, edge: Any) -> Any:
     """Return the program value of the output port from which an edge starts, or None."""
     return types.get(f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']")
 
@@ -114,7 +114,7 @@ def _is_number(term: Any) -> bool:
     return isinstance(term, Value) and term.shape == ()
 
 
-def _note_list_weights(document: Document, types: Types) -> _Notes:
+def _note_list_weights(document: Document, types: ValueTypes) -> _Notes:
     """Note edges with a list as weight, since a list times an integer is a repetition in Python."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
@@ -126,7 +126,7 @@ def _note_list_weights(document: Document, types: Types) -> _Notes:
             )
 
 
-def _note_emptied_ports(document: Document, types: Types) -> _Notes:
+def _note_emptied_ports(document: Document, types: ValueTypes) -> _Notes:
     """Note edges from a node to itself that empty an input port of modeci_mdf's engine too early."""
     edges = document.graph.edges
     for position, edge in enumerate(edges):
@@ -148,7 +148,7 @@ def _note_emptied_ports(document: Document, types: Types) -> _Notes:
             )
 
 
-def _note_python_expressions(document: Document, types: Types) -> _Notes:
+def _note_python_expressions(document: Document, types: ValueTypes) -> _Notes:
     """Note expressions that Python evaluates differently from this library."""
     for node in document.graph.nodes:
         node_location = f"{document.where}.nodes['{node.id}']"
@@ -175,7 +175,7 @@ def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
             )
 
 
-def _note_float32_functions(document: Document, types: Types) -> _Notes:
+def _note_float32_functions(document: Document, types: ValueTypes) -> _Notes:
     """Note that modeci_mdf's engine computes `onnx::` functions in float32."""
     if has_onnx_functions(document):
         yield (
@@ -198,7 +198,7 @@ def has_onnx_functions(document: Document) -> bool:
     )
 
 
-def _note_narrow_ports(document: Document, types: Types) -> _Notes:
+def _note_narrow_ports(document: Document, types: ValueTypes) -> _Notes:
     """Note input ports with a dtype narrower than 64 bits, which modeci_mdf's engine ignores."""
     for port in open_ports(document):
         dtype = stated_dtype(port.port, "float64")
@@ -212,7 +212,7 @@ def _note_narrow_ports(document: Document, types: Types) -> _Notes:
             )
 
 
-def _note_unbounded_integers(document: Document, types: Types) -> _Notes:
+def _note_unbounded_integers(document: Document, types: ValueTypes) -> _Notes:
     """Note integer states that may exceed 64 bits, which modeci_mdf's engine does not limit."""
     for node in document.graph.nodes:
         expressions_by_name = {
@@ -231,7 +231,7 @@ def _note_unbounded_integers(document: Document, types: Types) -> _Notes:
                 )
 
 
-def _note_overlooked_states(document: Document, types: Types) -> _Notes:
+def _note_overlooked_states(document: Document, types: ValueTypes) -> _Notes:
     """Note stateful parameters that modeci_mdf's engine does not recognize as stateful."""
     for node in document.graph.nodes:
         for parameter in node.parameters:
@@ -252,7 +252,7 @@ def _is_stateful_in_engine(parameter: Any) -> bool:
         return True
 
 
-def _note_early_readers(document: Document, types: Types) -> _Notes:
+def _note_early_readers(document: Document, types: ValueTypes) -> _Notes:
     """Note parameters that read a state listed below them, which modeci_mdf cannot evaluate."""
     for node in document.graph.nodes:
         later_states = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
@@ -268,7 +268,7 @@ def _note_early_readers(document: Document, types: Types) -> _Notes:
                 )
 
 
-def _note_unbound_names(document: Document, types: Types) -> _Notes:
+def _note_unbound_names(document: Document, types: ValueTypes) -> _Notes:
     """Note names in an imported ONNX file to which nothing assigns a value."""
     onnx_metadata = (document.graph.metadata or {}).get("onnx")
     unbound_names = onnx_metadata.get("unbound") if isinstance(onnx_metadata, Mapping) else None
@@ -276,10 +276,10 @@ def _note_unbound_names(document: Document, types: Types) -> _Notes:
         yield f"nothing gives {name} a value: it is 0, as in ONNX Runtime", document.where
 
 
-def _note_ambiguous_loops(document: Document, types: Types) -> _Notes:
+def _note_ambiguous_loops(document: Document, types: ValueTypes) -> _Notes:
     """Note imported loops whose condition ONNX Runtime reads differently from the ONNX standard."""
     for loop in ambiguous_loops(content_of(document)):
-        yield loop.note, loop.where
+        yield loop.note, loop.mdf_path
 
 
 _IMPORTED_FILE_CHECKS: tuple[_DifferenceCheck, ...] = (_note_unbound_names, _note_ambiguous_loops)

@@ -19,7 +19,7 @@ from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.verification.comparison import Comparison
 
 
-def random_places(document: Document) -> list[str]:
+def describe_random_order(document: Document) -> list[str]:
     """Return descriptions of ports and edges where modeci_mdf's order of execution is random."""
     graph = document.graph
     edge_counts = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)

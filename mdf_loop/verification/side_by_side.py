@@ -48,7 +48,7 @@ from mdf_loop.verification.comparison import (
 )
 from mdf_loop.verification.differences import has_onnx_functions, remaining_differences
 from mdf_loop.verification.limits import Limits, time_limit_error
-from mdf_loop.verification.order import compare_order, random_places
+from mdf_loop.verification.order import compare_order, describe_random_order
 from mdf_loop.verification.preparing import prepare
 
 TOLERANCE = 1e-12
@@ -292,7 +292,7 @@ def _run_engine(
             "modeci_mdf's engine empties an input when its node has run, and the node runs several "
             f"times in an evaluation; here it kept what it was given: {', '.join(retained_inputs)}"
         )
-    if places := random_places(document):
+    if places := describe_random_order(document):
         notes.append(
             "the order of modeci_mdf's engine is random, here it took that of the document: "
             f"{', '.join(places)}"

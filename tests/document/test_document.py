@@ -131,7 +131,7 @@ def test_bodies_referenced_by_name() -> None:
 def test_parameters_that_hold_bodies() -> None:
     node = graph_of({"g": looping("p", {"p": "q", "q": {"graph": "x"}})}, "$").nodes[0]
     body_content = written_body(node.functions[0], node)
-    assert (body_content.graph_or_id, body_content.parameters) == ("x", ("p", "q"))
+    assert (body_content.graph_or_id, body_content.parameter_ids) == ("x", ("p", "q"))
     assert body_content.signature == {"graph": "x"}
     circle = graph_of({"g": looping("p", {"p": "q", "q": "p"})}, "$").nodes[0]
     assert written_body(circle.functions[0], circle).graph_or_id == "p"

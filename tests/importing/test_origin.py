@@ -16,7 +16,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.tensors import array_parameter
 from mdf_loop.importing import origin
 from mdf_loop.importing.opening import open_document
-from mdf_loop.importing.origin import ARRAYS, DIGEST, MODEL, STORED, origin_of
+from mdf_loop.importing.origin import ARRAYS_KEY, DIGEST_KEY, MODEL_KEY, STORED_KEY, origin_of
 
 ROOT = Path(__file__).parents[2]
 MODELS = sorted((ROOT / "examples").glob("*/*.yaml")) + sorted(
@@ -98,7 +98,7 @@ def test_an_array_comes_back_with_every_bit(array: Any) -> None:
     assert list(w.flat) == list(array.flat) if array.dtype == object else True
     assert array.dtype == object or w.tobytes() == array.tobytes()
     assert w.flags.writeable
-    assert STORED not in entries_of(proto)  # the origin refers to the initializer
+    assert STORED_KEY not in entries_of(proto)  # the origin refers to the initializer
 
 
 LISTS = {
@@ -121,11 +121,11 @@ def test_a_list_of_numbers_comes_back_as_that_list(values: list[Any]) -> None:
 @pytest.mark.parametrize("word", ["floats", "whole", "truth", "rows"])
 def test_long_lists_of_numbers_are_not_stored_again(word: str) -> None:
     entries = entries_of(export(model_with(w=LISTS[word])))
-    assert json.loads(entries[MODEL])["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"] == {
+    assert json.loads(entries[MODEL_KEY])["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"] == {
         "value": None
     }
-    assert [listed for _, _, listed in json.loads(entries[ARRAYS])] == [True]
-    assert STORED not in entries
+    assert [listed for _, _, listed in json.loads(entries[ARRAYS_KEY])] == [True]
+    assert STORED_KEY not in entries
 
 
 @pytest.mark.parametrize("as_list", [False, True])
@@ -193,16 +193,16 @@ def test_transposed_arrays_are_not_stored_twice() -> None:
         proto = export(of_passes("w @ x", w=weights))
         entries = entries_of(proto)
         (name,) = (tensor.name for tensor in proto.graph.initializer)
-        assert [place for _, place, _ in json.loads(entries[ARRAYS])] == [{"turned": name}]
-        assert STORED not in entries
+        assert [place for _, place, _ in json.loads(entries[ARRAYS_KEY])] == [{"turned": name}]
+        assert STORED_KEY not in entries
         w = values_of(mdf_loop.from_onnx(proto))["w"]
         assert np.asarray(w).tobytes() == RANDOM.tobytes()
 
 
 def test_arrays_without_initializer_are_stored_once() -> None:
     proto = export(of_passes("(w + 1) @ x", v=RANDOM, w=RANDOM.tolist()))
-    assert [place for _, place, _ in json.loads(entries_of(proto)[ARRAYS])] == [0, 0]
-    assert len(entries_of(proto)[STORED]) < 1.4 * RANDOM.nbytes
+    assert [place for _, place, _ in json.loads(entries_of(proto)[ARRAYS_KEY])] == [0, 0]
+    assert len(entries_of(proto)[STORED_KEY]) < 1.4 * RANDOM.nbytes
     parameters = values_of(mdf_loop.from_onnx(proto))
     assert parameters["v"].tobytes() == RANDOM.tobytes()
     assert parameters["w"] == RANDOM.tolist()
@@ -285,8 +285,8 @@ def with_entry(key: str, text: str, *, signed: bool) -> onnx.ModelProto:
     proto = export(of_passes("w @ x", w=RANDOM, v=RANDOM + 1))
     entries = {**entries_of(proto), key: text}
     if signed:
-        metadata = {name: entries[name] for name in (MODEL, ARRAYS, STORED)}
-        entries[DIGEST] = origin._model_digest(
+        metadata = {name: entries[name] for name in (MODEL_KEY, ARRAYS_KEY, STORED_KEY)}
+        entries[DIGEST_KEY] = origin._model_digest(
             proto, origin._initializer_digests(proto.graph), metadata
         )
     del proto.metadata_props[:]
@@ -296,17 +296,17 @@ def with_entry(key: str, text: str, *, signed: bool) -> onnx.ModelProto:
 
 
 BROKEN = [
-    *((MODEL, text) for text in ("no json", "", "{}", "[" * 10_000, '{"m": {}}')),
-    *((ARRAYS, text) for text in ("", "3", "[3]", '[[["m"], 7, false]]', "[[[], 0, false]]")),
-    *((ARRAYS, f'[[["m", "graphs"{rest}, 0, false]]') for rest in (', "g", 3]', ', 0, "g"]')),
-    *((STORED, text) for text in ("", "AAA", "AAAA", "CgA=", "no base64")),
+    *((MODEL_KEY, text) for text in ("no json", "", "{}", "[" * 10_000, '{"m": {}}')),
+    *((ARRAYS_KEY, text) for text in ("", "3", "[3]", '[[["m"], 7, false]]', "[[[], 0, false]]")),
+    *((ARRAYS_KEY, f'[[["m", "graphs"{rest}, 0, false]]') for rest in (', "g", 3]', ', 0, "g"]')),
+    *((STORED_KEY, text) for text in ("", "AAA", "AAAA", "CgA=", "no base64")),
 ]
 
 
 @pytest.mark.parametrize(("key", "text"), BROKEN)
 def test_metadata_that_are_broken_are_read_from_the_graph(key: str, text: str) -> None:
     assert origin_of(with_entry(key, text, signed=False)) is None
-    if (key, text) not in [(MODEL, '{"m": {}}'), (MODEL, "{}")]:
+    if (key, text) not in [(MODEL_KEY, '{"m": {}}'), (MODEL_KEY, "{}")]:
         assert origin_of(with_entry(key, text, signed=True)) is None
     model = mdf_loop.from_onnx(with_entry(key, text, signed=False))
     (row_sums,) = mdf_loop.compile(model, device="cpu").run({"x": np.ones(100)}).values()
@@ -317,9 +317,11 @@ def test_metadata_that_are_broken_are_read_from_the_graph(key: str, text: str) -
 def test_an_invalid_document_is_one_clear_error(text: str) -> None:
     proto = export(large(3))
     del proto.metadata_props[:]
-    proto.metadata_props.add(key=MODEL, value=text)
-    digest = origin._model_digest(proto, origin._initializer_digests(proto.graph), {MODEL: text})
-    proto.metadata_props.add(key=DIGEST, value=digest)
+    proto.metadata_props.add(key=MODEL_KEY, value=text)
+    digest = origin._model_digest(
+        proto, origin._initializer_digests(proto.graph), {MODEL_KEY: text}
+    )
+    proto.metadata_props.add(key=DIGEST_KEY, value=digest)
     with pytest.raises(mdf_loop.LoopError):
         mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu")
 
@@ -327,7 +329,7 @@ def test_an_invalid_document_is_one_clear_error(text: str) -> None:
 def test_a_file_with_another_form_of_origin_is_read_from_its_graph() -> None:
     proto = export(large(3))
     del proto.metadata_props[:]
-    for key, text in ((MODEL, "{}"), (ARRAYS, "UEsDBA=="), ("mdf_loop.graph", "0" * 64)):
+    for key, text in ((MODEL_KEY, "{}"), (ARRAYS_KEY, "UEsDBA=="), ("mdf_loop.graph", "0" * 64)):
         proto.metadata_props.add(key=key, value=text)
     assert origin_of(proto) is None
     assert len(mdf_loop.from_onnx(proto).graphs[0].nodes) > 1

@@ -338,13 +338,13 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_runtime_without_memory_says_so() -> None:
-    from mdf_loop.emit.scope import Nodes
+    from mdf_loop.emit.scope import NodeRegistry
     from mdf_loop.run.onnxruntime.runtime_errors import convert_run_error
 
     text = (
         "Non-zero status code returned while running Concat node. Name:'$.a Concat#1' Status "
         "Message: Failed to allocate memory for requested buffer of size 8589934592"
     )
-    error = convert_run_error(RuntimeError(text), Nodes())
+    error = convert_run_error(RuntimeError(text), NodeRegistry())
     assert isinstance(error, MemoryLimitError)
     assert "at $.a" in str(error)

@@ -15,7 +15,7 @@ from mdf_loop.errors import LoopError, RunError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.verification import compare, side_by_side
 from mdf_loop.verification.comparison import compare_rows
-from mdf_loop.verification.order import compare_order, random_places
+from mdf_loop.verification.order import compare_order, describe_random_order
 from tests.models.engine import CIRCLE, PAIR, SUM, TWO_SENDERS
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
@@ -316,7 +316,7 @@ def test_random_places_are_named(mdf) -> None:
 
 
 def test_random_places_of_a_circle(mdf) -> None:
-    assert random_places(open_document(mdf(CIRCLE))) == [
+    assert describe_random_order(open_document(mdf(CIRCLE))) == [
         "B.b (runs together with A)",
         "A.a (runs together with B)",
     ]

@@ -19,53 +19,63 @@ _BRANCH_METADATA = {"shapes": "dynamic"}
 @body_layer("If")
 def write_if(layer: Layer, network_writer: NetworkWriter) -> None:
     """Write an OpenVINO If layer as an `onnx::If` node with two branch graphs."""
-    if not layer.inputs:
-        raise ModelError("an If needs a condition", layer.where)
-    condition = network_writer.read(network_writer.source(layer, 0))
-    names_read = [condition]
-    args: Content = {"cond": condition}
+    if not layer.input_ports:
+        raise ModelError("an If needs a condition", layer.location)
+    condition_name = network_writer.ensure_node(network_writer.input_name(layer, 0))
+    names_read = [condition_name]
+    arguments: Content = {"cond": condition_name}
     for branch_key in ("then", "else"):
-        args[f"{branch_key}_branch"] = _build_branch(layer, network_writer, branch_key, names_read)
-    output_names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
-    network_writer.writer.node(
-        "onnx::If", output_names, args=args, names_read=names_read, node_id=layer.name
+        arguments[f"{branch_key}_branch"] = _build_branch(
+            layer, network_writer, branch_key, names_read
+        )
+    output_names = [network_writer.value_names[layer.id, port.id] for port in layer.output_ports]
+    network_writer.graph_writer.add_node(
+        "onnx::If", output_names, args=arguments, names_read=names_read, node_id=layer.name
     )
 
 
 def _build_branch(
     layer: Layer, outer_writer: NetworkWriter, key: str, names_read: list[str]
 ) -> Content:
-    where = f"{layer.where}, {key}"
-    network = read_network(require_child(layer.element, f"{key}_body", where), where)
-    port_map = require_child(layer.element, f"{key}_port_map", where)
-    writer = GraphWriter(f"{layer.name}_{key}", outer_writer.writer)
-    inner_writer = NetworkWriter(network, writer, outer_writer.weights)
-    bound_ids: set[int] = set()
-    for binding in read_bindings(port_map, "input", layer, network):
-        outer_name = outer_writer.read(
-            outer_writer.names[outer_writer.network.sources[layer.id, binding.port_id]]
+    branch_location = f"{layer.location}, {key}"
+    branch_network = read_network(
+        require_child(layer.xml_element, f"{key}_body", branch_location), branch_location
+    )
+    port_map_element = require_child(layer.xml_element, f"{key}_port_map", branch_location)
+    branch_writer = GraphWriter(f"{layer.name}_{key}", outer_writer.graph_writer)
+    network_writer = NetworkWriter(branch_network, branch_writer, outer_writer.weights)
+    bound_parameter_ids: set[int] = set()
+    for binding in read_bindings(port_map_element, "input", layer, branch_network):
+        outer_value_name = outer_writer.ensure_node(
+            outer_writer.value_names[
+                outer_writer.network.source_by_input[layer.id, binding.port_id]
+            ]
         )
-        inner_writer.names[binding.layer.id, binding.layer.outputs[0].id] = outer_name
-        if outer_name in outer_writer.constants:
-            inner_writer.constants[outer_name] = outer_writer.constants[outer_name]
-        names_read.append(outer_name)
-        bound_ids.add(binding.layer.id)
-    for parameter in network.of_type("Parameter"):
-        if parameter.id not in bound_ids:
+        network_writer.value_names[binding.layer.id, binding.layer.output_ports[0].id] = (
+            outer_value_name
+        )
+        if outer_value_name in outer_writer.constant_arrays:
+            network_writer.constant_arrays[outer_value_name] = outer_writer.constant_arrays[
+                outer_value_name
+            ]
+        names_read.append(outer_value_name)
+        bound_parameter_ids.add(binding.layer.id)
+    for parameter in branch_network.layers_of_type("Parameter"):
+        if parameter.id not in bound_parameter_ids:
             raise ModelError(
-                "no entry of port_map brings a value to this Parameter", parameter.where
+                "no entry of port_map brings a value to this Parameter", parameter.location
             )
-    inner_writer.name_values()
-    write_layers(inner_writer)
+    network_writer.name_values()
+    write_layers(network_writer)
     results_by_port = {
         binding.port_id: binding.layer
-        for binding in read_bindings(port_map, "output", layer, network)
+        for binding in read_bindings(port_map_element, "output", layer, branch_network)
     }
-    for port in layer.outputs:
+    for port in layer.output_ports:
         if port.id not in results_by_port:
-            raise ModelError(f"the output {port.id} is none of the {key}_body's", layer.where)
+            raise ModelError(f"the output {port.id} is none of the {key}_body's", layer.location)
     output_names = [
-        inner_writer.read(inner_writer.source(results_by_port[port.id], 0))
-        for port in layer.outputs
+        network_writer.ensure_node(network_writer.input_name(results_by_port[port.id], 0))
+        for port in layer.output_ports
     ]
-    return writer.content(outputs=output_names, metadata=_BRANCH_METADATA)
+    return branch_writer.graph_content(outputs=output_names, metadata=_BRANCH_METADATA)

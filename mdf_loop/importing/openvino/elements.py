@@ -17,7 +17,7 @@ from mdf_loop.errors import ModelError, UnsupportedError
 Extents: TypeAlias = "tuple[int | None, ...] | None"
 """Shape in an IR, with None for unknown extents, or None for an unknown shape."""
 
-DTYPES = {
+DTYPE_BY_ELEMENT_TYPE = {
     "f64": "float64",
     "f32": "float32",
     "f16": "float16",
@@ -32,14 +32,14 @@ DTYPES = {
     "u8": "uint8",
     "boolean": "bool",
 }
-_DTYPES_OF_PRECISIONS = {
+_DTYPE_BY_PRECISION = {
     "FP64": "float64",
     "FP32": "float32",
     "FP16": "float16",
     "BOOL": "bool",
-    **{element_type.upper(): dtype for element_type, dtype in DTYPES.items()},
+    **{element_type.upper(): dtype for element_type, dtype in DTYPE_BY_ELEMENT_TYPE.items()},
 }
-UNKNOWN_TYPES = (None, "dynamic", "undefined")
+UNKNOWN_ELEMENT_TYPES = (None, "dynamic", "undefined")
 """Values of `element_type` in a body for a type that is not specified."""
 
 _UNKNOWN_PRECISIONS = ("", "UNSPECIFIED", "DYNAMIC", "UNDEFINED")
@@ -52,20 +52,22 @@ def dtype_of_type(word: str, where: str) -> str:
     Raises:
         UnsupportedError: MDF and ONNX Runtime lack the element type.
     """
-    if word not in DTYPES:
+    if word not in DTYPE_BY_ELEMENT_TYPE:
         raise UnsupportedError(
-            f"the element type '{word}' cannot be read", where, f"read are: {', '.join(DTYPES)}"
+            f"the element type '{word}' cannot be read",
+            where,
+            f"read are: {', '.join(DTYPE_BY_ELEMENT_TYPE)}",
         )
-    return DTYPES[word]
+    return DTYPE_BY_ELEMENT_TYPE[word]
 
 
 def dtype_of_precision(word: str, where: str) -> str:
     """Return the dtype of a port's `precision`, or "" if the file does not specify the type."""
     if word.upper() in _UNKNOWN_PRECISIONS:
         return ""
-    if word.upper() not in _DTYPES_OF_PRECISIONS:
+    if word.upper() not in _DTYPE_BY_PRECISION:
         raise UnsupportedError(f"the precision '{word}' cannot be read", where)
-    return _DTYPES_OF_PRECISIONS[word.upper()]
+    return _DTYPE_BY_PRECISION[word.upper()]
 
 
 def numpy_dtype(dtype: str) -> np.dtype[np.generic]:

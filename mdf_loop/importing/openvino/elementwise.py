@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.importing.openvino.call import (
     TRANSLATORS,
     LayerCall,
-    Result,
+    LayerOutputs,
     Translator,
     cast,
     layer,
@@ -24,14 +24,14 @@ from mdf_loop.importing.openvino.place import OnnxOp, Term, op
 from mdf_loop.ir import Array
 
 
-def _check_broadcast(call: LayerCall) -> None:
-    call.choice("auto_broadcast", {"numpy": None, "none": None}, "numpy")
+def _check_broadcast(layer_call: LayerCall) -> None:
+    layer_call.read_choice("auto_broadcast", {"numpy": None, "none": None}, "numpy")
 
 
 def _binary(op_type: str) -> Translator:
-    def translate(call: LayerCall) -> Result:
-        _check_broadcast(call)
-        return op(op_type, call.input(0), call.input(1))
+    def translate(layer_call: LayerCall) -> LayerOutputs:
+        _check_broadcast(layer_call)
+        return op(op_type, layer_call.input(0), layer_call.input(1))
 
     return translate
 
@@ -80,117 +80,147 @@ TRANSLATORS.update(
 
 
 @layer("NotEqual")
-def _not_equal(call: LayerCall) -> Result:
-    _check_broadcast(call)
-    return op("Not", op("Equal", call.input(0), call.input(1)))
+def _not_equal(layer_call: LayerCall) -> LayerOutputs:
+    _check_broadcast(layer_call)
+    return op("Not", op("Equal", layer_call.input(0), layer_call.input(1)))
 
 
 @layer("SquaredDifference")
-def _squared_difference(call: LayerCall) -> Result:
-    _check_broadcast(call)
-    difference = op("Sub", call.input(0), call.input(1))
+def _squared_difference(layer_call: LayerCall) -> LayerOutputs:
+    _check_broadcast(layer_call)
+    difference = op("Sub", layer_call.input(0), layer_call.input(1))
     return op("Mul", difference, difference)
 
 
 @layer("IsInf")
-def _is_inf(call: LayerCall) -> Result:
-    flags = {key: int(call.read_bool(key, True)) for key in ("detect_negative", "detect_positive")}
-    return op("IsInf", call.input(0), **flags)
+def _is_inf(layer_call: LayerCall) -> LayerOutputs:
+    sign_attributes = {
+        attribute_key: int(layer_call.read_bool(attribute_key, True))
+        for attribute_key in ("detect_negative", "detect_positive")
+    }
+    return op("IsInf", layer_call.input(0), **sign_attributes)
 
 
 @layer("IsFinite")
-def _is_finite(call: LayerCall) -> Result:
-    x = call.input(0)
+def _is_finite(layer_call: LayerCall) -> LayerOutputs:
+    x = layer_call.input(0)
     return op("Not", op("Or", op("IsNaN", x), op("IsInf", x)))
 
 
 @layer("Select")
-def _select(call: LayerCall) -> Result:
-    _check_broadcast(call)
-    return op("Where", call.input(0), call.input(1), call.input(2))
+def _select(layer_call: LayerCall) -> LayerOutputs:
+    _check_broadcast(layer_call)
+    return op("Where", layer_call.input(0), layer_call.input(1), layer_call.input(2))
 
 
 @layer("Convert")
-def _convert(call: LayerCall) -> Result:
-    return cast(call.input(0), dtype_of_type(call.text("destination_type"), call.layer.where))
+def _convert(layer_call: LayerCall) -> LayerOutputs:
+    return cast(
+        layer_call.input(0),
+        dtype_of_type(layer_call.read_text("destination_type"), layer_call.layer.location),
+    )
 
 
 @layer("ConvertLike")
-def _convert_like(call: LayerCall) -> Result:
-    if call.is_of(1, ""):
-        return op("CastLike", call.input(0), call.input(1))
-    return cast(call.input(0), call.dtype(1))
+def _convert_like(layer_call: LayerCall) -> LayerOutputs:
+    if layer_call.has_declared_dtype(1, ""):
+        return op("CastLike", layer_call.input(0), layer_call.input(1))
+    return cast(layer_call.input(0), layer_call.dtype(1))
 
 
 # --- division ---------------------------------------------------------------------------------
 
 
 @layer("Divide")
-def _divide(call: LayerCall) -> Result:
+def _divide(layer_call: LayerCall) -> LayerOutputs:
     """Convert Divide. Integers are rounded down, or towards zero if `m_pythondiv` is false."""
-    _check_broadcast(call)
-    x, y = call.input(0), call.input(1)
+    _check_broadcast(layer_call)
+    x, y = layer_call.input(0), layer_call.input(1)
     quotient = op("Div", x, y)
-    if call.is_float() or call.dtype().startswith("u") or not call.read_bool("m_pythondiv", True):
+    if (
+        layer_call.is_float()
+        or layer_call.dtype().startswith("u")
+        or not layer_call.read_bool("m_pythondiv", True)
+    ):
         return quotient
     remainder = op("Sub", x, op("Mul", quotient, y))
-    quotient_minus_one = op("Sub", quotient, call.number(1))
-    return op("Where", _signs_differ(call, remainder, y), quotient_minus_one, quotient)
+    quotient_minus_one = op("Sub", quotient, layer_call.scalar(1))
+    return op("Where", _signs_differ(layer_call, remainder, y), quotient_minus_one, quotient)
 
 
-def _signs_differ(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
+def _signs_differ(layer_call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
     """Return a mask of nonzero remainders whose sign differs from that of the divisor."""
-    zero = call.number(0)
-    signs_differ = op("Xor", op("Less", remainder, zero), op("Less", y, zero))
-    return op("And", op("Not", op("Equal", remainder, zero)), signs_differ)
+    zero_scalar = layer_call.scalar(0)
+    signs_differ = op("Xor", op("Less", remainder, zero_scalar), op("Less", y, zero_scalar))
+    return op("And", op("Not", op("Equal", remainder, zero_scalar)), signs_differ)
 
 
 @layer("Mod")
-def _mod(call: LayerCall) -> Result:
+def _mod(layer_call: LayerCall) -> LayerOutputs:
     """Convert Mod, the remainder of a division that rounds towards zero."""
-    _check_broadcast(call)
-    return op("Mod", call.input(0), call.input(1), fmod=1)
+    _check_broadcast(layer_call)
+    return op("Mod", layer_call.input(0), layer_call.input(1), fmod=1)
 
 
 @layer("FloorMod")
-def _floor_mod(call: LayerCall) -> Result:
+def _floor_mod(layer_call: LayerCall) -> LayerOutputs:
     """Convert FloorMod, the remainder of a division that rounds down. It has the divisor's sign."""
-    _check_broadcast(call)
-    return op("Mod", call.input(0), call.input(1), fmod=0)
+    _check_broadcast(layer_call)
+    return op("Mod", layer_call.input(0), layer_call.input(1), fmod=0)
 
 
 # --- bounds and rounding ----------------------------------------------------------------------
 
 
 @layer("Clamp")
-def _clamp(call: LayerCall) -> Result:
+def _clamp(layer_call: LayerCall) -> LayerOutputs:
     """Convert Clamp. For integer inputs, the lower bound is rounded up and the upper bound down."""
-    stated_lower, stated_upper = call.read_float("min"), call.read_float("max")
-    if call.is_float():
-        return op("Clip", call.input(0), call.number(stated_lower), call.number(stated_upper))
-    lower, upper = (
-        _integer_bound(call, stated_bound, round_bound)
-        for stated_bound, round_bound in ((stated_lower, math.ceil), (stated_upper, math.floor))
+    stated_lower_bound, stated_upper_bound = (
+        layer_call.read_float("min"),
+        layer_call.read_float("max"),
     )
-    return op("Min", op("Max", call.input(0), lower), upper)
+    if layer_call.is_float():
+        return op(
+            "Clip",
+            layer_call.input(0),
+            layer_call.scalar(stated_lower_bound),
+            layer_call.scalar(stated_upper_bound),
+        )
+    lower_bound, upper_bound = (
+        _integer_bound(layer_call, stated_bound, round_bound)
+        for stated_bound, round_bound in (
+            (stated_lower_bound, math.ceil),
+            (stated_upper_bound, math.floor),
+        )
+    )
+    return op("Min", op("Max", layer_call.input(0), lower_bound), upper_bound)
 
 
-def _integer_bound(call: LayerCall, number: float, rounding: Callable[[float], int]) -> Array:
-    integer_range = np.iinfo(call.dtype())
+def _integer_bound(layer_call: LayerCall, number: float, rounding: Callable[[float], int]) -> Array:
+    integer_range = np.iinfo(layer_call.dtype())
     if number <= integer_range.min or number >= integer_range.max:
         bound = integer_range.min if number <= integer_range.min else integer_range.max
     else:
         bound = rounding(number)
-    return np.array(bound, call.dtype())
+    return np.array(bound, layer_call.dtype())
 
 
 @layer("Round")
-def _round(call: LayerCall) -> Result:
-    x = call.input(0)
-    if call.choice("mode", {"half_to_even": True, "half_away_from_zero": False}, "half_to_even"):
+def _round(layer_call: LayerCall) -> LayerOutputs:
+    x = layer_call.input(0)
+    if layer_call.read_choice(
+        "mode", {"half_to_even": True, "half_away_from_zero": False}, "half_to_even"
+    ):
         return op("Round", x)
-    magnitude = op("Abs", x)
-    rounded_down = op("Floor", magnitude)
-    rounds_up = op("GreaterOrEqual", op("Sub", magnitude, rounded_down), call.number(0.5))
-    rounded = op("Where", rounds_up, op("Add", rounded_down, call.number(1)), rounded_down)
-    return op("Mul", op("Sign", x), rounded)
+    absolute_x = op("Abs", x)
+    floor_of_absolute_x = op("Floor", absolute_x)
+    must_round_up = op(
+        "GreaterOrEqual", op("Sub", absolute_x, floor_of_absolute_x), layer_call.scalar(0.5)
+    )
+    rounded_magnitude = op(
+        "Where",
+        must_round_up,
+        op("Add", floor_of_absolute_x, layer_call.scalar(1)),
+        floor_of_absolute_x,
+    )
+    return op("Mul", op("Sign", x), rounded_magnitude)

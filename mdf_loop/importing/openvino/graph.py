@@ -75,14 +75,16 @@ def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
         opset_text = f" ({layer.opset})" if layer.opset else ""
         raise UnsupportedError(
             f"the layer type {layer.type}{opset_text} cannot be read",
-            layer.where,
+            layer.location,
             suggest(layer.type, [*TRANSLATORS, *BODY_LAYER_WRITERS])
             if _is_close(layer.type)
             else "",
         )
-    translation = translate(LayerCall(layer, network_writer))
-    output_terms = translation if isinstance(translation, tuple) else (translation,)
-    output_names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
+    translated_outputs = translate(LayerCall(layer, network_writer))
+    output_terms = (
+        translated_outputs if isinstance(translated_outputs, tuple) else (translated_outputs,)
+    )
+    output_names = [network_writer.value_names[layer.id, port.id] for port in layer.output_ports]
     _check_outputs(layer, network_writer, len(output_terms))
     network_writer.write_outputs(
         output_terms[: len(output_names)], output_names[: len(output_terms)], layer.name
@@ -90,17 +92,17 @@ def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
     network_writer.fold_convert(layer)
 
 
-def _is_close(kind: str) -> bool:
-    return kind.lower() in {layer_type.lower() for layer_type in TRANSLATORS}
+def _is_close(layer_type_name: str) -> bool:
+    return layer_type_name.lower() in {layer_type.lower() for layer_type in TRANSLATORS}
 
 
 def _check_outputs(layer: Layer, network_writer: NetworkWriter, count: int) -> None:
     """Raise an error if a layer reads an output that the ONNX translation does not compute."""
-    if not layer.outputs:
-        raise ModelError(f"a {layer.type} needs an output port", layer.where)
-    missing_ports = {(layer.id, port.id) for port in layer.outputs[count:]}
-    if missing_ports and missing_ports & set(network_writer.network.sources.values()):
+    if not layer.output_ports:
+        raise ModelError(f"a {layer.type} needs an output port", layer.location)
+    missing_ports = {(layer.id, port.id) for port in layer.output_ports[count:]}
+    if missing_ports and missing_ports & set(network_writer.network.source_by_input.values()):
         raise UnsupportedError(
             f"only the first {count} outputs of the layer type {layer.type} can be read",
-            layer.where,
+            layer.location,
         )

@@ -31,7 +31,7 @@ class LayerPort(Struct, frozen=True):
     id: int
     dtype: str
     shape: Extents
-    names: tuple[str, ...] = ()
+    value_names: tuple[str, ...] = ()
 
 
 class Layer(Struct, frozen=True, eq=False):
@@ -42,10 +42,10 @@ class Layer(Struct, frozen=True, eq=False):
     type: str
     opset: str
     attributes: Mapping[str, str]
-    inputs: tuple[LayerPort, ...]
-    outputs: tuple[LayerPort, ...]
-    element: Element
-    where: str
+    input_ports: tuple[LayerPort, ...]
+    output_ports: tuple[LayerPort, ...]
+    xml_element: Element
+    location: str
 
 
 class Network(Struct, frozen=True, eq=False):
@@ -53,7 +53,7 @@ class Network(Struct, frozen=True, eq=False):
 
     layers: tuple[Layer, ...]
     layers_by_id: Mapping[int, Layer]
-    sources: Mapping[PortKey, PortKey]
+    source_by_input: Mapping[PortKey, PortKey]
 
     def layer(self, layer_id: int, what: str, where: str) -> Layer:
         """Return the layer of the network with a given id.
@@ -65,17 +65,17 @@ class Network(Struct, frozen=True, eq=False):
             raise ModelError(f"{what} names the layer {layer_id}, which does not exist", where)
         return self.layers_by_id[layer_id]
 
-    def of_type(self, layer_type: str) -> tuple[Layer, ...]:
+    def layers_of_type(self, layer_type: str) -> tuple[Layer, ...]:
         """Return the layers of one type, in the order of the file."""
         return tuple(layer for layer in self.layers_by_id.values() if layer.type == layer_type)
 
 
 def require_child(element: Element, tag: str, where: str) -> Element:
     """Return the child of an XML element with this tag, or raise ModelError if it is missing."""
-    subelement = element.find(tag)
-    if subelement is None:
+    child_element = element.find(tag)
+    if child_element is None:
         raise ModelError(f"<{element.tag}> has no <{tag}>", where)
-    return subelement
+    return child_element
 
 
 def read_network(element: Element, where: str = "") -> Network:
@@ -95,27 +95,31 @@ def read_network(element: Element, where: str = "") -> Network:
         _parse_edge(edge_element, layers_by_id, where)
         for edge_element in require_child(element, "edges", where).findall("edge")
     ]
-    sources = _unique_dict(
-        ((target, source) for source, target in edges), "input port with an edge", where
+    source_by_input = _unique_dict(
+        ((target_port, source_port) for source_port, target_port in edges),
+        "input port with an edge",
+        where,
     )
     for layer in layers:
-        for port in layer.inputs:
-            if (layer.id, port.id) not in sources:
-                raise ModelError(f"no edge feeds the input port {port.id}", layer.where)
-    return Network(_sort_layers(layers, layers_by_id, sources), layers_by_id, sources)
+        for port in layer.input_ports:
+            if (layer.id, port.id) not in source_by_input:
+                raise ModelError(f"no edge feeds the input port {port.id}", layer.location)
+    return Network(
+        _sort_layers(layers, layers_by_id, source_by_input), layers_by_id, source_by_input
+    )
 
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-def _unique_dict(pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K, V]:
-    entries: dict[K, V] = {}
-    for key, entry in pairs:
-        if key in entries:
+def _unique_dict(key_value_pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K, V]:
+    values_by_key: dict[K, V] = {}
+    for key, value in key_value_pairs:
+        if key in values_by_key:
             raise ModelError(f"the {what} {key} is there twice", where)
-        entries[key] = entry
-    return entries
+        values_by_key[key] = value
+    return values_by_key
 
 
 def _parse_layer(element: Element, outside: str) -> Layer:
@@ -123,30 +127,34 @@ def _parse_layer(element: Element, outside: str) -> Layer:
     layer_id = read_integer(
         element.get("id"), "id of a layer", _join_paths(outside, f"layer '{layer_name}'")
     )
-    where = _join_paths(outside, f"layer '{layer_name}' (id {layer_id})")
+    layer_location = _join_paths(outside, f"layer '{layer_name}' (id {layer_id})")
     layer_type = element.get("type")
     if not layer_type:
-        raise ModelError("'type' is missing", where)
+        raise ModelError("'type' is missing", layer_location)
     opset = element.get("version", "")
     data_element = element.find("data")
     attributes = {} if data_element is None else dict(data_element.attrib)
     try:
-        inputs, outputs = (_parse_ports(element, tag, where) for tag in ("input", "output"))
+        input_ports, output_ports = (
+            _parse_ports(element, port_tag, layer_location) for port_tag in ("input", "output")
+        )
     except UnsupportedError as error:
         raise UnsupportedError(
-            f"the layer type {layer_type}: {error.findings[0].what}", where
+            f"the layer type {layer_type}: {error.findings[0].what}", layer_location
         ) from None
-    _unique_dict(((port.id, port) for port in (*inputs, *outputs)), "port id", where)
+    _unique_dict(
+        ((port.id, port) for port in (*input_ports, *output_ports)), "port id", layer_location
+    )
     return Layer(
         layer_id,
         layer_name or layer_type,
         layer_type,
         opset,
         attributes,
-        inputs,
-        outputs,
+        input_ports,
+        output_ports,
         element,
-        where,
+        layer_location,
     )
 
 
@@ -155,9 +163,9 @@ def _make_names_unique(layers: list[Layer]) -> list[Layer]:
     used_names: set[str] = set()
     renamed_layers: list[Layer] = []
     for layer in layers:
-        unique_name = f"{layer.name}_{layer.id}" if layer.name in used_names else layer.name
-        used_names.add(unique_name)
-        renamed_layers.append(replace(layer, name=unique_name))
+        unique_layer_name = f"{layer.name}_{layer.id}" if layer.name in used_names else layer.name
+        used_names.add(unique_layer_name)
+        renamed_layers.append(replace(layer, name=unique_layer_name))
     return renamed_layers
 
 
@@ -179,7 +187,9 @@ def _parse_ports(element: Element, tag: str, where: str) -> tuple[LayerPort, ...
 def _parse_port(element: Element, where: str) -> LayerPort:
     port_id = read_integer(element.get("id"), "id of a port", where)
     dtype = dtype_of_precision(element.get("precision", ""), where)
-    shape = parse_port_shape([dim.text or "" for dim in element.findall("dim")], where)
+    shape = parse_port_shape(
+        [dim_element.text or "" for dim_element in element.findall("dim")], where
+    )
     if element.find("rank") is not None:
         shape = None
     return LayerPort(port_id, dtype, shape, _split_names(element.get("names", "")))
@@ -187,17 +197,17 @@ def _parse_port(element: Element, where: str) -> LayerPort:
 
 def _split_names(text: str) -> tuple[str, ...]:
     r"""Split a list of names at its commas. A comma within a name is written `\,`."""
-    escaped_names = text.replace("\\,", "\0").split(",")
+    names_with_escapes = text.replace("\\,", "\0").split(",")
     return tuple(
-        escaped_name.replace("\0", ",").strip()
-        for escaped_name in escaped_names
-        if escaped_name.strip()
+        name_with_escapes.replace("\0", ",").strip()
+        for name_with_escapes in names_with_escapes
+        if name_with_escapes.strip()
     )
 
 
 def output_names(layer: Layer) -> tuple[str, ...]:
     """Return the names that the file declares for the value of a Result layer."""
-    return _split_names(layer.element.get("output_names", ""))
+    return _split_names(layer.xml_element.get("output_names", ""))
 
 
 def _parse_edge(
@@ -216,22 +226,29 @@ def _parse_edge(
             raise ModelError(
                 f"an edge goes {attribute_key} layer {layer_id}, which does not exist", where
             )
-        if port_id not in {port.id for port in getattr(layers_by_id[layer_id], inputs_or_outputs)}:
+        layer = layers_by_id[layer_id]
+        layer_ports = layer.output_ports if inputs_or_outputs == "outputs" else layer.input_ports
+        if port_id not in {port.id for port in layer_ports}:
             raise ModelError(
                 f"an edge goes {attribute_key} port {port_id}, which is none of its {inputs_or_outputs}",
-                layers_by_id[layer_id].where,
+                layer.location,
             )
     return (from_layer, from_port), (to_layer, to_port)
 
 
 def _sort_layers(
-    layers: list[Layer], layers_by_id: Mapping[int, Layer], sources: Mapping[PortKey, PortKey]
+    layers: list[Layer],
+    layers_by_id: Mapping[int, Layer],
+    source_by_input: Mapping[PortKey, PortKey],
 ) -> tuple[Layer, ...]:
     sorter = graphlib.TopologicalSorter(
-        {layer.id: [sources[layer.id, port.id][0] for port in layer.inputs] for layer in layers}
+        {
+            layer.id: [source_by_input[layer.id, port.id][0] for port in layer.input_ports]
+            for layer in layers
+        }
     )
     try:
         return tuple(layers_by_id[layer_id] for layer_id in sorter.static_order())
     except graphlib.CycleError as error:
         cycle_text = " -> ".join(f"'{layers_by_id[layer_id].name}'" for layer_id in error.args[1])
-        raise CycleError(f"layers wait for each other: {cycle_text}", layers[0].where) from None
+        raise CycleError(f"layers wait for each other: {cycle_text}", layers[0].location) from None

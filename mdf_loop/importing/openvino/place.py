@@ -16,7 +16,7 @@ from onnx import defs
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.elements import (
-    UNKNOWN_TYPES,
+    UNKNOWN_ELEMENT_TYPES,
     Extents,
     dtype_of_type,
     numpy_dtype,
@@ -40,7 +40,7 @@ class OnnxOp(Struct, frozen=True, eq=False):
     `output_count` is the number of outputs.
     """
 
-    type: str
+    op_type: str
     inputs: tuple[Term | None, ...]
     attributes: Mapping[str, object]
     output_count: int = 1
@@ -52,8 +52,8 @@ class OnnxOp(Struct, frozen=True, eq=False):
 class OutputTerm(Struct, frozen=True):
     """One of the outputs of an applied ONNX operator."""
 
-    op: OnnxOp
-    index: int
+    onnx_op: OnnxOp
+    output_index: int
 
 
 Term: TypeAlias = str | Array | OnnxOp | OutputTerm
@@ -72,8 +72,8 @@ def op_outputs(
     count: int, op_type: str, *inputs: Term | None, **attributes: object
 ) -> tuple[OutputTerm, ...]:
     """Apply an ONNX operator with several outputs, and return each output."""
-    operator = OnnxOp(op_type, inputs, attributes, count)
-    return tuple(operator[output_index] for output_index in range(count))
+    applied_operator = OnnxOp(op_type, inputs, attributes, count)
+    return tuple(applied_operator[output_index] for output_index in range(count))
 
 
 class NetworkWriter:
@@ -81,12 +81,12 @@ class NetworkWriter:
 
     def __init__(self, network: Network, writer: GraphWriter, weights: Weights) -> None:
         self.network = network
-        self.writer = writer
+        self.graph_writer = writer
         self.weights = weights
-        self.names: dict[PortKey, str] = {}
-        self.constants: dict[str, Array] = {}
-        self.dtypes: dict[str, str] = {}
-        self.shapes: dict[str, Extents] = {}
+        self.value_names: dict[PortKey, str] = {}
+        self.constant_arrays: dict[str, Array] = {}
+        self.value_dtypes: dict[str, str] = {}
+        self.value_shapes: dict[str, Extents] = {}
         self._pending: dict[str, Array] = {}
         self._output_names: dict[OutputTerm, str] = {}
         self._written: set[OnnxOp] = set()
@@ -97,50 +97,65 @@ class NetworkWriter:
         """Name each value by the first name of its port in the file, or else by its layer."""
         used_names: set[str] = set()
         for layer in self.network.layers_by_id.values():
-            for position, port in enumerate(layer.outputs):
-                value_name = self.names.get((layer.id, port.id))
+            for port_index, port in enumerate(layer.output_ports):
+                value_name = self.value_names.get((layer.id, port.id))
                 if value_name is None:
-                    base_name = port.names[0] if port.names else _default_name(layer, position)
+                    base_name = (
+                        port.value_names[0]
+                        if port.value_names
+                        else _default_name(layer, port_index)
+                    )
                     base_name = f"{base_name}_{layer.id}" if base_name in used_names else base_name
                     used_names.add(base_name)
-                    value_name = self.names[layer.id, port.id] = self.writer.unique_name(base_name)
-                self.dtypes[value_name], self.shapes[value_name] = _declared_type(layer, port)
+                    value_name = self.value_names[layer.id, port.id] = (
+                        self.graph_writer.unique_name(base_name)
+                    )
+                self.value_dtypes[value_name], self.value_shapes[value_name] = _declared_type(
+                    layer, port
+                )
 
-    def source(self, layer: Layer, position: int) -> str:
+    def input_name(self, layer: Layer, position: int) -> str:
         """Return the name of the value that feeds an input of a layer."""
-        return self.names[self.network.sources[layer.id, layer.inputs[position].id]]
+        return self.value_names[
+            self.network.source_by_input[layer.id, layer.input_ports[position].id]
+        ]
 
     # --- values ---------------------------------------------------------------------------------
 
     def add_constant_layer(self, layer: Layer) -> None:
         """Read the array of a constant layer, whose node is added when another layer reads it."""
-        attributes, where = layer.attributes, layer.where
-        dtype = dtype_of_type(attributes.get("element_type", ""), where)
-        shape = read_integers(attributes.get("shape", ""), "shape", where)
+        layer_attributes, layer_location = layer.attributes, layer.location
+        dtype = dtype_of_type(layer_attributes.get("element_type", ""), layer_location)
+        shape = read_integers(layer_attributes.get("shape", ""), "shape", layer_location)
         if any(extent < 0 for extent in shape):
-            raise ModelError(f"a Const cannot have the shape {list(shape)}", where)
-        byte_count, offset = (
-            read_integer(attributes.get(key), key, where) for key in ("size", "offset")
+            raise ModelError(f"a Const cannot have the shape {list(shape)}", layer_location)
+        stored_byte_count, byte_offset = (
+            read_integer(layer_attributes.get(attribute_key), attribute_key, layer_location)
+            for attribute_key in ("size", "offset")
         )
-        value_name = self.names[layer.id, only_output(layer).id]
-        array = self.weights.array(offset, byte_count, dtype, shape, where)
-        self.constants[value_name] = array
-        self._pending[value_name] = array
+        value_name = self.value_names[layer.id, only_output(layer).id]
+        constant_array = self.weights.array(
+            byte_offset, stored_byte_count, dtype, shape, layer_location
+        )
+        self.constant_arrays[value_name] = constant_array
+        self._pending[value_name] = constant_array
 
     def fold_convert(self, layer: Layer) -> None:
         """Compute the output of a Convert layer whose input is a small constant."""
         if layer.type != "Convert":
             return
-        array = self.constants.get(self.source(layer, 0))
-        if array is not None and array.size <= MAX_FOLDED_ELEMENTS:
-            value_name = self.names[layer.id, layer.outputs[0].id]
+        input_array = self.constant_arrays.get(self.input_name(layer, 0))
+        if input_array is not None and input_array.size <= MAX_FOLDED_ELEMENTS:
+            value_name = self.value_names[layer.id, layer.output_ports[0].id]
             with np.errstate(all="ignore"):
-                self.constants[value_name] = array.astype(numpy_dtype(self.dtypes[value_name]))
+                self.constant_arrays[value_name] = input_array.astype(
+                    numpy_dtype(self.value_dtypes[value_name])
+                )
 
-    def read(self, name: str) -> str:
+    def ensure_node(self, name: str) -> str:
         """Return a value name, after adding the node of a constant that has no node yet."""
         if name in self._pending:
-            self.writer.constant(name, self._pending.pop(name))
+            self.graph_writer.add_constant(name, self._pending.pop(name))
         return name
 
     def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:
@@ -148,7 +163,7 @@ class NetworkWriter:
 
         A term is a value name, a constant array, or the output of an ONNX operator.
         """
-        copies: list[tuple[Term, str]] = []
+        copied_terms: list[tuple[Term, str]] = []
         terms: list[Term] = [
             root_term[0] if isinstance(root_term, OnnxOp) else root_term for root_term in root_terms
         ]
@@ -156,47 +171,49 @@ class NetworkWriter:
             if isinstance(term, OutputTerm) and term not in self._output_names:
                 self._output_names[term] = name
             else:
-                copies.append((term, name))
+                copied_terms.append((term, name))
         for term in terms:
-            self.value(term, node_id)
-        for term, name in copies:
+            self.write_term(term, node_id)
+        for term, name in copied_terms:
             self._write_node(op("Identity", term), [name], node_id)
 
-    def value(self, term: Term, node_id: str) -> str:
+    def write_term(self, term: Term, node_id: str) -> str:
         """Return the value name of a term, after writing the operators of the term if necessary."""
         if isinstance(term, str):
-            return self.read(term)
+            return self.ensure_node(term)
         if isinstance(term, np.ndarray):
-            constant_name = self.writer.unique_name(f"{node_id}.constant")
-            self.writer.constant(constant_name, term)
+            constant_name = self.graph_writer.unique_name(f"{node_id}.constant")
+            self.graph_writer.add_constant(constant_name, term)
             return constant_name
         output_term = term[0] if isinstance(term, OnnxOp) else term
-        if output_term.op not in self._written:
-            self._written.add(output_term.op)
+        if output_term.onnx_op not in self._written:
+            self._written.add(output_term.onnx_op)
             output_terms = [
-                OutputTerm(output_term.op, output_index)
-                for output_index in range(output_term.op.output_count)
+                OutputTerm(output_term.onnx_op, output_index)
+                for output_index in range(output_term.onnx_op.output_count)
             ]
             for operator_output in output_terms:
                 if operator_output not in self._output_names:
-                    self._output_names[operator_output] = self.writer.unique_name(
-                        f"{node_id}.{output_term.op.type}"
+                    self._output_names[operator_output] = self.graph_writer.unique_name(
+                        f"{node_id}.{output_term.onnx_op.op_type}"
                     )
             self._write_node(
-                output_term.op, [self._output_names[output] for output in output_terms], node_id
+                output_term.onnx_op,
+                [self._output_names[operator_output_term] for operator_output_term in output_terms],
+                node_id,
             )
         return self._output_names[output_term]
 
-    def _write_node(self, operator: OnnxOp, output_names: Sequence[str], node_id: str) -> None:
+    def _write_node(self, onnx_op: OnnxOp, output_names: Sequence[str], node_id: str) -> None:
         input_names = [
-            None if term is None else self.value(term, node_id) for term in operator.inputs
+            None if term is None else self.write_term(term, node_id) for term in onnx_op.inputs
         ]
         names_read = [input_name for input_name in input_names if input_name is not None]
-        args = _named_arguments(operator, input_names)
-        self.writer.node(
-            f"onnx::{operator.type}",
+        arguments = _named_arguments(onnx_op, input_names)
+        self.graph_writer.add_node(
+            f"onnx::{onnx_op.op_type}",
             output_names,
-            args=args,
+            args=arguments,
             names_read=names_read,
             node_id=node_id,
         )
@@ -204,13 +221,15 @@ class NetworkWriter:
 
 def only_output(layer: Layer) -> LayerPort:
     """Return the output port of a layer that has exactly one output."""
-    if len(layer.outputs) != 1:
-        raise ModelError(f"a {layer.type} has one output, not {len(layer.outputs)}", layer.where)
-    return layer.outputs[0]
+    if len(layer.output_ports) != 1:
+        raise ModelError(
+            f"a {layer.type} has one output, not {len(layer.output_ports)}", layer.location
+        )
+    return layer.output_ports[0]
 
 
 def _default_name(layer: Layer, position: int) -> str:
-    return layer.name if len(layer.outputs) == 1 else f"{layer.name}.{position}"
+    return layer.name if len(layer.output_ports) == 1 else f"{layer.name}.{position}"
 
 
 def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
@@ -223,10 +242,10 @@ def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
         shape_text = layer.attributes.get("shape")
         dtype = (
             port.dtype
-            if element_type in UNKNOWN_TYPES
-            else dtype_of_type(str(element_type), layer.where)
+            if element_type in UNKNOWN_ELEMENT_TYPES
+            else dtype_of_type(str(element_type), layer.location)
         )
-        return dtype, port.shape if shape_text is None else parse_shape(shape_text, layer.where)
+        return dtype, port.shape if shape_text is None else parse_shape(shape_text, layer.location)
     return port.dtype, port.shape or None
 
 
@@ -235,20 +254,20 @@ def _named_arguments(operator: OnnxOp, inputs: list[str | None]) -> Content:
 
     An omitted argument is written as None if an input has the name of the argument.
     """
-    op_schema = schema(operator.type, operator.attributes, len(inputs))
-    formal_inputs = op_schema.inputs
-    args: Content = {}
+    operator_schema = schema(operator.op_type, operator.attributes, len(inputs))
+    formal_inputs = operator_schema.inputs
+    arguments: Content = {}
     for input_index, input_name in enumerate(inputs):
         formal_input = formal_inputs[min(input_index, len(formal_inputs) - 1)]
         if formal_input.option == _VARIADIC:
-            args.setdefault(formal_input.name, []).append(input_name)
+            arguments.setdefault(formal_input.name, []).append(input_name)
         elif input_name is not None:
-            args[formal_input.name] = input_name
-    args |= operator.attributes
-    formal_names = [
+            arguments[formal_input.name] = input_name
+    arguments |= operator.attributes
+    formal_input_names = [
         formal_input.name for formal_input in formal_inputs if formal_input.option != _VARIADIC
     ]
-    for argument in (*formal_names, *op_schema.attributes):
-        if argument in inputs and argument not in args:
-            args[argument] = None
-    return args
+    for argument_name in (*formal_input_names, *operator_schema.attributes):
+        if argument_name in inputs and argument_name not in arguments:
+            arguments[argument_name] = None
+    return arguments

@@ -48,16 +48,16 @@ class PortBinding(Struct, frozen=True):
             raise UnsupportedError(
                 f"the parts of an output cannot overlap or leave gaps: stride {self.stride}, "
                 f"part_size {self.part_size}",
-                owner.where,
+                owner.location,
             )
         if self._range() != ((0, -1) if self.stride > 0 else (-1, 0)):
             raise UnsupportedError(
                 f"an output can only be joined as a whole, not from {self.start} to {self.end}",
-                owner.where,
+                owner.location,
                 "start 0, end -1, stride 1; or -1, 0, -1 for the last iteration first",
             )
-        entry: dict[str, object] = {"axis": self.axis, "concat": True}
-        return entry if self.stride > 0 else {**entry, "reverse": True}
+        recording_settings: dict[str, object] = {"axis": self.axis, "concat": True}
+        return recording_settings if self.stride > 0 else {**recording_settings, "reverse": True}
 
     def _range(self) -> tuple[int, int]:
         default_start, default_end = (0, -1) if self.stride > 0 else (-1, 0)
@@ -70,7 +70,7 @@ class PortBinding(Struct, frozen=True):
         if self.stride == 0 or self.part_size < 1:
             raise ModelError(
                 f"a slice cannot have stride {self.stride} and part_size {self.part_size}",
-                owner.where,
+                owner.location,
             )
 
 
@@ -87,50 +87,62 @@ class BodyPorts(Struct, frozen=True):
 
 
 def read_bindings(
-    element: Element, tag: str, owner: Layer, network: Network, unbound: tuple[str, ...] = ()
+    element: Element, tag: str, body_owner: Layer, network: Network, unbound: tuple[str, ...] = ()
 ) -> tuple[PortBinding, ...]:
     """Return the `<input>` or `<output>` entries of a port_map, with all ids checked.
 
     An entry with a purpose in `unbound` may have the port -1, which means no port.
     """
-    inputs_or_outputs, layer_type = (
-        ("inputs", "Parameter") if tag == "input" else ("outputs", "Result")
+    inputs_or_outputs, layer_type, layer_ports = (
+        ("inputs", "Parameter", body_owner.input_ports)
+        if tag == "input"
+        else ("outputs", "Result", body_owner.output_ports)
     )
-    port_ids = {port.id for port in getattr(owner, inputs_or_outputs)}
-    bindings = [
-        _parse_binding(binding_element, layer_type, owner, network)
+    port_ids = {port.id for port in layer_ports}
+    port_bindings = [
+        _parse_binding(binding_element, layer_type, body_owner, network)
         for binding_element in element.findall(tag)
     ]
-    for binding in bindings:
+    for binding in port_bindings:
         if binding.port_id not in port_ids and not (
             binding.port_id == -1 and binding.purpose in unbound
         ):
             raise ModelError(
                 f"port_map names the port {binding.port_id}, which is none of the {inputs_or_outputs}",
-                owner.where,
+                body_owner.location,
             )
-    return tuple(bindings)
+    return tuple(port_bindings)
 
 
 def _parse_binding(
-    element: Element, layer_type: str, owner: Layer, network: Network
+    element: Element, layer_type: str, body_owner: Layer, network: Network
 ) -> PortBinding:
-    def number(key: str) -> int | None:
-        number_text = element.get(key)
-        return None if number_text is None else read_integer(number_text, key, owner.where)
+    def number(attribute_key: str) -> int | None:
+        number_text = element.get(attribute_key)
+        return (
+            None
+            if number_text is None
+            else read_integer(number_text, attribute_key, body_owner.location)
+        )
 
-    layer_id = read_integer(element.get("internal_layer_id"), "internal_layer_id", owner.where)
-    layer = network.layer(layer_id, "port_map", owner.where)
-    if layer.type != layer_type:
-        raise ModelError(f"port_map names a {layer.type} where a {layer_type} must be", layer.where)
-    if layer_type == "Parameter" and len(layer.outputs) != 1:
-        raise ModelError("a Parameter has one output", layer.where)
-    if layer_type == "Result" and len(layer.inputs) != 1:
-        raise ModelError("a Result has one input", layer.where)
+    layer_id = read_integer(
+        element.get("internal_layer_id"), "internal_layer_id", body_owner.location
+    )
+    body_layer = network.layer(layer_id, "port_map", body_owner.location)
+    if body_layer.type != layer_type:
+        raise ModelError(
+            f"port_map names a {body_layer.type} where a {layer_type} must be", body_layer.location
+        )
+    if layer_type == "Parameter" and len(body_layer.output_ports) != 1:
+        raise ModelError("a Parameter has one output", body_layer.location)
+    if layer_type == "Result" and len(body_layer.input_ports) != 1:
+        raise ModelError("a Result has one input", body_layer.location)
     stride, part_size = number("stride"), number("part_size")
     return PortBinding(
-        port_id=read_integer(element.get("external_port_id"), "external_port_id", owner.where),
-        layer=layer,
+        port_id=read_integer(
+            element.get("external_port_id"), "external_port_id", body_owner.location
+        ),
+        layer=body_layer,
         axis=number("axis"),
         start=number("start"),
         end=number("end"),
@@ -140,35 +152,39 @@ def _parse_binding(
     )
 
 
-def read_ports(owner: Layer, network: Network) -> BodyPorts:
+def read_ports(loop_layer: Layer, network: Network) -> BodyPorts:
     """Classify the inputs and outputs of an OpenVINO loop by role, such as sliced or carried.
 
     Raises:
         ModelError: An id is unknown or repeated, or a Parameter has no value.
     """
-    port_map_element = require_child(owner.element, "port_map", owner.where)
-    inputs = read_bindings(port_map_element, "input", owner, network, ("current_iteration",))
-    outputs = read_bindings(port_map_element, "output", owner, network, ("execution_condition", ""))
-    back_edges = _back_edges(owner, network)
-    iteration_parameter = _layer_with_purpose(inputs, "current_iteration", owner)
-    condition_result = _layer_with_purpose(outputs, "execution_condition", owner)
-    value_inputs = [binding for binding in inputs if binding.purpose != "current_iteration"]
-    _check_all_fed(owner, network, inputs, back_edges)
-    mapped_outputs = [binding for binding in outputs if binding.port_id != -1]
+    port_map_element = require_child(loop_layer.xml_element, "port_map", loop_layer.location)
+    input_bindings = read_bindings(
+        port_map_element, "input", loop_layer, network, ("current_iteration",)
+    )
+    output_bindings = read_bindings(
+        port_map_element, "output", loop_layer, network, ("execution_condition", "")
+    )
+    result_by_parameter_id = _back_edges(loop_layer, network)
+    iteration_parameter = _layer_with_purpose(input_bindings, "current_iteration", loop_layer)
+    condition_result = _layer_with_purpose(output_bindings, "execution_condition", loop_layer)
+    value_inputs = [binding for binding in input_bindings if binding.purpose != "current_iteration"]
+    _check_all_fed(loop_layer, network, input_bindings, result_by_parameter_id)
+    mapped_outputs = [binding for binding in output_bindings if binding.port_id != -1]
     _check_not_repeated(
-        [binding.port_id for binding in mapped_outputs], "the output port {} twice", owner
+        [binding.port_id for binding in mapped_outputs], "the output port {} twice", loop_layer
     )
     return BodyPorts(
         sliced_inputs=tuple(binding for binding in value_inputs if binding.axis is not None),
         invariant_inputs=tuple(
             binding
             for binding in value_inputs
-            if binding.axis is None and binding.layer.id not in back_edges
+            if binding.axis is None and binding.layer.id not in result_by_parameter_id
         ),
         carried_pairs=tuple(
-            (binding, back_edges[binding.layer.id])
+            (binding, result_by_parameter_id[binding.layer.id])
             for binding in value_inputs
-            if binding.layer.id in back_edges
+            if binding.layer.id in result_by_parameter_id
         ),
         iteration_parameter=iteration_parameter,
         concatenated_outputs=tuple(
@@ -180,62 +196,62 @@ def read_ports(owner: Layer, network: Network) -> BodyPorts:
 
 
 def _layer_with_purpose(
-    bindings: Iterable[PortBinding], purpose: str, owner: Layer
+    bindings: Iterable[PortBinding], purpose: str, loop_layer: Layer
 ) -> Layer | None:
-    matching_layers = [binding.layer for binding in bindings if binding.purpose == purpose]
-    if len(matching_layers) > 1:
-        raise ModelError(f"port_map has the purpose {purpose} twice", owner.where)
-    return matching_layers[0] if matching_layers else None
+    layers_with_purpose = [binding.layer for binding in bindings if binding.purpose == purpose]
+    if len(layers_with_purpose) > 1:
+        raise ModelError(f"port_map has the purpose {purpose} twice", loop_layer.location)
+    return layers_with_purpose[0] if layers_with_purpose else None
 
 
 def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
-    unique_ids: set[int] = set()
+    earlier_port_ids: set[int] = set()
     for port_id in ids:
-        if port_id in unique_ids:
-            raise ModelError(f"port_map names {phrase.format(port_id)}", owner.where)
-        unique_ids.add(port_id)
+        if port_id in earlier_port_ids:
+            raise ModelError(f"port_map names {phrase.format(port_id)}", owner.location)
+        earlier_port_ids.add(port_id)
 
 
-def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
+def _back_edges(loop_layer: Layer, network: Network) -> dict[int, Layer]:
     """Return the Result layer that feeds each Parameter in the next iteration, by Parameter id."""
-    results_by_parameter: dict[int, Layer] = {}
-    edges_element = owner.element.find("back_edges")
+    result_by_parameter_id: dict[int, Layer] = {}
+    edges_element = loop_layer.xml_element.find("back_edges")
     for edge_element in () if edges_element is None else edges_element.findall("edge"):
         layer_ids = [
-            read_integer(edge_element.get(key), key, owner.where)
-            for key in ("from-layer", "to-layer")
+            read_integer(edge_element.get(attribute_key), attribute_key, loop_layer.location)
+            for attribute_key in ("from-layer", "to-layer")
         ]
-        source, target = (
-            network.layer(layer_id, "a back edge", owner.where) for layer_id in layer_ids
+        source_layer, target_layer = (
+            network.layer(layer_id, "a back edge", loop_layer.location) for layer_id in layer_ids
         )
-        if source.type != "Result" or target.type != "Parameter":
+        if source_layer.type != "Result" or target_layer.type != "Parameter":
             raise ModelError(
-                f"a back edge goes from a Result to a Parameter, not from a {source.type} to a "
-                f"{target.type}",
-                owner.where,
+                f"a back edge goes from a Result to a Parameter, not from a {source_layer.type} to a "
+                f"{target_layer.type}",
+                loop_layer.location,
             )
-        if target.id in results_by_parameter:
-            raise ModelError(f"two back edges go to '{target.name}'", owner.where)
-        results_by_parameter[target.id] = source
-    return results_by_parameter
+        if target_layer.id in result_by_parameter_id:
+            raise ModelError(f"two back edges go to '{target_layer.name}'", loop_layer.location)
+        result_by_parameter_id[target_layer.id] = source_layer
+    return result_by_parameter_id
 
 
 def _check_all_fed(
-    owner: Layer, network: Network, inputs: tuple[PortBinding, ...], edges: dict[int, Layer]
+    loop_layer: Layer, network: Network, inputs: tuple[PortBinding, ...], edges: dict[int, Layer]
 ) -> None:
-    _check_not_repeated([binding.layer.id for binding in inputs], "the layer {} twice", owner)
-    bindings_by_layer = {binding.layer.id: binding for binding in inputs}
-    for layer in network.of_type("Parameter"):
-        binding = bindings_by_layer.get(layer.id)
+    _check_not_repeated([binding.layer.id for binding in inputs], "the layer {} twice", loop_layer)
+    binding_by_layer_id = {binding.layer.id: binding for binding in inputs}
+    for layer in network.layers_of_type("Parameter"):
+        binding = binding_by_layer_id.get(layer.id)
         if binding is None:
             raise ModelError(
                 "no entry of port_map brings a value to this Parameter",
-                layer.where,
+                layer.location,
                 "a back edge alone says nothing of the first iteration"
                 if layer.id in edges
                 else "",
             )
         if layer.id in edges and (binding.axis is not None or binding.purpose):
             raise ModelError(
-                "a Parameter with a back edge cannot be sliced or counted", layer.where
+                "a Parameter with a back edge cannot be sliced or counted", layer.location
             )

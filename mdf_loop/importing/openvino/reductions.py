@@ -11,7 +11,7 @@ from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import (
     TRANSLATORS,
     LayerCall,
-    Result,
+    LayerOutputs,
     Translator,
     cast,
     int64_array,
@@ -25,35 +25,39 @@ MAX_ONE_HOT_DEPTH = 2**24
 
 
 def _reduction(op_type: str) -> Translator:
-    def translate(call: LayerCall) -> Result:
+    def translate(layer_call: LayerCall) -> LayerOutputs:
         """Convert a reduction, which is the identity for an empty list of axes."""
-        keepdims = int(call.read_bool("keep_dims", False))
-        axes = call.constant_value(1)
+        keepdims = int(layer_call.read_bool("keep_dims", False))
+        axes = layer_call.constant_array(1)
         if axes is None:
             return op(
-                op_type, call.input(0), call.int64(1), keepdims=keepdims, noop_with_empty_axes=1
+                op_type,
+                layer_call.input(0),
+                layer_call.int64_vector(1),
+                keepdims=keepdims,
+                noop_with_empty_axes=1,
             )
         if not axes.size:
-            return call.input(0)
+            return layer_call.input(0)
         axis_numbers = [int(axis) for axis in axes.reshape(-1)]
         if op_type == "ReduceSum":
-            return op(op_type, call.input(0), int64_array(*axis_numbers), keepdims=keepdims)
-        return op(op_type, call.input(0), axes=axis_numbers, keepdims=keepdims)
+            return op(op_type, layer_call.input(0), int64_array(*axis_numbers), keepdims=keepdims)
+        return op(op_type, layer_call.input(0), axes=axis_numbers, keepdims=keepdims)
 
     return translate
 
 
 def _boolean_reduction(op_type: str) -> Translator:
-    translate_numbers = _reduction(op_type)
+    translate_as_numbers = _reduction(op_type)
 
-    def translate(call: LayerCall) -> Result:
+    def translate(layer_call: LayerCall) -> LayerOutputs:
         """Convert a reduction of booleans into a reduction of the numbers 0 and 1."""
-        reduction = translate_numbers(call)
-        if not isinstance(reduction, OnnxOp):
-            return reduction
-        integer_input = cast(call.input(0), "uint8")
+        reduced_term = translate_as_numbers(layer_call)
+        if not isinstance(reduced_term, OnnxOp):
+            return reduced_term
+        integer_input = cast(layer_call.input(0), "uint8")
         return cast(
-            op(op_type, integer_input, *reduction.inputs[1:], **reduction.attributes), "bool"
+            op(op_type, integer_input, *reduced_term.inputs[1:], **reduced_term.attributes), "bool"
         )
 
     return translate
@@ -74,65 +78,82 @@ TRANSLATORS.update(
 
 
 @layer("CumSum")
-def _cumsum(call: LayerCall) -> Result:
-    axis: Term = int64_array(0) if call.count < 2 else call.int64(1)
-    flags = {key: int(call.read_bool(key, False)) for key in ("exclusive", "reverse")}
-    return op("CumSum", call.input(0), op("Reshape", axis, int64_array()), **flags)
+def _cumsum(layer_call: LayerCall) -> LayerOutputs:
+    axis: Term = int64_array(0) if layer_call.input_count < 2 else layer_call.int64_vector(1)
+    onnx_attributes = {
+        attribute_key: int(layer_call.read_bool(attribute_key, False))
+        for attribute_key in ("exclusive", "reverse")
+    }
+    return op("CumSum", layer_call.input(0), op("Reshape", axis, int64_array()), **onnx_attributes)
 
 
 @layer("TopK")
-def _topk(call: LayerCall) -> Result:
+def _topk(layer_call: LayerCall) -> LayerOutputs:
     """Convert TopK, with results sorted by value or by index."""
-    x, axis = call.input(0), call.read_integer("axis")
-    selects_largest = call.choice("mode", {"max": 1, "min": 0})
-    sorts_by_index = call.choice("sort", {"value": False, "none": False, "index": True}, "value")
-    attributes = {"axis": axis, "sorted": 1}
-    values, indices = op_outputs(2, "TopK", x, call.int64(1), largest=selects_largest, **attributes)
+    x, axis = layer_call.input(0), layer_call.read_integer("axis")
+    selects_largest = layer_call.read_choice("mode", {"max": 1, "min": 0})
+    sorts_by_index = layer_call.read_choice(
+        "sort", {"value": False, "none": False, "index": True}, "value"
+    )
+    onnx_attributes = {"axis": axis, "sorted": 1}
+    sorted_values, value_indices = op_outputs(
+        2, "TopK", x, layer_call.int64_vector(1), largest=selects_largest, **onnx_attributes
+    )
     if sorts_by_index:
-        indices, _ = op_outputs(2, "TopK", indices, call.int64(1), largest=0, **attributes)
-        values = op("GatherElements", x, indices, axis=axis)[0]
-    dtype = dtype_of_type(call.text("index_element_type", "i32"), call.layer.where)
-    typed_indices: Term = indices if dtype == "int64" else cast(indices, dtype)
-    if len(call.layer.outputs) > 2:
-        raise ModelError("a TopK has two outputs", call.layer.where)
-    return (values, typed_indices)[: len(call.layer.outputs)]
+        value_indices, _ = op_outputs(
+            2, "TopK", value_indices, layer_call.int64_vector(1), largest=0, **onnx_attributes
+        )
+        sorted_values = op("GatherElements", x, value_indices, axis=axis)[0]
+    dtype = dtype_of_type(
+        layer_call.read_text("index_element_type", "i32"), layer_call.layer.location
+    )
+    typed_indices: Term = value_indices if dtype == "int64" else cast(value_indices, dtype)
+    if len(layer_call.layer.output_ports) > 2:
+        raise ModelError("a TopK has two outputs", layer_call.layer.location)
+    return (sorted_values, typed_indices)[: len(layer_call.layer.output_ports)]
 
 
 @layer("OneHot")
-def _one_hot(call: LayerCall) -> Result:
+def _one_hot(layer_call: LayerCall) -> LayerOutputs:
     """Convert OneHot, which adds an axis with the on value at the index, else the off value."""
-    axis = call.read_integer("axis")
-    depth = call.axis(1, "depth")
-    if call.text("negative_indices_mode", "ignore_negative") != "ignore_negative":
-        raise call.unsupported(
+    axis = layer_call.read_integer("axis")
+    depth = layer_call.constant_axis(1, "depth")
+    if layer_call.read_text("negative_indices_mode", "ignore_negative") != "ignore_negative":
+        raise layer_call.unsupported_error(
             "with negative_indices_mode other than ignore_negative cannot be read"
         )
     if not 0 <= depth <= MAX_ONE_HOT_DEPTH:
-        raise ModelError(f"the depth of a OneHot cannot be {depth}", call.layer.where)
-    positions: Term = op("Range", *(np.array(limit, np.int64) for limit in (0, depth, 1)))
+        raise ModelError(f"the depth of a OneHot cannot be {depth}", layer_call.layer.location)
+    class_numbers: Term = op("Range", *(np.array(limit, np.int64) for limit in (0, depth, 1)))
     if axis != -1:
-        rank = call.rank(0) + 1
-        trailing_axes = rank - 1 - axis if axis >= 0 else -1 - axis
-        positions = op("Reshape", positions, int64_array(-1, *(1,) * trailing_axes))
-    indices = op("Unsqueeze", cast(call.input(0), "int64"), int64_array(axis))
-    return op("Where", op("Equal", indices, positions), call.input(2), call.input(3))
+        output_rank = layer_call.rank(0) + 1
+        trailing_axes = output_rank - 1 - axis if axis >= 0 else -1 - axis
+        class_numbers = op("Reshape", class_numbers, int64_array(-1, *(1,) * trailing_axes))
+    class_indices = op("Unsqueeze", cast(layer_call.input(0), "int64"), int64_array(axis))
+    return op(
+        "Where", op("Equal", class_indices, class_numbers), layer_call.input(2), layer_call.input(3)
+    )
 
 
 @layer("Range")
-def _range(call: LayerCall) -> Result:
-    output_type = call.text("output_type", "")
-    dtype = dtype_of_type(output_type, call.layer.where) if output_type else call.dtype()
-    all_integers = not any(call.is_float(k) for k in range(3))
-    if not all_integers and any(call.dtype(k) != dtype for k in range(3)):
-        raise call.unsupported("with floats of another type than its result cannot be read")
-    limits_and_step: list[Term] = [
-        op("Reshape", call.input(position), int64_array()) for position in range(3)
-    ]
-    has_equal_dtypes = all(call.dtype(k) == dtype for k in range(3))
-    if has_equal_dtypes and dtype in ("float32", "float64", "int64", "int32", "int16"):
-        return op("Range", *limits_and_step)
-    compute_dtype = "int64" if all_integers else "float32"
-    sequence = op(
-        "Range", *(cast(limit_or_step, compute_dtype) for limit_or_step in limits_and_step)
+def _range(layer_call: LayerCall) -> LayerOutputs:
+    output_type = layer_call.read_text("output_type", "")
+    dtype = (
+        dtype_of_type(output_type, layer_call.layer.location) if output_type else layer_call.dtype()
     )
-    return cast(sequence, dtype)
+    inputs_are_integers = not any(layer_call.is_float(k) for k in range(3))
+    if not inputs_are_integers and any(layer_call.dtype(k) != dtype for k in range(3)):
+        raise layer_call.unsupported_error(
+            "with floats of another type than its result cannot be read"
+        )
+    start_stop_step: list[Term] = [
+        op("Reshape", layer_call.input(position), int64_array()) for position in range(3)
+    ]
+    has_equal_dtypes = all(layer_call.dtype(k) == dtype for k in range(3))
+    if has_equal_dtypes and dtype in ("float32", "float64", "int64", "int32", "int16"):
+        return op("Range", *start_stop_step)
+    compute_dtype = "int64" if inputs_are_integers else "float32"
+    number_sequence = op(
+        "Range", *(cast(limit_or_step, compute_dtype) for limit_or_step in start_stop_step)
+    )
+    return cast(number_sequence, dtype)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.errors import ModelError
-from mdf_loop.importing.openvino.call import LayerCall, Result, cast, int64_array, layer
+from mdf_loop.importing.openvino.call import LayerCall, LayerOutputs, cast, int64_array, layer
 from mdf_loop.importing.openvino.cells import activation_functions
 from mdf_loop.importing.openvino.elements import numpy_dtype
 from mdf_loop.importing.openvino.place import Term, op, op_outputs
@@ -24,22 +24,34 @@ _DIRECTIONS["bidirectional"] = ("bidirectional", 2)
 
 
 @layer("LSTMSequence")
-def _lstm(call: LayerCall) -> Result:
+def _lstm(layer_call: LayerCall) -> LayerOutputs:
     """Convert LSTMSequence, and reorder the gates from f, i, c, o to i, o, f, c."""
-    if call.read_bool("input_forget", False) or call.count > 7:
-        raise call.unsupported("with peepholes or coupled gates cannot be read")
+    if layer_call.read_bool("input_forget", False) or layer_call.input_count > 7:
+        raise layer_call.unsupported_error("with peepholes or coupled gates cannot be read")
     gate_order = (1, 3, 0, 2)
-    weights, recurrence = (_reorder_gates(call, position, 4, gate_order) for position in (4, 5))
-    bias = (
-        _append_state_bias(call, _reorder_gates(call, 6, 4, gate_order), 4)
-        if call.count > 6
+    weights, recurrence_weights = (
+        _reorder_gates(layer_call, input_index, 4, gate_order) for input_index in (4, 5)
+    )
+    gate_biases = (
+        _append_state_bias(layer_call, _reorder_gates(layer_call, 6, 4, gate_order), 4)
+        if layer_call.input_count > 6
         else None
     )
-    x, *initial_states = (_swap_first_axes(call.input(position)) for position in (0, 1, 2))
-    attributes = _attributes(call, "sigmoid,tanh,tanh")
-    sequence_lengths = cast(call.int64(3), "int32")
+    x, *initial_states = (
+        _swap_first_axes(layer_call.input(input_index)) for input_index in (0, 1, 2)
+    )
+    onnx_attributes = _attributes(layer_call, "sigmoid,tanh,tanh")
+    sequence_lengths = cast(layer_call.int64_vector(3), "int32")
     state_sequence, final_state, final_cell = op_outputs(
-        3, "LSTM", x, weights, recurrence, bias, sequence_lengths, *initial_states, **attributes
+        3,
+        "LSTM",
+        x,
+        weights,
+        recurrence_weights,
+        gate_biases,
+        sequence_lengths,
+        *initial_states,
+        **onnx_attributes,
     )
     return (
         _to_openvino_order(state_sequence),
@@ -49,39 +61,56 @@ def _lstm(call: LayerCall) -> Result:
 
 
 @layer("GRUSequence")
-def _gru(call: LayerCall) -> Result:
+def _gru(layer_call: LayerCall) -> LayerOutputs:
     """Convert GRUSequence, which has a fourth bias if `linear_before_reset` is true."""
-    linear_before_reset = call.read_bool("linear_before_reset", False)
-    bias: Term | None = None
-    if call.count > 5 and linear_before_reset:
-        update_bias, reset_bias, candidate_bias, candidate_state_bias = _split(call, 5, 4)
-        zeros = _zero_bias(call, 2)
-        bias = op(
-            "Concat", update_bias, reset_bias, candidate_bias, zeros, candidate_state_bias, axis=1
+    linear_before_reset = layer_call.read_bool("linear_before_reset", False)
+    gate_biases: Term | None = None
+    if layer_call.input_count > 5 and linear_before_reset:
+        update_bias, reset_bias, candidate_bias, candidate_state_bias = _split(layer_call, 5, 4)
+        zero_biases = _zero_bias(layer_call, 2)
+        gate_biases = op(
+            "Concat",
+            update_bias,
+            reset_bias,
+            candidate_bias,
+            zero_biases,
+            candidate_state_bias,
+            axis=1,
         )
-    elif call.count > 5:
-        bias = _append_state_bias(call, call.input(5), 3)
-    attributes = {
-        **_attributes(call, "sigmoid,tanh"),
+    elif layer_call.input_count > 5:
+        gate_biases = _append_state_bias(layer_call, layer_call.input(5), 3)
+    onnx_attributes = {
+        **_attributes(layer_call, "sigmoid,tanh"),
         "linear_before_reset": int(linear_before_reset),
     }
-    return _convert_without_cell(call, "GRU", bias, attributes)
+    return _convert_without_cell(layer_call, "GRU", gate_biases, onnx_attributes)
 
 
 @layer("RNNSequence")
-def _rnn(call: LayerCall) -> Result:
-    bias = _append_state_bias(call, call.input(5), 1) if call.count > 5 else None
-    return _convert_without_cell(call, "RNN", bias, _attributes(call, "tanh"))
+def _rnn(layer_call: LayerCall) -> LayerOutputs:
+    gate_biases = (
+        _append_state_bias(layer_call, layer_call.input(5), 1)
+        if layer_call.input_count > 5
+        else None
+    )
+    return _convert_without_cell(layer_call, "RNN", gate_biases, _attributes(layer_call, "tanh"))
 
 
 def _convert_without_cell(
-    call: LayerCall, op_type: str, bias: Term | None, attributes: dict[str, object]
-) -> Result:
-    x, initial_state = _swap_first_axes(call.input(0)), _swap_first_axes(call.input(1))
-    sequence_lengths = cast(call.int64(2), "int32")
-    weights = call.input(3), call.input(4)
+    layer_call: LayerCall, op_type: str, gate_biases: Term | None, attributes: dict[str, object]
+) -> LayerOutputs:
+    x, initial_state = _swap_first_axes(layer_call.input(0)), _swap_first_axes(layer_call.input(1))
+    sequence_lengths = cast(layer_call.int64_vector(2), "int32")
+    input_and_recurrence_weights = layer_call.input(3), layer_call.input(4)
     state_sequence, final_state = op_outputs(
-        2, op_type, x, *weights, bias, sequence_lengths, initial_state, **attributes
+        2,
+        op_type,
+        x,
+        *input_and_recurrence_weights,
+        gate_biases,
+        sequence_lengths,
+        initial_state,
+        **attributes,
     )
     return _to_openvino_order(state_sequence), _swap_first_axes(final_state)
 
@@ -96,38 +125,44 @@ def _to_openvino_order(value: Term) -> Term:
     return op("Transpose", value, perm=[2, 1, 0, 3])
 
 
-def _attributes(call: LayerCall, default: str) -> dict[str, object]:
-    direction, direction_count = call.choice("direction", _DIRECTIONS, "forward")
-    if call.read_float("clip", 0.0):
-        raise call.unsupported("with clip cannot be read")
-    activations = activation_functions(call, default) * direction_count
-    return {"direction": direction, "hidden_size": _hidden_size(call), "activations": activations}
+def _attributes(layer_call: LayerCall, default: str) -> dict[str, object]:
+    direction, direction_count = layer_call.read_choice("direction", _DIRECTIONS, "forward")
+    if layer_call.read_float("clip", 0.0):
+        raise layer_call.unsupported_error("with clip cannot be read")
+    activations = activation_functions(layer_call, default) * direction_count
+    return {
+        "direction": direction,
+        "hidden_size": _hidden_size(layer_call),
+        "activations": activations,
+    }
 
 
-def _hidden_size(call: LayerCall) -> int:
-    hidden_size = call.read_integer("hidden_size")
+def _hidden_size(layer_call: LayerCall) -> int:
+    hidden_size = layer_call.read_integer("hidden_size")
     if not 0 < hidden_size <= 2**24:
-        raise ModelError(f"the hidden_size cannot be {hidden_size}", call.layer.where)
+        raise ModelError(f"the hidden_size cannot be {hidden_size}", layer_call.layer.location)
     return hidden_size
 
 
-def _split(call: LayerCall, position: int, count: int) -> tuple[Term, ...]:
-    lengths = np.full(count, _hidden_size(call), np.int64)
-    return op_outputs(count, "Split", call.input(position), lengths, axis=1)
+def _split(layer_call: LayerCall, position: int, gate_count: int) -> tuple[Term, ...]:
+    gate_lengths = np.full(gate_count, _hidden_size(layer_call), np.int64)
+    return op_outputs(gate_count, "Split", layer_call.input(position), gate_lengths, axis=1)
 
 
-def _reorder_gates(call: LayerCall, position: int, count: int, order: tuple[int, ...]) -> Term:
+def _reorder_gates(
+    layer_call: LayerCall, input_index: int, count: int, order: tuple[int, ...]
+) -> Term:
     """Return a weight matrix with its gates in another order."""
-    gates = _split(call, position, count)
-    return op("Concat", *(gates[gate_index] for gate_index in order), axis=1)
+    gate_terms = _split(layer_call, input_index, count)
+    return op("Concat", *(gate_terms[gate_index] for gate_index in order), axis=1)
 
 
-def _zero_bias(call: LayerCall, gates: int) -> Term:
-    _, direction_count = call.choice("direction", _DIRECTIONS, "forward")
-    zero_bias = np.zeros((1, 1), numpy_dtype(call.dtype()))
-    return op("Expand", zero_bias, int64_array(direction_count, gates * _hidden_size(call)))
+def _zero_bias(layer_call: LayerCall, gates: int) -> Term:
+    _, direction_count = layer_call.read_choice("direction", _DIRECTIONS, "forward")
+    zero_bias = np.zeros((1, 1), numpy_dtype(layer_call.dtype()))
+    return op("Expand", zero_bias, int64_array(direction_count, gates * _hidden_size(layer_call)))
 
 
-def _append_state_bias(call: LayerCall, bias: Term, gates: int) -> Term:
+def _append_state_bias(layer_call: LayerCall, bias: Term, gates: int) -> Term:
     """Append a zero bias for the state to the bias of the input, as ONNX expects both."""
-    return op("Concat", bias, _zero_bias(call, gates), axis=1)
+    return op("Concat", bias, _zero_bias(layer_call, gates), axis=1)

@@ -30,10 +30,10 @@ class Weights:
         Raises:
             ModelError: The file is missing or too short, or the size does not fit the shape.
         """
-        expected_size = byte_count(shape, dtype)
-        if expected_size and expected_size != size:
+        expected_byte_count = byte_count(shape, dtype)
+        if expected_byte_count and expected_byte_count != size:
             raise ModelError(
-                f"{dtype}{list(shape)} takes {expected_size} bytes, but the size is stated as {size}",
+                f"{dtype}{list(shape)} takes {expected_byte_count} bytes, but the size is stated as {size}",
                 where,
             )
         file_bytes = self._read_file(where)
@@ -44,7 +44,7 @@ class Weights:
                 where,
                 "the .bin file does not belong to this .xml file, or is cut off",
             )
-        array_bytes = np.frombuffer(file_bytes, np.uint8, size, offset)[:expected_size]
+        array_bytes = np.frombuffer(file_bytes, np.uint8, size, offset)[:expected_byte_count]
         if dtype == "bool" and array_bytes.size and array_bytes.max() > 1:
             raise ModelError("the bytes of a boolean Const must be 0 or 1", where)
         return array_bytes.view(numpy_dtype(dtype)).reshape(shape)

@@ -37,7 +37,7 @@ def read_xml(path: Path) -> Element:
     parser = XMLParser(target=_RestrictedTreeBuilder(path))
     try:
         parser.feed(xml_bytes)
-        root = parser.close()
+        root_element = parser.close()
     except ModelError:
         raise
     except ParseError as error:
@@ -46,8 +46,8 @@ def read_xml(path: Path) -> Element:
         raise ModelError(
             "the file's text encoding is not known", str(path), "save it as UTF-8"
         ) from None
-    assert ElementTree.iselement(root)
-    return root
+    assert ElementTree.iselement(root_element)
+    return root_element
 
 
 class _RestrictedTreeBuilder(TreeBuilder):

@@ -74,10 +74,10 @@ def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _normalize_domains(model: onnx.ModelProto) -> None:
-    for owner in (model, *model.functions):
-        for opset in owner.opset_import:
-            if opset.domain == ONNX_DOMAIN:
-                opset.domain = ""
+    for model_or_function in (model, *model.functions):
+        for opset_import in model_or_function.opset_import:
+            if opset_import.domain == ONNX_DOMAIN:
+                opset_import.domain = ""
     graphs = list(graphs_of(model.graph))
     graph_nodes = [node for graph in graphs for node in graph.node]
     for function in model.functions:
@@ -89,12 +89,12 @@ def _normalize_domains(model: onnx.ModelProto) -> None:
 
 
 def _nested_nodes(node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    nodes = [node]
+    nested_nodes = [node]
     for attribute in node.attribute:
         if attribute.HasField("g"):
             for graph in graphs_of(attribute.g):
-                nodes.extend(graph.node)
-    return nodes
+                nested_nodes.extend(graph.node)
+    return nested_nodes
 
 
 def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -103,40 +103,48 @@ def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     typed_model = infer_types(model)
     name_generator, opset_version = NameGenerator(typed_model.graph), opset_of(typed_model)
-    opset_versions = {opset.domain: int(opset.version) for opset in typed_model.opset_import}
+    opset_versions = {
+        opset_import.domain: int(opset_import.version) for opset_import in typed_model.opset_import
+    }
     for graph in graphs_of(typed_model.graph):
         facts = Facts(graph, opset_version)
-        nodes: list[onnx.NodeProto] = []
-        for index, node in enumerate(graph.node):
+        expanded_nodes: list[onnx.NodeProto] = []
+        for node_index, node in enumerate(graph.node):
             if node.domain == MACHINE_LEARNING and node.op_type in ML_CONVERSIONS:
                 rewrite = Rewrite(
-                    node, facts, name_generator, opset_version, node_place("$.graph", node, index)
+                    node,
+                    facts,
+                    name_generator,
+                    opset_version,
+                    node_place("$.graph", node, node_index),
                 )
                 ML_CONVERSIONS[node.op_type](rewrite)
-                nodes.extend(rewrite.replacement)
+                expanded_nodes.extend(rewrite.replacement)
                 continue
             has_schema = node.domain and defs.has(node.op_type, node.domain)
-            definition = (
+            function_definition = (
                 definition_of(node, opset_versions.get(node.domain, 1), facts)
                 if has_schema
                 else None
             )
-            nodes.extend(
-                [node] if definition is None else inline_call(definition, node, name_generator)
+            expanded_nodes.extend(
+                [node]
+                if function_definition is None
+                else inline_call(function_definition, node, name_generator)
             )
         del graph.node[:]
-        graph.node.extend(nodes)
+        graph.node.extend(expanded_nodes)
     return typed_model
 
 
 def _check_domains(model: onnx.ModelProto) -> None:
-    local_functions = {function_key(function) for function in model.functions}
+    local_function_keys = {function_key(function) for function in model.functions}
     for graph in graphs_of(model.graph):
-        for index, node in enumerate(graph.node):
-            if node.domain and called_key(node) not in local_functions:
+        for node_index, node in enumerate(graph.node):
+            if node.domain and called_key(node) not in local_function_keys:
                 raise UnsupportedError(
                     f"operator '{node.op_type}' of the domain '{node.domain}' cannot be imported",
-                    node_place("$.graph", node, index),
+                    node_place("$.graph", node, node_index),
                     "export the model with operators of ONNX's own domain; of others those are read "
                     f"that ONNX defines by its own, and {_list_names(ML_CONVERSIONS)} of {MACHINE_LEARNING}",
                 )

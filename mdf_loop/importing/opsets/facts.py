@@ -61,8 +61,10 @@ class Facts:
         if name in defining_facts.types:
             return defining_facts.types[name]
         if name in defining_facts.constants:
-            tensor = defining_facts.constants[name]
-            return helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+            constant_tensor = defining_facts.constants[name]
+            return helper.make_tensor_type_proto(
+                constant_tensor.data_type, list(constant_tensor.dims)
+            )
         return None
 
     def dtype(self, name: str) -> int:
@@ -75,10 +77,13 @@ class Facts:
         type_proto = self.type(name)
         if type_proto is None or not type_proto.tensor_type.HasField("shape"):
             return None
-        dims = type_proto.tensor_type.shape.dim
-        return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims)
+        dim_protos = type_proto.tensor_type.shape.dim
+        return tuple(
+            dim_proto.dim_value if dim_proto.HasField("dim_value") else None
+            for dim_proto in dim_protos
+        )
 
-    def value(self, name: str, depth: int = 0) -> Array | None:
+    def constant_array(self, name: str, depth: int = 0) -> Array | None:
         """Return the array of a small constant value, or None for any other value."""
         defining_facts = self.defining_facts(name)
         if defining_facts is None:
@@ -108,22 +113,24 @@ class Facts:
         shape = self.shape(node.input[0])
         if shape is None:
             return None
-        attributes = {attribute.name: attribute.i for attribute in node.attribute}
-        selected_extents = shape[attributes.get("start", 0) : attributes.get("end")]
+        attribute_values = {attribute.name: attribute.i for attribute in node.attribute}
+        selected_extents = shape[attribute_values.get("start", 0) : attribute_values.get("end")]
         if None in selected_extents:
             return None
-        extents = np.array(selected_extents, dtype=np.int64)
-        return extents if node.op_type == "Shape" else np.array(np.prod(extents), np.int64)
+        extents_array = np.array(selected_extents, dtype=np.int64)
+        return (
+            extents_array if node.op_type == "Shape" else np.array(np.prod(extents_array), np.int64)
+        )
 
     def _compute_constant(self, node: onnx.NodeProto, name: str, depth: int) -> Array | None:
-        feeds: dict[str, Array] = {}
+        constant_inputs: dict[str, Array] = {}
         for input_name in node.input:
             if not input_name:
                 continue
-            array = self.value(input_name, depth + 1)
-            if array is None or array.size > _MAX_CONSTANT_ELEMENTS:
+            input_array = self.constant_array(input_name, depth + 1)
+            if input_array is None or input_array.size > _MAX_CONSTANT_ELEMENTS:
                 return None
-            feeds[input_name] = array
+            constant_inputs[input_name] = input_array
         shape = self.shape(name)
         if (
             shape is None
@@ -131,7 +138,7 @@ class Facts:
             or math.prod(extent or 0 for extent in shape) > _MAX_CONSTANT_ELEMENTS
         ):
             return None
-        return _evaluate_node(node, name, feeds, self.version)
+        return _evaluate_node(node, name, constant_inputs, self.version)
 
 
 def _evaluate_node(
@@ -139,17 +146,19 @@ def _evaluate_node(
 ) -> Array | None:
     input_infos = [
         helper.make_tensor_value_info(
-            input_name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            input_name, helper.np_dtype_to_tensor_dtype(input_array.dtype), input_array.shape
         )
-        for input_name, array in feeds.items()
+        for input_name, input_array in feeds.items()
     ]
     output_infos = [onnx.ValueInfoProto(name=name)]
-    graph = helper.make_graph([node], "constant", input_infos, output_infos)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+    one_node_graph = helper.make_graph([node], "constant", input_infos, output_infos)
+    one_node_model = helper.make_model(
+        one_node_graph, opset_imports=[helper.make_opsetid("", version)]
+    )
     try:
         from onnx.reference import ReferenceEvaluator  # a slow import that few files need
 
-        evaluator: Any = ReferenceEvaluator(model)
+        evaluator: Any = ReferenceEvaluator(one_node_model)
         return np.asarray(evaluator.run(None, feeds)[0])
     except Exception:  # noqa: BLE001 - after any error of onnx's reference, the value is unknown
         return None
@@ -185,9 +194,9 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
 def _refuse_faults(graph: onnx.GraphProto) -> None:
     """Raise an error for a node whose attributes make onnx's type inference hang."""
     for nested_graph in graphs_of(graph):
-        for index, node in enumerate(nested_graph.node):
-            if not node.domain and (fault := attribute_fault_of(node)):
-                raise ModelError(fault, node_place("$.graph", node, index))
+        for node_index, node in enumerate(nested_graph.node):
+            if not node.domain and (attribute_fault := attribute_fault_of(node)):
+                raise ModelError(attribute_fault, node_place("$.graph", node, node_index))
 
 
 _MISSING_DEFAULTS = {"STFT": "onesided"}
@@ -197,9 +206,9 @@ _MISSING_DEFAULTS = {"STFT": "onesided"}
 def _write_missing_defaults(graph: onnx.GraphProto) -> None:
     """Write the attribute defaults that onnx's type inference lacks into all nodes of a graph."""
     for node in (node for nested_graph in graphs_of(graph) for node in nested_graph.node):
-        attribute_name = "" if node.domain else _MISSING_DEFAULTS.get(node.op_type, "")
-        if attribute_name and attribute_of(node, attribute_name) is None:
-            node.attribute.append(helper.make_attribute(attribute_name, 1))
+        default_name = "" if node.domain else _MISSING_DEFAULTS.get(node.op_type, "")
+        if default_name and attribute_of(node, default_name) is None:
+            node.attribute.append(helper.make_attribute(default_name, 1))
 
 
 def attribute_of(node: onnx.NodeProto, name: str, default: Any = None) -> Any:

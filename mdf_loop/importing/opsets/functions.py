@@ -23,30 +23,32 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
 
     The definition may depend on the opset `version` and on the types of the node's inputs.
     """
-    schema: Any = defs.get_schema(node.op_type, version, node.domain)
-    if schema.has_function:
+    operator_schema: Any = defs.get_schema(node.op_type, version, node.domain)
+    if operator_schema.has_function:
         usable_versions = [
             opset_version
-            for opset_version in schema.function_opset_versions
+            for opset_version in operator_schema.function_opset_versions
             if opset_version <= version
         ]
         if usable_versions:
             return _correct_onnx_faults(
-                parse_function(schema.get_function_with_opset_version(max(usable_versions)))
+                parse_function(
+                    operator_schema.get_function_with_opset_version(max(usable_versions))
+                )
             )
-    if schema.has_context_dependent_function:
-        is_other_domain = node.domain != ""
+    if operator_schema.has_context_dependent_function:
+        has_other_domain = node.domain != ""
         usable_versions = [
             opset_version
-            for opset_version in schema.context_dependent_function_opset_versions
-            if is_other_domain or opset_version <= version
+            for opset_version in operator_schema.context_dependent_function_opset_versions
+            if has_other_domain or opset_version <= version
         ]
-        input_types = [_type_bytes(facts, name) for name in node.input]
-        if usable_versions and None not in input_types:
-            body = schema.get_context_dependent_function_with_opset_version(
-                max(usable_versions), node.SerializeToString(), input_types
+        serialized_input_types = [_type_bytes(facts, name) for name in node.input]
+        if usable_versions and None not in serialized_input_types:
+            function_definition = operator_schema.get_context_dependent_function_with_opset_version(
+                max(usable_versions), node.SerializeToString(), serialized_input_types
             )
-            return parse_function(body) if body else None
+            return parse_function(function_definition) if function_definition else None
     return None
 
 
@@ -56,8 +58,8 @@ def _correct_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
     The Squeeze of the rows of theta has no axes, so that it also removes the axis of a batch of one image.
     """
     if function.name == "AffineGrid":
-        bodies = (attribute.g for node in function.node for attribute in node.attribute)
-        for node in (node for graph in bodies for node in graph.node):
+        body_graphs = (attribute.g for node in function.node for attribute in node.attribute)
+        for node in (node for graph in body_graphs for node in graph.node):
             if node.op_type == "Squeeze" and len(node.input) == 1:
                 node.input.append("one_1d")
     return function
@@ -82,27 +84,29 @@ def inline_call(
 ) -> list[onnx.NodeProto]:
     """Return copies of a function's nodes with the input and output names of the calling node."""
     name_prefix = node.name or next((name for name in node.output if name), node.op_type)
-    new_names = {"": ""}
-    new_names.update(dict.fromkeys(body.input, ""))
-    new_names.update(zip(body.input, node.input, strict=False))
+    new_name_by_old = {"": ""}
+    new_name_by_old.update(dict.fromkeys(body.input, ""))
+    new_name_by_old.update(zip(body.input, node.input, strict=False))
     output_name_pairs = zip(body.output, node.output, strict=False)
-    new_names.update(
+    new_name_by_old.update(
         {formal_name: actual_name for formal_name, actual_name in output_name_pairs if actual_name}
     )
-    attributes = {attribute.name: attribute for attribute in body.attribute_proto}
-    attributes.update({attribute.name: attribute for attribute in _default_attributes(node)})
-    attributes.update({attribute.name: attribute for attribute in node.attribute})
-    copier = _NodeCopier(attributes, name_generator, name_prefix)
-    return copier.copy_nodes(body.node, new_names)
+    attribute_by_name = {attribute.name: attribute for attribute in body.attribute_proto}
+    attribute_by_name.update({attribute.name: attribute for attribute in _default_attributes(node)})
+    attribute_by_name.update({attribute.name: attribute for attribute in node.attribute})
+    copier = _NodeCopier(attribute_by_name, name_generator, name_prefix)
+    return copier.copy_nodes(body.node, new_name_by_old)
 
 
 def _default_attributes(node: onnx.NodeProto) -> Iterable[onnx.AttributeProto]:
     try:
-        attributes = defs.get_schema(node.op_type, node.domain).attributes
+        formal_attributes = defs.get_schema(node.op_type, node.domain).attributes
     except defs.SchemaError:
         return ()
     return (
-        attribute.default_value for attribute in attributes.values() if attribute.default_value.name
+        attribute.default_value
+        for attribute in formal_attributes.values()
+        if attribute.default_value.name
     )
 
 
@@ -122,13 +126,13 @@ class _NodeCopier:
         for node in nodes:
             node_copy = onnx.NodeProto()
             node_copy.CopyFrom(node)
-            node_copy.name = self.names.unique(f"{self.base}_{node.name or node.op_type}")
+            node_copy.name = self.names.unique_name(f"{self.base}_{node.name or node.op_type}")
             node_copy.input[:] = [new_names.get(name, name) for name in node.input]
             node_copy.output[:] = [self._local_name(name, new_names) for name in node.output]
-            attributes = [self._fill_attribute(attribute) for attribute in node.attribute]
+            filled_attributes = [self._fill_attribute(attribute) for attribute in node.attribute]
             del node_copy.attribute[:]
             node_copy.attribute.extend(
-                attribute for attribute in attributes if attribute is not None
+                attribute for attribute in filled_attributes if attribute is not None
             )
             for body in bodies_of(node_copy):
                 self._rename_body(body, dict(new_names))
@@ -139,7 +143,7 @@ class _NodeCopier:
 
     def _local_name(self, name: str, new_names: dict[str, str]) -> str:
         if name and name not in new_names:
-            new_names[name] = self.names.unique(f"{self.base}_{name}")
+            new_names[name] = self.names.unique_name(f"{self.base}_{name}")
         return new_names.get(name, name)
 
     def _fill_attribute(self, attribute: onnx.AttributeProto) -> onnx.AttributeProto | None:
@@ -157,7 +161,7 @@ class _NodeCopier:
             [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
         )
         for name in local_names:
-            new_names[name] = self.names.unique(f"{self.base}_{name}")
+            new_names[name] = self.names.unique_name(f"{self.base}_{name}")
         for value in graph.input:
             value.name = new_names[value.name]
         for tensor in graph.initializer:

@@ -18,8 +18,10 @@ from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.weights import graphs_of
 
 FunctionKey = tuple[str, str, str]
-Translate = Callable[[onnx.ModelProto], onnx.ModelProto]
-Replace = Callable[[onnx.NodeProto, onnx.FunctionProto, Facts, NameGenerator], list[onnx.NodeProto]]
+ModelTranslation = Callable[[onnx.ModelProto], onnx.ModelProto]
+CallReplacement = Callable[
+    [onnx.NodeProto, onnx.FunctionProto, Facts, NameGenerator], list[onnx.NodeProto]
+]
 
 
 def function_key(function: onnx.FunctionProto) -> FunctionKey:
@@ -41,27 +43,32 @@ def function_opset(function: onnx.FunctionProto, default: int) -> int:
 
 def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """Inline all calls of functions whose opset is that of the model."""
-    functions = {
+    functions_by_key = {
         function_key(function): function
         for function in model.functions
         if function_opset(function, version) == version
     }
-    while _has_call(model, functions):
+    while _has_call(model, functions_by_key):
         _inline_calls(
-            model.graph, None, functions, NameGenerator(model.graph), version, _inline_unchanged
+            model.graph,
+            None,
+            functions_by_key,
+            NameGenerator(model.graph),
+            version,
+            _inline_unchanged,
         )
     return model
 
 
 def inline_other_opsets(
-    model: onnx.ModelProto, version: int, translate: Translate
+    model: onnx.ModelProto, version: int, translate: ModelTranslation
 ) -> onnx.ModelProto:
     """Inline all calls of functions of other opsets, after converting the functions.
 
     The model is at the package's opset.
     """
-    functions = {function_key(function): function for function in model.functions}
-    if not _has_call(model, functions):
+    functions_by_key = {function_key(function): function for function in model.functions}
+    if not _has_call(model, functions_by_key):
         return model
     model = infer_types(model)
     local_functions = list(model.functions)
@@ -69,18 +76,18 @@ def inline_other_opsets(
     def inline_translated(
         node: onnx.NodeProto, function: onnx.FunctionProto, facts: Facts, names: NameGenerator
     ) -> list[onnx.NodeProto]:
-        nodes = inline_call(function, node, names)
-        graph = helper.make_graph(
-            nodes, function.name, _input_types(node, facts), _output_names(node)
+        inlined_nodes = inline_call(function, node, names)
+        function_graph = helper.make_graph(
+            inlined_nodes, function.name, _input_types(node, facts), _output_names(node)
         )
         function_model = helper.make_model(
-            graph, opset_imports=list(function.opset_import), functions=local_functions
+            function_graph, opset_imports=list(function.opset_import), functions=local_functions
         )
         translated_nodes = translate(function_model).graph.node
         return list(translated_nodes)
 
     _inline_calls(
-        model.graph, None, functions, NameGenerator(model.graph), version, inline_translated
+        model.graph, None, functions_by_key, NameGenerator(model.graph), version, inline_translated
     )
     return model
 
@@ -107,8 +114,8 @@ def _output_names(node: onnx.NodeProto) -> list[onnx.ValueInfoProto]:
 
 
 def _has_call(model: onnx.ModelProto, functions: dict[FunctionKey, onnx.FunctionProto]) -> bool:
-    nodes = (node for graph in graphs_of(model.graph) for node in graph.node)
-    return bool(functions) and any(called_key(node) in functions for node in nodes)
+    all_nodes = (node for graph in graphs_of(model.graph) for node in graph.node)
+    return bool(functions) and any(called_key(node) in functions for node in all_nodes)
 
 
 def _inline_calls(
@@ -117,15 +124,15 @@ def _inline_calls(
     functions: dict[FunctionKey, onnx.FunctionProto],
     names: NameGenerator,
     version: int,
-    replace: Replace,
+    replace: CallReplacement,
 ) -> None:
     facts = Facts(graph, version, outer)
-    nodes: list[onnx.NodeProto] = []
+    inlined_nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 _inline_calls(attribute.g, facts, functions, names, version, replace)
         function = functions.get(called_key(node))
-        nodes.extend([node] if function is None else replace(node, function, facts, names))
+        inlined_nodes.extend([node] if function is None else replace(node, function, facts, names))
     del graph.node[:]
-    graph.node.extend(nodes)
+    graph.node.extend(inlined_nodes)

@@ -20,11 +20,11 @@ class NameGenerator:
                 self._used.update(node.input)
                 self._used.add(node.name)
 
-    def unique(self, base: str) -> str:
+    def unique_name(self, base: str) -> str:
         """Return `base`, with a number appended if the name is used."""
-        unique_name, suffix = base, 1
+        unique_name, number_suffix = base, 1
         while unique_name in self._used:
-            suffix += 1
-            unique_name = f"{base}_{suffix}"
+            number_suffix += 1
+            unique_name = f"{base}_{number_suffix}"
         self._used.add(unique_name)
         return unique_name

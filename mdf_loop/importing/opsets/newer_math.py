@@ -21,86 +21,97 @@ _UNSIGNED_TYPES: dict[int, int] = {
 }  # fmt: skip
 
 
-def axes_to_attribute(r: Rewrite) -> None:
+def axes_to_attribute(rewrite: Rewrite) -> None:
     """Turn constant axes of ReduceMax, ReduceMin and ReduceProd into an attribute.
 
     A node whose axes are not constant keeps its form.
     """
-    axes = r.input(1)
-    if axes and r.facts.value(axes) is None:
-        r.add_copy()
+    axes = rewrite.input(1)
+    if axes and rewrite.facts.constant_array(axes) is None:
+        rewrite.add_copy()
         return
-    axis_numbers = r.numbers(axes) if axes else []
-    if not axis_numbers and r.get("noop_with_empty_axes", 0):
-        r.add("Identity", [r.input(0)], to=r.output())
+    axis_numbers = rewrite.constant_integers(axes) if axes else []
+    if not axis_numbers and rewrite.attribute("noop_with_empty_axes", 0):
+        rewrite.add_node("Identity", [rewrite.input(0)], to=rewrite.output())
     elif axis_numbers:
-        r.add_copy([r.input(0)], drop=("noop_with_empty_axes",), axes=axis_numbers)
+        rewrite.add_copy([rewrite.input(0)], drop=("noop_with_empty_axes",), axes=axis_numbers)
     else:
-        r.add_copy([r.input(0)], drop=("noop_with_empty_axes",))
+        rewrite.add_copy([rewrite.input(0)], drop=("noop_with_empty_axes",))
 
 
-def reduce_mean(r: Rewrite) -> None:
+def reduce_mean(rewrite: Rewrite) -> None:
     """Replace ReduceMean over variable axes by the sum divided by the number of summed elements."""
-    axes = r.input(1)
-    if not axes or r.facts.value(axes) is not None:
-        axes_to_attribute(r)
+    axes = rewrite.input(1)
+    if not axes or rewrite.facts.constant_array(axes) is not None:
+        axes_to_attribute(rewrite)
         return
     reduction_attributes = {
-        "keepdims": r.get("keepdims", 1),
-        "noop_with_empty_axes": r.get("noop_with_empty_axes", 0),
+        "keepdims": rewrite.attribute("keepdims", 1),
+        "noop_with_empty_axes": rewrite.attribute("noop_with_empty_axes", 0),
     }
-    data = r.input(0)
-    element_sum = r.add("ReduceSum", [data, axes], **reduction_attributes)
-    one = helper.make_tensor("one", TensorProto.INT64, [1], [1])
-    ones = r.add("ConstantOfShape", [r.add("Shape", [data])], value=one)
-    element_count = r.add("ReduceSum", [ones, axes], **reduction_attributes)
-    r.add("Div", [element_sum, r.add("CastLike", [element_count, element_sum])], to=r.output())
+    data = rewrite.input(0)
+    element_sum = rewrite.add_node("ReduceSum", [data, axes], **reduction_attributes)
+    one_tensor = helper.make_tensor("one", TensorProto.INT64, [1], [1])
+    ones_like_data = rewrite.add_node(
+        "ConstantOfShape", [rewrite.add_node("Shape", [data])], value=one_tensor
+    )
+    element_count = rewrite.add_node("ReduceSum", [ones_like_data, axes], **reduction_attributes)
+    rewrite.add_node(
+        "Div",
+        [element_sum, rewrite.add_node("CastLike", [element_count, element_sum])],
+        to=rewrite.output(),
+    )
 
 
-def reduce_bool(r: Rewrite) -> None:
+def reduce_bool(rewrite: Rewrite) -> None:
     """Replace a reduction of booleans by a reduction of the numbers 0 and 1."""
-    if r.dtype(r.input(0)) != TensorProto.BOOL:
-        r.add_copy()
+    if rewrite.dtype(rewrite.input(0)) != TensorProto.BOOL:
+        rewrite.add_copy()
         return
-    integer_data = r.add_cast(r.input(0), TensorProto.UINT8)
-    inputs = [integer_data, *r.node.input[1:]]
+    integer_data = rewrite.add_cast(rewrite.input(0), TensorProto.UINT8)
+    reduction_inputs = [integer_data, *rewrite.node.input[1:]]
     reduction_attributes = {
-        attribute.name: helper.get_attribute_value(attribute) for attribute in r.node.attribute
+        attribute.name: helper.get_attribute_value(attribute)
+        for attribute in rewrite.node.attribute
     }
-    reduced_data = r.add(r.node.op_type, inputs, **reduction_attributes)
-    r.add_cast(reduced_data, TensorProto.BOOL, to=r.output())
+    reduced_data = rewrite.add_node(rewrite.node.op_type, reduction_inputs, **reduction_attributes)
+    rewrite.add_cast(reduced_data, TensorProto.BOOL, to=rewrite.output())
 
 
-def reduce_composed(r: Rewrite) -> None:
+def reduce_composed(rewrite: Rewrite) -> None:
     """Downgrade ReduceL1 and similar reductions: turn constant axes into an attribute.
 
     With other axes, the reduction is composed from ReduceSum.
 
     The definitions of ONNX itself compute in float32.
     """
-    axes = r.input(1)
-    constant_axes = r.facts.value(axes) if axes else np.zeros(0)
-    if constant_axes is not None and (constant_axes.size or not r.get("noop_with_empty_axes", 0)):
-        axes_to_attribute(r)
+    axes = rewrite.input(1)
+    constant_axes = rewrite.facts.constant_array(axes) if axes else np.zeros(0)
+    if constant_axes is not None and (
+        constant_axes.size or not rewrite.attribute("noop_with_empty_axes", 0)
+    ):
+        axes_to_attribute(rewrite)
         return
-    dtype, data = r.dtype(r.input(0)), r.input(0)
-    is_exact = r.node.op_type in ("ReduceL1", "ReduceSumSquare")
-    wide_data = (
-        data if is_exact or dtype not in _INTEGER_DTYPES else r.add_cast(data, TensorProto.DOUBLE)
+    dtype, data = rewrite.dtype(rewrite.input(0)), rewrite.input(0)
+    is_exact_for_integers = rewrite.node.op_type in ("ReduceL1", "ReduceSumSquare")
+    data_for_sum = (
+        data
+        if is_exact_for_integers or dtype not in _INTEGER_DTYPES
+        else rewrite.add_cast(data, TensorProto.DOUBLE)
     )
-    reduced_data = _REDUCTIONS[r.node.op_type](r, wide_data, [axes] if axes else [])
-    if wide_data == data:
-        r.add("Identity", [reduced_data], to=r.output())
+    reduced_data = _REDUCTIONS[rewrite.node.op_type](rewrite, data_for_sum, [axes] if axes else [])
+    if data_for_sum == data:
+        rewrite.add_node("Identity", [reduced_data], to=rewrite.output())
     else:
-        r.add_cast(reduced_data, dtype, to=r.output())
+        rewrite.add_cast(reduced_data, dtype, to=rewrite.output())
 
 
 def _add_reduction(
-    r: Rewrite, op_type: str, data: str, axes: list[str], keepdims: int | None = None
+    rewrite: Rewrite, op_type: str, data: str, axes: list[str], keepdims: int | None = None
 ) -> str:
-    keepdims_value = r.get("keepdims", 1) if keepdims is None else keepdims
-    keeps_data_without_axes = r.get("noop_with_empty_axes", 0)
-    return r.add(
+    keepdims_value = rewrite.attribute("keepdims", 1) if keepdims is None else keepdims
+    keeps_data_without_axes = rewrite.attribute("noop_with_empty_axes", 0)
+    return rewrite.add_node(
         op_type,
         [data, *axes],
         keepdims=keepdims_value,
@@ -108,36 +119,39 @@ def _add_reduction(
     )
 
 
-def _build_l1(r: Rewrite, data: str, axes: list[str]) -> str:
-    return _add_reduction(r, "ReduceSum", r.add("Abs", [data]), axes)
+def _build_l1(rewrite: Rewrite, data: str, axes: list[str]) -> str:
+    return _add_reduction(rewrite, "ReduceSum", rewrite.add_node("Abs", [data]), axes)
 
 
-def _build_sum_square(r: Rewrite, data: str, axes: list[str]) -> str:
-    return _add_reduction(r, "ReduceSum", r.add("Mul", [data, data]), axes)
+def _build_sum_square(rewrite: Rewrite, data: str, axes: list[str]) -> str:
+    return _add_reduction(rewrite, "ReduceSum", rewrite.add_node("Mul", [data, data]), axes)
 
 
-def _build_l2(r: Rewrite, data: str, axes: list[str]) -> str:
-    return r.add("Sqrt", [_build_sum_square(r, data, axes)])
+def _build_l2(rewrite: Rewrite, data: str, axes: list[str]) -> str:
+    return rewrite.add_node("Sqrt", [_build_sum_square(rewrite, data, axes)])
 
 
-def _build_log_sum(r: Rewrite, data: str, axes: list[str]) -> str:
-    return r.add("Log", [_add_reduction(r, "ReduceSum", data, axes)])
+def _build_log_sum(rewrite: Rewrite, data: str, axes: list[str]) -> str:
+    return rewrite.add_node("Log", [_add_reduction(rewrite, "ReduceSum", data, axes)])
 
 
-def _build_log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
+def _build_log_sum_exp(rewrite: Rewrite, data: str, axes: list[str]) -> str:
     """Build `log(sum(exp(x - m))) + m`, where m is the largest x, or 0 if that is infinite."""
-    zero = r.add("CastLike", [r.add_constant(np.array(0.0)), data])
-    largest, maximum_with_axes = (
-        r.add("Where", [r.add("IsInf", [maximum]), zero, maximum])
+    zero = rewrite.add_node("CastLike", [rewrite.add_constant(np.array(0.0)), data])
+    finite_maximum, maximum_with_axes = (
+        rewrite.add_node("Where", [rewrite.add_node("IsInf", [maximum]), zero, maximum])
         for maximum in (
-            _add_reduction(r, "ReduceMax", data, axes, 1),
-            _add_reduction(r, "ReduceMax", data, axes),
+            _add_reduction(rewrite, "ReduceMax", data, axes, 1),
+            _add_reduction(rewrite, "ReduceMax", data, axes),
         )
     )
-    exponentials = r.add("Exp", [r.add("Sub", [data, largest])])
-    return r.add(
+    exponentials = rewrite.add_node("Exp", [rewrite.add_node("Sub", [data, finite_maximum])])
+    return rewrite.add_node(
         "Add",
-        [r.add("Log", [_add_reduction(r, "ReduceSum", exponentials, axes)]), maximum_with_axes],
+        [
+            rewrite.add_node("Log", [_add_reduction(rewrite, "ReduceSum", exponentials, axes)]),
+            maximum_with_axes,
+        ],
     )
 
 
@@ -152,215 +166,274 @@ _REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
 }
 
 
-def cast(r: Rewrite) -> None:
+def cast(rewrite: Rewrite) -> None:
     """Downgrade Cast: remove `saturate` and `round_mode`, which affect only 8-bit floats."""
-    r.add_copy(drop=("saturate", "round_mode"))
+    rewrite.add_copy(drop=("saturate", "round_mode"))
 
 
-def equal_text(r: Rewrite) -> None:
+def equal_text(rewrite: Rewrite) -> None:
     """Replace Equal of strings by a comparison of their indices among the distinct strings."""
-    if r.dtype(r.input(0)) != TensorProto.STRING:
-        r.add_copy()
+    if rewrite.dtype(rewrite.input(0)) != TensorProto.STRING:
+        rewrite.add_copy()
         return
-    flat_shape = r.add_ints([-1])
-    flat_texts = [r.add("Reshape", [name, flat_shape]) for name in r.node.input]
-    indices = r.add_all(
+    flat_shape = rewrite.add_integers([-1])
+    flat_texts = [rewrite.add_node("Reshape", [name, flat_shape]) for name in rewrite.node.input]
+    index_outputs = rewrite.add_node_with_outputs(
         "Unique",
-        [r.add("Concat", flat_texts, axis=0)],
+        [rewrite.add_node("Concat", flat_texts, axis=0)],
         [
-            r.intermediate_name("distinct"),
-            r.intermediate_name("first"),
-            r.intermediate_name("places"),
+            rewrite.intermediate_name("distinct"),
+            rewrite.intermediate_name("first"),
+            rewrite.intermediate_name("places"),
         ],
     )[2]
-    element_counts = r.add("Concat", [r.add("Shape", [name]) for name in flat_texts], axis=0)
-    flat_indices = r.add_all(
+    element_counts = rewrite.add_node(
+        "Concat", [rewrite.add_node("Shape", [name]) for name in flat_texts], axis=0
+    )
+    index_arrays_output = rewrite.add_node_with_outputs(
         "Split",
-        [indices, element_counts],
-        [r.intermediate_name("left"), r.intermediate_name("right")],
+        [index_outputs, element_counts],
+        [rewrite.intermediate_name("left"), rewrite.intermediate_name("right")],
     )
     index_arrays = [
-        r.add("Reshape", [flat_index, r.add("Shape", [name])], allowzero=1)
-        for flat_index, name in zip(flat_indices, r.node.input, strict=True)
+        rewrite.add_node("Reshape", [flat_index, rewrite.add_node("Shape", [name])], allowzero=1)
+        for flat_index, name in zip(index_arrays_output, rewrite.node.input, strict=True)
     ]
-    r.add("Equal", index_arrays, to=r.output())
+    rewrite.add_node("Equal", index_arrays, to=rewrite.output())
 
 
-def bit_not(r: Rewrite) -> None:
+def bit_not(rewrite: Rewrite) -> None:
     """Replace BitwiseNot by -1 - x, or by (largest value - x) for unsigned integers."""
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0))))
-    all_bits_set = np.iinfo(dtype).max if dtype.kind == "u" else -1
-    r.add("Sub", [r.add_constant(np.array(all_bits_set, dtype)), r.input(0)], to=r.output())
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(rewrite.dtype(rewrite.input(0))))
+    number_with_all_bits = np.iinfo(dtype).max if dtype.kind == "u" else -1
+    rewrite.add_node(
+        "Sub",
+        [rewrite.add_constant(np.array(number_with_all_bits, dtype)), rewrite.input(0)],
+        to=rewrite.output(),
+    )
 
 
-def bit_and(r: Rewrite) -> None:
+def bit_and(rewrite: Rewrite) -> None:
     """Replace BitwiseAnd by the sum of the powers of two whose bits are set in both integers."""
-    r.add_cast(_common_bits(r), r.dtype(r.input(0)), to=r.output())
+    rewrite.add_cast(_common_bits(rewrite), rewrite.dtype(rewrite.input(0)), to=rewrite.output())
 
 
-def bit_or(r: Rewrite) -> None:
+def bit_or(rewrite: Rewrite) -> None:
     """Replace BitwiseOr by a | b = a + b - (a & b)."""
-    number_sum, common_bits = _sum_and_common_bits(r)
-    r.add_cast(r.add("Sub", [number_sum, common_bits]), r.dtype(r.input(0)), to=r.output())
+    number_sum, common_bits = _sum_and_common_bits(rewrite)
+    rewrite.add_cast(
+        rewrite.add_node("Sub", [number_sum, common_bits]),
+        rewrite.dtype(rewrite.input(0)),
+        to=rewrite.output(),
+    )
 
 
-def bit_xor(r: Rewrite) -> None:
+def bit_xor(rewrite: Rewrite) -> None:
     """Replace BitwiseXor by a ^ b = a + b - 2 (a & b)."""
-    number_sum, common_bits = _sum_and_common_bits(r)
-    bit_union = r.add("Sub", [number_sum, common_bits])
-    r.add_cast(r.add("Sub", [bit_union, common_bits]), r.dtype(r.input(0)), to=r.output())
+    number_sum, common_bits = _sum_and_common_bits(rewrite)
+    bit_union = rewrite.add_node("Sub", [number_sum, common_bits])
+    rewrite.add_cast(
+        rewrite.add_node("Sub", [bit_union, common_bits]),
+        rewrite.dtype(rewrite.input(0)),
+        to=rewrite.output(),
+    )
 
 
-def _to_64_bits(r: Rewrite) -> tuple[list[str], int]:
+def _to_64_bits(rewrite: Rewrite) -> tuple[list[str], int]:
     """Cast both inputs to 64-bit integers of the same signedness.
 
     Return the integers with their element type.
     """
-    wide_dtype = (
+    dtype_of_64_bits = (
         TensorProto.INT64
-        if r.dtype(r.input(0))
+        if rewrite.dtype(rewrite.input(0))
         not in (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
         else TensorProto.UINT64
     )
-    return [r.add_cast(name, wide_dtype) for name in r.node.input], wide_dtype
+    return [
+        rewrite.add_cast(name, dtype_of_64_bits) for name in rewrite.node.input
+    ], dtype_of_64_bits
 
 
-def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
-    wide_numbers, _ = _to_64_bits(r)
-    return r.add("Add", wide_numbers), _common_bits(r)
+def _sum_and_common_bits(rewrite: Rewrite) -> tuple[str, str]:
+    wide_numbers, _ = _to_64_bits(rewrite)
+    return rewrite.add_node("Add", wide_numbers), _common_bits(rewrite)
 
 
-def _common_bits(r: Rewrite) -> str:
+def _common_bits(rewrite: Rewrite) -> str:
     """Return the bitwise AND of two integers as a 64-bit integer."""
-    wide_numbers, wide_dtype = _to_64_bits(r)
-    dtype = helper.tensor_dtype_to_np_dtype(wide_dtype)
+    wide_numbers, wide_dtype = _to_64_bits(rewrite)
+    numpy_dtype = helper.tensor_dtype_to_np_dtype(wide_dtype)
     is_signed = wide_dtype == TensorProto.INT64
-    bit_width = _BIT_WIDTHS[r.dtype(r.input(0))] - is_signed
-    powers = r.add_constant(np.array([2**bit_index for bit_index in range(bit_width)], dtype=dtype))
-    two, zero = r.add_constant(np.array(2, dtype)), r.add_constant(np.array(0, dtype))
-    operand_bits = []
-    for wide_number in wide_numbers:
-        column = r.add("Unsqueeze", [wide_number, r.add_ints([-1])])
-        lower_bits = r.add("Mod", [column, powers])  # Mod has the sign of the divisor
-        shifted_column = r.add("Div", [r.add("Sub", [column, lower_bits]), powers])
-        operand_bits.append(r.add("Mod", [shifted_column, two]))
-    bit_values = r.add("Mul", [r.add("Mul", operand_bits), powers])
-    common_bits = r.add(
-        "ReduceSum", [r.add_cast(bit_values, TensorProto.INT64), r.add_ints([-1])], keepdims=0
+    bit_width = _BIT_WIDTHS[rewrite.dtype(rewrite.input(0))] - is_signed
+    powers_of_two = rewrite.add_constant(
+        np.array([2**bit_index for bit_index in range(bit_width)], dtype=numpy_dtype)
     )
-    common_bits = r.add_cast(common_bits, wide_dtype)
+    constant_two, constant_zero = (
+        rewrite.add_constant(np.array(2, numpy_dtype)),
+        rewrite.add_constant(np.array(0, numpy_dtype)),
+    )
+    bits_of_operands = []
+    for wide_number in wide_numbers:
+        unsqueezed_number = rewrite.add_node("Unsqueeze", [wide_number, rewrite.add_integers([-1])])
+        lower_bits = rewrite.add_node(
+            "Mod", [unsqueezed_number, powers_of_two]
+        )  # Mod has the sign of the divisor
+        shifted_column = rewrite.add_node(
+            "Div", [rewrite.add_node("Sub", [unsqueezed_number, lower_bits]), powers_of_two]
+        )
+        bits_of_operands.append(rewrite.add_node("Mod", [shifted_column, constant_two]))
+    bit_values = rewrite.add_node("Mul", [rewrite.add_node("Mul", bits_of_operands), powers_of_two])
+    common_bits = rewrite.add_node(
+        "ReduceSum",
+        [rewrite.add_cast(bit_values, TensorProto.INT64), rewrite.add_integers([-1])],
+        keepdims=0,
+    )
+    common_bits = rewrite.add_cast(common_bits, wide_dtype)
     if is_signed:
-        is_negative = [r.add("Less", [wide_number, zero]) for wide_number in wide_numbers]
-        lowest_number = r.add_constant(np.array(-(2**bit_width), dtype))
-        sign_part = r.add("Where", [r.add("And", is_negative), lowest_number, zero])
-        common_bits = r.add("Add", [common_bits, sign_part])
+        are_negative = [
+            rewrite.add_node("Less", [wide_number, constant_zero]) for wide_number in wide_numbers
+        ]
+        lowest_number = rewrite.add_constant(np.array(-(2**bit_width), numpy_dtype))
+        sign_part = rewrite.add_node(
+            "Where", [rewrite.add_node("And", are_negative), lowest_number, constant_zero]
+        )
+        common_bits = rewrite.add_node("Add", [common_bits, sign_part])
     return common_bits
 
 
-def bit_shift_28(r: Rewrite) -> None:
+def bit_shift_28(rewrite: Rewrite) -> None:
     """Replace BitShift of signed integers by BitShift of unsigned integers.
 
     The bits of a negative number are inverted before a right shift, and inverted back after the
     shift. A shift by a negative number, or by the bit width or more, shifts all bits out.
     """
-    dtype = r.dtype(r.input(0))
+    dtype = rewrite.dtype(rewrite.input(0))
     if dtype not in _UNSIGNED_TYPES:
-        r.add_copy()
+        rewrite.add_copy()
         return
     unsigned_type, bit_width = _UNSIGNED_TYPES[dtype], _BIT_WIDTHS[dtype]
     numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
-    zero, max_shift, minus_one = (
-        r.add_constant(np.array(number, numpy_dtype)) for number in (0, bit_width - 1, -1)
+    constant_zero, max_shift, minus_one = (
+        rewrite.add_constant(np.array(number, numpy_dtype)) for number in (0, bit_width - 1, -1)
     )
-    x, y = r.input(0), r.input(1)
-    is_out_of_range = r.add("Or", [r.add("Less", [y, zero]), r.add("Greater", [y, max_shift])])
-    shift = r.add_cast(r.add("Where", [is_out_of_range, zero, y]), unsigned_type)
-    is_right_shift = r.get("direction") == "RIGHT"
-    is_negative = r.add("Less", [x, zero])
+    x, y = rewrite.input(0), rewrite.input(1)
+    is_out_of_range = rewrite.add_node(
+        "Or",
+        [rewrite.add_node("Less", [y, constant_zero]), rewrite.add_node("Greater", [y, max_shift])],
+    )
+    nonnegative_shift = rewrite.add_cast(
+        rewrite.add_node("Where", [is_out_of_range, constant_zero, y]), unsigned_type
+    )
+    is_right_shift = rewrite.attribute("direction") == "RIGHT"
+    is_negative = rewrite.add_node("Less", [x, constant_zero])
     nonnegative_number = (
-        r.add("Where", [is_negative, r.add("Sub", [minus_one, x]), x]) if is_right_shift else x
+        rewrite.add_node("Where", [is_negative, rewrite.add_node("Sub", [minus_one, x]), x])
+        if is_right_shift
+        else x
     )
-    bits = r.add_cast(nonnegative_number, unsigned_type)
-    shifted_number = r.add_cast(
-        r.add("BitShift", [bits, shift], direction=r.get("direction")), dtype
+    unsigned_bits = rewrite.add_cast(nonnegative_number, unsigned_type)
+    shifted_number = rewrite.add_cast(
+        rewrite.add_node(
+            "BitShift", [unsigned_bits, nonnegative_shift], direction=rewrite.attribute("direction")
+        ),
+        dtype,
     )
-    shifted_or_zero = r.add("Where", [is_out_of_range, zero, shifted_number])
+    shifted_or_zero = rewrite.add_node("Where", [is_out_of_range, constant_zero, shifted_number])
     if not is_right_shift:
-        r.add("Identity", [shifted_or_zero], to=r.output())
+        rewrite.add_node("Identity", [shifted_or_zero], to=rewrite.output())
         return
-    r.add(
+    rewrite.add_node(
         "Where",
-        [is_negative, r.add("Sub", [minus_one, shifted_or_zero]), shifted_or_zero],
-        to=r.output(),
+        [is_negative, rewrite.add_node("Sub", [minus_one, shifted_or_zero]), shifted_or_zero],
+        to=rewrite.output(),
     )
 
 
-def has_new_mode(r: Rewrite) -> bool:
+def has_new_mode(rewrite: Rewrite) -> bool:
     """Return True if a node's mode is not DCR, the only block order before opset 28."""
-    return bool(r.get("mode", "DCR") != "DCR")
+    return bool(rewrite.attribute("mode", "DCR") != "DCR")
 
 
-def space_to_depth(r: Rewrite) -> None:
+def space_to_depth(rewrite: Rewrite) -> None:
     """Downgrade SpaceToDepth: remove the mode DCR, the only block order before opset 28."""
-    r.add_copy(drop=("mode",))
+    rewrite.add_copy(drop=("mode",))
 
 
-def is_half_range(r: Rewrite) -> bool:
+def is_half_range(rewrite: Rewrite) -> bool:
     """Return True if a Range computes half-precision floats, which are new in 27."""
-    return r.dtype(r.input(0)) in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    return rewrite.dtype(rewrite.input(0)) in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
-def range_27(r: Rewrite) -> None:
+def range_27(rewrite: Rewrite) -> None:
     """Downgrade Range: remove `stash_type`, which affects only half-precision floats."""
-    r.add_copy(drop=("stash_type",))
+    rewrite.add_copy(drop=("stash_type",))
 
 
-def cum_prod(r: Rewrite) -> None:
+def cum_prod(rewrite: Rewrite) -> None:
     """Replace CumProd by a Scan along the axis.
 
     If the axis is not constant, the data are reshaped to three axes: all axes before the axis, the
     axis itself, and all axes after it. The Scan then runs along the second axis.
     """
-    if r.facts.value(r.input(1)) is not None:
-        (axis,) = r.numbers(r.input(1))
-        rank = r.rank(r.input(0))
-        _cumulative_product(r, r.input(0), axis + rank if axis < 0 else axis, r.output())
+    if rewrite.facts.constant_array(rewrite.input(1)) is not None:
+        (axis,) = rewrite.constant_integers(rewrite.input(1))
+        rank = rewrite.rank(rewrite.input(0))
+        _cumulative_product(
+            rewrite, rewrite.input(0), axis + rank if axis < 0 else axis, rewrite.output()
+        )
         return
-    shape = r.add("Shape", [r.input(0)])
-    three_axis_data = r.add("Reshape", [r.input(0), _extents_around_axis(r, shape)], allowzero=1)
-    product = r.intermediate_name("product")
-    _cumulative_product(r, three_axis_data, 1, product)
-    r.add("Reshape", [product, shape], to=r.output(), allowzero=1)
+    shape = rewrite.add_node("Shape", [rewrite.input(0)])
+    three_axis_data = rewrite.add_node(
+        "Reshape", [rewrite.input(0), _extents_around_axis(rewrite, shape)], allowzero=1
+    )
+    product_name = rewrite.intermediate_name("product")
+    _cumulative_product(rewrite, three_axis_data, 1, product_name)
+    rewrite.add_node("Reshape", [product_name, shape], to=rewrite.output(), allowzero=1)
 
 
-def _extents_around_axis(r: Rewrite, shape: str) -> str:
+def _extents_around_axis(rewrite: Rewrite, shape: str) -> str:
     """Return three extents: the product before the axis, the axis itself, the product after it."""
-    rank = r.rank(r.input(0))
-    axis = r.add("Mod", [r.add_cast(r.input(1), TensorProto.INT64), r.add_constant(np.array(rank))])
-    axis = r.add("Reshape", [axis, r.add_ints([1])])
-    indices, one = r.add_ints(range(rank)), r.add_ints([1])
+    rank = rewrite.rank(rewrite.input(0))
+    axis = rewrite.add_node(
+        "Mod",
+        [
+            rewrite.add_cast(rewrite.input(1), TensorProto.INT64),
+            rewrite.add_constant(np.array(rank)),
+        ],
+    )
+    axis = rewrite.add_node("Reshape", [axis, rewrite.add_integers([1])])
+    axis_indices, one_element_shape = rewrite.add_integers(range(rank)), rewrite.add_integers([1])
     side_extents = [
-        r.add("Where", [r.add(comparison, [indices, axis]), shape, one])
+        rewrite.add_node(
+            "Where", [rewrite.add_node(comparison, [axis_indices, axis]), shape, one_element_shape]
+        )
         for comparison in ("Less", "Greater")
     ]
     extent_before, extent_after = (
-        r.add("ReduceProd", [side_extent], keepdims=1) for side_extent in side_extents
+        rewrite.add_node("ReduceProd", [side_extent], keepdims=1) for side_extent in side_extents
     )
-    return r.add("Concat", [extent_before, r.add("Gather", [shape, axis]), extent_after], axis=0)
+    return rewrite.add_node(
+        "Concat", [extent_before, rewrite.add_node("Gather", [shape, axis]), extent_after], axis=0
+    )
 
 
-def _cumulative_product(r: Rewrite, data: str, axis: int, to: str) -> None:
-    dtype = r.dtype(r.input(0))
-    scan_axis = r.add_ints([axis])
-    shape = r.add("Shape", [data])
-    ones = r.add("ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1]))
-    first_ones = r.add("Slice", [ones, r.add_ints([0]), r.add_ints([1]), scan_axis])
-    initial_product = r.add("Squeeze", [first_ones, scan_axis])
+def _cumulative_product(rewrite: Rewrite, data: str, axis: int, to: str) -> None:
+    dtype = rewrite.dtype(rewrite.input(0))
+    scan_axis = rewrite.add_integers([axis])
+    shape = rewrite.add_node("Shape", [data])
+    ones_like_data = rewrite.add_node(
+        "ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1])
+    )
+    first_ones = rewrite.add_node(
+        "Slice", [ones_like_data, rewrite.add_integers([0]), rewrite.add_integers([1]), scan_axis]
+    )
+    initial_product = rewrite.add_node("Squeeze", [first_ones, scan_axis])
     body_value_names = [
-        r.intermediate_name(suffix) for suffix in ("so_far", "factor", "product", "row")
+        rewrite.intermediate_name(suffix) for suffix in ("so_far", "factor", "product", "row")
     ]
-    row_name = body_value_names[0] if r.get("exclusive", 0) else body_value_names[2]
-    body = helper.make_graph(
+    row_name = body_value_names[0] if rewrite.attribute("exclusive", 0) else body_value_names[2]
+    body_graph = helper.make_graph(
         [
             helper.make_node("Mul", body_value_names[:2], [body_value_names[2]]),
             helper.make_node("Identity", [row_name], [body_value_names[3]]),
@@ -369,12 +442,12 @@ def _cumulative_product(r: Rewrite, data: str, axis: int, to: str) -> None:
         [helper.make_tensor_value_info(name, dtype, None) for name in body_value_names[:2]],
         [helper.make_tensor_value_info(name, dtype, None) for name in body_value_names[2:]],
     )
-    scan_directions = [r.get("reverse", 0)]
-    r.add_all(
+    scan_directions = [rewrite.attribute("reverse", 0)]
+    rewrite.add_node_with_outputs(
         "Scan",
         [initial_product, data],
-        [r.intermediate_name("last"), to],
-        body=body,
+        [rewrite.intermediate_name("last"), to],
+        body=body_graph,
         num_scan_inputs=1,
         scan_input_axes=[axis],
         scan_output_axes=[axis],

@@ -26,8 +26,8 @@ class Rewrite:
     def __init__(
         self, node: onnx.NodeProto, facts: Facts, names: NameGenerator, version: int, where: str
     ) -> None:
-        self.node, self.facts, self.names = node, facts, names
-        self.version, self.where = version, where
+        self.node, self.facts, self.name_generator = node, facts, names
+        self.version, self.node_path = version, where
         self.replacement: list[onnx.NodeProto] = []
 
     # the node
@@ -40,7 +40,7 @@ class Rewrite:
         """Return the name of the node's output, or "" if the output is unused."""
         return self.node.output[index] if index < len(self.node.output) else ""
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute's value, or `default` if the node lacks the attribute."""
         return attribute_of(self.node, name, default)
 
@@ -48,10 +48,10 @@ class Rewrite:
 
     def dtype(self, name: str) -> int:
         """Return the element type of a value, or raise UnsupportedError if the type is unknown."""
-        element_type = self.facts.dtype(name)
-        if not element_type:
+        element_type_number = self.facts.dtype(name)
+        if not element_type_number:
             self.refuse(f"the element type of '{name}' is not known")
-        return element_type
+        return element_type_number
 
     def rank(self, name: str) -> int:
         """Return the number of axes of a value, or raise UnsupportedError if the rank is unknown."""
@@ -60,17 +60,17 @@ class Rewrite:
             self.refuse(f"the number of axes of '{name}' is not known")
         return len(shape)
 
-    def numbers(self, name: str) -> list[int]:
+    def constant_integers(self, name: str) -> list[int]:
         """Return the integers of a constant, or raise UnsupportedError if the value varies."""
-        array = self.facts.value(name)
-        if array is None:
+        constant_array = self.facts.constant_array(name)
+        if constant_array is None:
             self.refuse(f"'{name}' is only known when the model runs")
-        return [int(number) for number in array.reshape(-1)]
+        return [int(number) for number in constant_array.reshape(-1)]
 
     def is_read(self, name: str) -> bool:
         """Return True if a value is an input of any node or an output of any graph."""
         graphs = tuple(graphs_of(self.facts.graph))
-        graph_outputs = (output.name for graph in graphs for output in graph.output)
+        graph_outputs = (graph_output.name for graph in graphs for graph_output in graph.output)
         node_inputs = (
             input_name for graph in graphs for node in graph.node for input_name in node.input
         )
@@ -78,16 +78,16 @@ class Rewrite:
 
     # the replacement
 
-    def add(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
+    def add_node(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
         """Add a node with one output to the replacement, and return the name of the output.
 
         The name of the output is `to` if stated.
         """
-        return self.add_all(op_type, inputs, [to or self.intermediate_name(op_type)], **attributes)[
-            0
-        ]
+        return self.add_node_with_outputs(
+            op_type, inputs, [to or self.intermediate_name(op_type)], **attributes
+        )[0]
 
-    def add_all(
+    def add_node_with_outputs(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> Sequence[str]:
         """Add a node with several outputs to the replacement, and return the output names.
@@ -109,11 +109,13 @@ class Rewrite:
     def add_constant(self, array: Array) -> str:
         """Add a constant array to the replacement, and return the name of the constant."""
         constant_name = self.intermediate_name("constant")
-        tensor = numpy_helper.from_array(array)
-        self.replacement.append(helper.make_node("Constant", [], [constant_name], value=tensor))
+        constant_tensor = numpy_helper.from_array(array)
+        self.replacement.append(
+            helper.make_node("Constant", [], [constant_name], value=constant_tensor)
+        )
         return constant_name
 
-    def add_ints(self, numbers: Sequence[int]) -> str:
+    def add_integers(self, numbers: Sequence[int]) -> str:
         """Add a constant list of integers to the replacement, and return the constant's name."""
         return self.add_constant(np.array(numbers, dtype=np.int64))
 
@@ -158,17 +160,17 @@ class Rewrite:
     def refuse(self, reason: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError, because the node has no equivalent at the package's opset."""
         raise UnsupportedError(
-            f"{self.node.op_type} of opset {self.version}: {reason}", self.where, hint
+            f"{self.node.op_type} of opset {self.version}: {reason}", self.node_path, hint
         )
 
     def intermediate_name(self, suffix: str) -> str:
         """Return a new name for an intermediate value of the replacement."""
         name_prefix = self.node.name or next((name for name in self.node.output if name), "")
-        return self.names.unique(f"{name_prefix}_{suffix}")
+        return self.name_generator.unique_name(f"{name_prefix}_{suffix}")
 
 
 Conversion = Callable[[Rewrite], None]
-Predicate = Callable[[Rewrite], bool]
+RewriteCondition = Callable[[Rewrite], bool]
 
 
 def _without_trailing_empty(inputs: Sequence[str]) -> list[str]:

@@ -16,27 +16,38 @@ from onnx import helper
 from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
-def scan_9(r: Rewrite) -> None:
+def scan_9(rewrite: Rewrite) -> None:
     """Replace a Scan of opset 8 by a Scan over the batch whose body is a Scan over time."""
-    if r.input(0):
-        r.refuse("sequence_lens (samples of different length) are not supported")
-    body, scan_count = r.get("body"), r.get("num_scan_inputs")
-    input_names = list(r.node.input[1:])
-    sample_inputs = [r.intermediate_name(value.name) for value in body.input]
-    sample_outputs = [r.intermediate_name(value.name) for value in body.output]
+    if rewrite.input(0):
+        rewrite.refuse("sequence_lens (samples of different length) are not supported")
+    body_graph, scan_count = rewrite.attribute("body"), rewrite.attribute("num_scan_inputs")
+    input_names = list(rewrite.node.input[1:])
+    sample_inputs = [rewrite.intermediate_name(value.name) for value in body_graph.input]
+    sample_outputs = [rewrite.intermediate_name(value.name) for value in body_graph.output]
     sample_scan = helper.make_node(
         "Scan",
         sample_inputs,
         sample_outputs,
-        r.node.name,
-        body=body,
+        rewrite.node.name,
+        body=body_graph,
         num_scan_inputs=scan_count,
-        scan_input_directions=list(r.get("directions", [0] * scan_count)),
+        scan_input_directions=list(rewrite.attribute("directions", [0] * scan_count)),
     )
-    inputs = _sample_values(body.input, sample_inputs, first_row=len(sample_inputs) - scan_count)
-    outputs = _sample_values(body.output, sample_outputs, first_row=len(sample_inputs) - scan_count)
-    batch_body = helper.make_graph([sample_scan], f"{body.name or 'body'}_batch", inputs, outputs)
-    r.add_all("Scan", input_names, r.node.output, body=batch_body, num_scan_inputs=len(input_names))
+    sample_input_values = _sample_values(
+        body_graph.input, sample_inputs, first_row=len(sample_inputs) - scan_count
+    )
+    sample_output_values = _sample_values(
+        body_graph.output, sample_outputs, first_row=len(sample_inputs) - scan_count
+    )
+    batch_body = helper.make_graph(
+        [sample_scan],
+        f"{body_graph.name or 'body'}_batch",
+        sample_input_values,
+        sample_output_values,
+    )
+    rewrite.add_node_with_outputs(
+        "Scan", input_names, rewrite.node.output, body=batch_body, num_scan_inputs=len(input_names)
+    )
 
 
 def _sample_values(
@@ -51,11 +62,11 @@ def _sample_values(
         value_copy = onnx.ValueInfoProto()
         value_copy.CopyFrom(value)
         value_copy.name = sample_name
-        tensor = value_copy.type.tensor_type
-        if value_index >= first_row and tensor.HasField("shape"):
-            dims = list(tensor.shape.dim)
-            del tensor.shape.dim[:]
-            tensor.shape.dim.add()
-            tensor.shape.dim.extend(dims)
+        tensor_type = value_copy.type.tensor_type
+        if value_index >= first_row and tensor_type.HasField("shape"):
+            sample_dims = list(tensor_type.shape.dim)
+            del tensor_type.shape.dim[:]
+            tensor_type.shape.dim.add()
+            tensor_type.shape.dim.extend(sample_dims)
         sample_values.append(value_copy)
     return sample_values

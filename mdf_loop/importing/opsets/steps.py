@@ -25,22 +25,29 @@ from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANSION_CONDITIONS, UP
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import OPSET
 
-Nodes = list[onnx.NodeProto]
-NodeConversion = Callable[[Rewrite], Nodes | None]
+NodeList = list[onnx.NodeProto]
+NodeConversion = Callable[[Rewrite], NodeList | None]
 
 _MAX_NODES = 1_000_000
 
 
 def opset_of(model: onnx.ModelProto) -> int:
     """Return the version of the standard ONNX operators, or the package's opset if the model uses none."""
-    return next((int(opset.version) for opset in model.opset_import if opset.domain == ""), OPSET)
+    return next(
+        (
+            int(opset_import.version)
+            for opset_import in model.opset_import
+            if opset_import.domain == ""
+        ),
+        OPSET,
+    )
 
 
 def set_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """Set the opset of the model, and return the model."""
-    for opset in model.opset_import:
-        if opset.domain == "":
-            opset.version = version
+    for opset_import in model.opset_import:
+        if opset_import.domain == "":
+            opset_import.version = version
     return model
 
 
@@ -78,39 +85,43 @@ def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _upgrade_by_table(version: int) -> NodeConversion:
-    def convert(r: Rewrite) -> Nodes | None:
-        conversion = UPGRADES.get((r.node.op_type, version))
+    def convert(rewrite: Rewrite) -> NodeList | None:
+        conversion = UPGRADES.get((rewrite.node.op_type, version))
         if conversion is None:
             return None
-        conversion(r)
-        return r.replacement
+        conversion(rewrite)
+        return rewrite.replacement
 
     return convert
 
 
 def _downgrade_by_table(version: int) -> NodeConversion:
-    def convert(r: Rewrite) -> Nodes | None:
-        conversion = DOWNGRADES.get((r.node.op_type, version))
+    def convert(rewrite: Rewrite) -> NodeList | None:
+        conversion = DOWNGRADES.get((rewrite.node.op_type, version))
         if conversion is not None:
-            conversion(r)
-            return r.replacement
+            conversion(rewrite)
+            return rewrite.replacement
         return None
 
     return convert
 
 
 def _expand_definition(version: int) -> NodeConversion:
-    def convert(r: Rewrite) -> Nodes | None:
-        downgrade_key = (r.node.op_type, version)
+    def convert(rewrite: Rewrite) -> NodeList | None:
+        downgrade_key = (rewrite.node.op_type, version)
         if downgrade_key in EXPANSION_CONDITIONS:
-            is_expanded = EXPANSION_CONDITIONS[downgrade_key](r)
-        elif downgrade_key in DOWNGRADES or not _is_definition_new(r.node, version):
+            is_expanded = EXPANSION_CONDITIONS[downgrade_key](rewrite)
+        elif downgrade_key in DOWNGRADES or not _is_definition_new(rewrite.node, version):
             return None
         else:
-            is_expanded = not _exists(r.node.op_type, version - 1) or _uses_new_features(r, version)
-        function_definition = definition_of(r.node, version, r.facts) if is_expanded else None
+            is_expanded = not _exists(rewrite.node.op_type, version - 1) or _uses_new_features(
+                rewrite, version
+            )
+        function_definition = (
+            definition_of(rewrite.node, version, rewrite.facts) if is_expanded else None
+        )
         return (
-            inline_call(function_definition, r.node, r.names)
+            inline_call(function_definition, rewrite.node, rewrite.name_generator)
             if function_definition is not None
             else None
         )
@@ -140,23 +151,28 @@ def _exists(op_type: str, version: int) -> bool:
         return False
 
 
-def _uses_new_features(r: Rewrite, version: int) -> bool:
+def _uses_new_features(rewrite: Rewrite, version: int) -> bool:
     """Return True if a node uses attributes, inputs or types that the previous opset lacks."""
-    old_schema = defs.get_schema(r.node.op_type, version - 1, "")
+    previous_schema = defs.get_schema(rewrite.node.op_type, version - 1, "")
     return (
-        any(attribute.name not in old_schema.attributes for attribute in r.node.attribute)
-        or len(r.node.input) > old_schema.max_input
-        or len(r.node.output) > old_schema.max_output
-        or _has_new_type(r, version)
+        any(
+            attribute.name not in previous_schema.attributes for attribute in rewrite.node.attribute
+        )
+        or len(rewrite.node.input) > previous_schema.max_input
+        or len(rewrite.node.output) > previous_schema.max_output
+        or _has_new_type(rewrite, version)
     )
 
 
-def _has_new_type(r: Rewrite, version: int) -> bool:
-    op_type = r.node.op_type
-    for inputs_or_outputs, names in (("inputs", r.node.input), ("outputs", r.node.output)):
-        for index, name in enumerate(names):
-            added_types = _added_types(op_type, version, inputs_or_outputs, index)
-            type_proto = r.facts.type(name) if name and added_types else None
+def _has_new_type(rewrite: Rewrite, version: int) -> bool:
+    op_type = rewrite.node.op_type
+    for inputs_or_outputs, value_names in (
+        ("inputs", rewrite.node.input),
+        ("outputs", rewrite.node.output),
+    ):
+        for parameter_index, value_name in enumerate(value_names):
+            added_types = _added_types(op_type, version, inputs_or_outputs, parameter_index)
+            type_proto = rewrite.facts.type(value_name) if value_name and added_types else None
             if type_proto is not None and _type_word(type_proto) in added_types:
                 return True
     return False
@@ -225,20 +241,20 @@ class _GraphConverter:
     def convert_graph(self, graph: onnx.GraphProto, outer: Facts | None, where: str) -> None:
         """Convert the nodes of one graph, and of its bodies first."""
         facts = Facts(graph, self.version, outer)
-        nodes: Nodes = []
-        for index, node in enumerate(graph.node):
-            node_path = node_place(where, node, index)
+        converted_nodes: NodeList = []
+        for node_index, node in enumerate(graph.node):
+            node_path = node_place(where, node, node_index)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
                     self.convert_graph(attribute.g, facts, body_path(node_path, attribute.name))
-            nodes.extend(self._convert_node(node, facts, node_path))
+            converted_nodes.extend(self._convert_node(node, facts, node_path))
         del graph.node[:]
-        graph.node.extend(nodes)
-        self.count += len(nodes)
+        graph.node.extend(converted_nodes)
+        self.count += len(converted_nodes)
         if self.count > _MAX_NODES:
             raise UnsupportedError(f"the model has more than {_MAX_NODES} nodes", where)
 
-    def _convert_node(self, node: onnx.NodeProto, facts: Facts, place: str) -> Nodes:
+    def _convert_node(self, node: onnx.NodeProto, facts: Facts, place: str) -> NodeList:
         if not self.is_affected(node):
             return [node]
         replacement_nodes = self.convert(Rewrite(node, facts, self.names, self.version, place))

@@ -20,7 +20,7 @@ from mdf_loop.importing.opsets import (
     older_shapes,
     scan8,
 )
-from mdf_loop.importing.opsets.rewrite import Conversion, Predicate
+from mdf_loop.importing.opsets.rewrite import Conversion, RewriteCondition
 
 _OPERATORS_WITH_CONSUMED_INPUTS = (
     "Abs Add Div Mul Sub Ceil Floor Exp Log Sqrt Neg Reciprocal Relu Sigmoid Tanh Elu HardSigmoid "
@@ -111,8 +111,8 @@ DOWNGRADES: dict[tuple[str, int], Conversion] = {
     ("TensorScatter", 24): newer_shapes.tensor_scatter,
 }
 
-EXPANSION_CONDITIONS: dict[tuple[str, int], Predicate] = {
+EXPANSION_CONDITIONS: dict[tuple[str, int], RewriteCondition] = {
     ("Range", 27): newer_math.is_half_range,
     ("SpaceToDepth", 28): newer_math.has_new_mode,
 }
-"""Predicate by operator and opset v: nodes for which it is true are replaced by ONNX's definition."""
+"""RewriteCondition by operator and opset v: nodes for which it is true are replaced by ONNX's definition."""

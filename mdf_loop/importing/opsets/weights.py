@@ -49,7 +49,7 @@ def remove_weights(
     large_tensors = [
         tensor for tensor in tensors_of(model.graph) if len(tensor.raw_data) > _MAX_WEIGHT_BYTES
     ]
-    weight_fields = [(tensor.raw_data, tensor.doc_string) for tensor in large_tensors]
+    original_fields = [(tensor.raw_data, tensor.doc_string) for tensor in large_tensors]
     for weight_index, tensor in enumerate(large_tensors):
         tensor.ClearField("raw_data")
         tensor.doc_string = f"{_PLACEHOLDER_PREFIX}{weight_index}"
@@ -60,7 +60,7 @@ def remove_weights(
         for tensor in tensors_of(processed.graph):
             if tensor.doc_string.startswith(_PLACEHOLDER_PREFIX):
                 weight_index = int(tensor.doc_string.removeprefix(_PLACEHOLDER_PREFIX))
-                tensor.raw_data, tensor.doc_string = weight_fields[weight_index]
+                tensor.raw_data, tensor.doc_string = original_fields[weight_index]
         return processed
 
     restore(model)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from mdf_loop.emit.row_shapes import row_shape_error
-from mdf_loop.emit.scope import Nodes
+from mdf_loop.emit.scope import NodeRegistry
 from mdf_loop.errors import LoopError, MemoryLimitError, RunError
 from mdf_loop.ops import row_of
 from mdf_loop.ops.failure_conditions import DIVISION_BY_ZERO_MESSAGE, ZERO_DIVISOR_HINT
@@ -45,7 +45,7 @@ _FAILED_CHECK = re.compile(r"Status Message: check (\d+)((?: -?\d+)*)$")
 _NODE_NAME = re.compile(r"(.*?) \w+#\d+$")
 
 
-def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
+def convert_run_error(error: Exception, nodes: NodeRegistry) -> LoopError:
     """Convert an exception of an ONNX Runtime run to an error that names the failed operator.
 
     If a run-time assertion (guard) of the model failed, its message is used.
@@ -57,10 +57,10 @@ def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
     error_text = str(error)
     failed_nodes = _FAILED_NODE.findall(error_text)
     for _, name in reversed(failed_nodes):
-        if guard := nodes.guards.get(name):
+        if guard := nodes.guard_by_node_name.get(name):
             return RunError(guard.message, guard.where)
         if (failed_check := _FAILED_CHECK.search(error_text)) and (
-            failure_conditions := nodes.failures.get(name)
+            failure_conditions := nodes.failures_by_node_name.get(name)
         ):
             return failure_conditions[int(failed_check[1]) - 1].error(
                 map(int, failed_check[2].split())

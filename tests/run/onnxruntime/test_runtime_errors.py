@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.emit.scope import Nodes
+from mdf_loop.emit.scope import NodeRegistry
 from mdf_loop.errors import OperandError, RunError
 from mdf_loop.run.onnxruntime.runtime_errors import convert_load_error, convert_run_error
 
@@ -134,7 +134,7 @@ def test_text_that_cannot_be_cast_to_a_number() -> None:
 
 
 def test_an_error_without_a_place_is_still_one_sentence() -> None:
-    error = convert_run_error(RuntimeError("something odd\nwith details"), Nodes())
+    error = convert_run_error(RuntimeError("something odd\nwith details"), NodeRegistry())
     assert error.report == (
         "RunError: the model failed while running\n  hint: ONNX Runtime says: something odd"
     )
@@ -146,7 +146,7 @@ def test_uneven_rows_of_a_recorded_value_are_explained() -> None:
         "Name:'$.graphs[0].nodes['A'].functions['f'] Loop#3' Status Message: "
         "Inconsistent shape in loop output for output.  Expected:{1} Got:{2}"
     )
-    (finding,) = convert_run_error(RuntimeError(text), Nodes()).findings
+    (finding,) = convert_run_error(RuntimeError(text), NodeRegistry()).findings
     assert finding.where == "$.graphs[0].nodes['A'].functions['f']"
     assert finding.hint == "a recorded value must have one shape in all iterations"
 

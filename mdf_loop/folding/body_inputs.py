@@ -19,7 +19,7 @@ DEFAULT_RELAY_ID = "entering"
 """Default id of the relay node."""
 
 
-class Entrance(Struct, frozen=True):
+class BodyInput(Struct, frozen=True):
     """Input of the body of a folded loop, with its destination ports and its outer edges.
 
     Input ports with the same `source_key` receive the same value. The key identifies the source of the value,
@@ -70,7 +70,7 @@ def open_input_ports(
     if doubly_fed_ports:
         raise UnsupportedError(
             f"the port '{'.'.join(doubly_fed_ports[0])}' gets values from inside and from outside of the loop",
-            graph.where,
+            graph.mdf_path,
             "fold more nodes, or give it one edge",
         )
     return {
@@ -80,12 +80,12 @@ def open_input_ports(
     }
 
 
-def find_entrances(
+def find_body_inputs(
     graph: FlatGraph,
     open_ports: Mapping[Port, Content],
     special_keys: Mapping[Port, Any],
     boundary: Boundary,
-) -> tuple[Entrance, ...]:
+) -> tuple[BodyInput, ...]:
     """Return all inputs of the folded loop's body, with unique names.
 
     `special_keys` maps carried ports, and the port for the iteration number, to their keys.
@@ -99,35 +99,35 @@ def find_entrances(
             port, (edge_origins, content.get("reduce")) if edges else unconnected_key
         )
         ports_by_key.setdefault(source_key, []).append(port)
-    unnamed_entrances = [
-        Entrance(source_key, tuple(ports), boundary.edges_into(ports[0]))
+    unnamed_body_inputs = [
+        BodyInput(source_key, tuple(ports), boundary.edges_into(ports[0]))
         for source_key, ports in ports_by_key.items()
     ]
-    for entrance in unnamed_entrances:
-        _check_single_origin(entrance, boundary, graph.where)
+    for body_input in unnamed_body_inputs:
+        _check_single_origin(body_input, boundary, graph.mdf_path)
     output_port_ids = {
         port_id
         for _, port_id in graph.ports("output_ports", {node_id for node_id, _ in open_ports})
     }
-    return _name_entrances(unnamed_entrances, output_port_ids)
+    return _name_body_inputs(unnamed_body_inputs, output_port_ids)
 
 
-def _check_single_origin(entrance: Entrance, boundary: Boundary, where: str) -> None:
+def _check_single_origin(body_input: BodyInput, boundary: Boundary, where: str) -> None:
     """Raise ScopeError if the ports of one carried value have different initial values."""
-    senders = [[edge.sender for edge in boundary.edges_into(port)] for port in entrance.ports]
-    for port, port_senders in zip(entrance.ports, senders, strict=True):
+    senders = [[edge.sender for edge in boundary.edges_into(port)] for port in body_input.ports]
+    for port, port_senders in zip(body_input.ports, senders, strict=True):
         if port_senders != senders[0]:
             raise ScopeError(
-                f"the carried value of '{'.'.join(entrance.ports[0])}' and '{'.'.join(port)}' has two "
+                f"the carried value of '{'.'.join(body_input.ports[0])}' and '{'.'.join(port)}' has two "
                 "initial values",
                 where,
                 "name the ports as node.port, each with a source of its own",
             )
 
 
-def _name_entrances(
-    unnamed_entrances: Sequence[Entrance], output_port_ids: set[str]
-) -> tuple[Entrance, ...]:
+def _name_body_inputs(
+    unnamed_body_inputs: Sequence[BodyInput], output_port_ids: set[str]
+) -> tuple[BodyInput, ...]:
     """Give each input of the body a unique name.
 
     The name is the id of the ports, if possible.
@@ -137,9 +137,9 @@ def _name_entrances(
     """
     used_names = set(output_port_ids)
     unfed_port_id_sets = [
-        {port_id for _, port_id in entrance.ports}
-        for entrance in unnamed_entrances
-        if not entrance.edges
+        {port_id for _, port_id in body_input.ports}
+        for body_input in unnamed_body_inputs
+        if not body_input.edges
     ]
     ambiguous_ids = {
         port_id
@@ -148,53 +148,58 @@ def _name_entrances(
         if sum(port_id in other_port_ids for other_port_ids in unfed_port_id_sets) > 1
     }
     names_by_key: dict[Any, str] = {}
-    for entrance in unnamed_entrances:
-        port_ids = {port_id for _, port_id in entrance.ports}
+    for body_input in unnamed_body_inputs:
+        port_ids = {port_id for _, port_id in body_input.ports}
         if (
             len(port_ids) == 1
             and not port_ids & used_names
-            and not (port_ids & ambiguous_ids and not entrance.edges)
+            and not (port_ids & ambiguous_ids and not body_input.edges)
         ):
-            names_by_key[entrance.source_key] = port_ids.pop()
-            used_names.add(names_by_key[entrance.source_key])
-    used_names |= {port_id for entrance in unnamed_entrances for _, port_id in entrance.ports}
-    for entrance in unnamed_entrances:
-        if entrance.source_key not in names_by_key:
-            names_by_key[entrance.source_key] = unique_name("_".join(entrance.ports[0]), used_names)
-            used_names.add(names_by_key[entrance.source_key])
+            names_by_key[body_input.source_key] = port_ids.pop()
+            used_names.add(names_by_key[body_input.source_key])
+    used_names |= {port_id for body_input in unnamed_body_inputs for _, port_id in body_input.ports}
+    for body_input in unnamed_body_inputs:
+        if body_input.source_key not in names_by_key:
+            names_by_key[body_input.source_key] = unique_name(
+                "_".join(body_input.ports[0]), used_names
+            )
+            used_names.add(names_by_key[body_input.source_key])
     return tuple(
-        Entrance(
-            entrance.source_key, entrance.ports, entrance.edges, names_by_key[entrance.source_key]
+        BodyInput(
+            body_input.source_key,
+            body_input.ports,
+            body_input.edges,
+            names_by_key[body_input.source_key],
         )
-        for entrance in unnamed_entrances
+        for body_input in unnamed_body_inputs
     )
 
 
-def build_relay(entrances: Sequence[Entrance], relay_id: str) -> tuple[Content, Content]:
+def build_relay(body_inputs: Sequence[BodyInput], relay_id: str) -> tuple[Content, Content]:
     """Build a relay node that forwards body inputs to ports with other names, and its edges.
 
     Both dicts are empty if no such node is needed.
     """
     relayed_ports = [
-        (entrance, port)
-        for entrance in entrances
-        for port in entrance.ports
-        if port[1] != entrance.name
+        (body_input, port)
+        for body_input in body_inputs
+        for port in body_input.ports
+        if port[1] != body_input.name
     ]
     if not relayed_ports:
         return {}, {}
-    entrance_names = list(dict.fromkeys(entrance.name for entrance, _ in relayed_ports))
+    body_input_names = list(dict.fromkeys(body_input.name for body_input, _ in relayed_ports))
     relay_node = {
-        "input_ports": {name: {} for name in entrance_names},
-        "output_ports": {name: {"value": name} for name in entrance_names},
+        "input_ports": {name: {} for name in body_input_names},
+        "output_ports": {name: {"value": name} for name in body_input_names},
     }
     edges = {
-        f"{relay_id}_{entrance.name}_{'_'.join(port)}": {
+        f"{relay_id}_{body_input.name}_{'_'.join(port)}": {
             "sender": relay_id,
             "receiver": port[0],
-            "sender_port": entrance.name,
+            "sender_port": body_input.name,
             "receiver_port": port[1],
         }
-        for entrance, port in relayed_ports
+        for body_input, port in relayed_ports
     }
     return {relay_id: relay_node}, edges
