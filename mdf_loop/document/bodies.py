@@ -24,8 +24,10 @@ def owned_graph_ids(graph: Any) -> set[str]:
 
     The ids include the bodies of functions in inline bodies of the graph.
     """
-    nodes = [node for node in graph.nodes if hasattr(node, "functions")]  # importers nest graphs
-    return {graph_id for node in nodes for graph_id in owned_graph_ids_of_node(node)}
+    nodes_with_functions = [
+        node for node in graph.nodes if hasattr(node, "functions")
+    ]  # importers nest graphs
+    return {graph_id for node in nodes_with_functions for graph_id in owned_graph_ids_of_node(node)}
 
 
 def owned_graph_ids_of_node(node: Any) -> set[str]:
@@ -59,15 +61,19 @@ class WrittenBody(Struct, frozen=True):
 
 def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
     """Return each body of a function by its path in the arguments, such as `branches[1]`."""
-    bodies: dict[str, WrittenBody] = {}
+    body_by_path: dict[str, WrittenBody] = {}
     for argument_name in GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ()):
         body = written_body(owner, node, argument_name)
         if isinstance(body.graph_or_id, list | tuple):
-            for k, branch in enumerate(body.graph_or_id if argument_name == "branches" else ()):
-                bodies[f"{argument_name}[{k}]"] = _follow_parameters(branch, node, owner)
+            for k, branch_graph_or_id in enumerate(
+                body.graph_or_id if argument_name == "branches" else ()
+            ):
+                body_by_path[f"{argument_name}[{k}]"] = _follow_parameters(
+                    branch_graph_or_id, node, owner
+                )
         elif argument_name != "default" or not is_value(body.graph_or_id, node):
-            bodies[argument_name] = body
-    return bodies
+            body_by_path[argument_name] = body
+    return body_by_path
 
 
 def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
@@ -82,11 +88,15 @@ def is_value(argument: Any, node: Any) -> bool:
     """Return True if an argument is a number, a name or a formula, and not a graph."""
     if not isinstance(argument, str):
         return isinstance(argument, bool | int | float)
-    value_names = {port_or_function.id for port_or_function in (*node.input_ports, *node.functions)}
-    value_names |= {
+    names_of_values = {
+        port_or_function.id for port_or_function in (*node.input_ports, *node.functions)
+    }
+    names_of_values |= {
         parameter.id for parameter in node.parameters if not _contains_graph(parameter.value)
     }
-    return argument.strip() in value_names or not re.fullmatch(r"[\w-]*", _strip_quotes(argument))
+    return argument.strip() in names_of_values or not re.fullmatch(
+        r"[\w-]*", _strip_quotes(argument)
+    )
 
 
 def _contains_graph(value: Any) -> bool:
@@ -113,25 +123,25 @@ def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenB
 
 
 def _follow_parameters(graph_or_id: Any, node: Any, owner: Any) -> WrittenBody:
-    parameters_by_id = {
+    parameter_by_id = {
         parameter.id: parameter for parameter in node.parameters if parameter is not owner
     }
     parameter_ids: list[str] = []
     while isinstance(graph_or_id, str) and _strip_quotes(
         graph_or_id
-    ) in parameters_by_id.keys() - set(parameter_ids):
+    ) in parameter_by_id.keys() - set(parameter_ids):
         parameter_ids.append(_strip_quotes(graph_or_id))
-        graph_or_id = parameters_by_id[parameter_ids[-1]].value
-    signature = None
+        graph_or_id = parameter_by_id[parameter_ids[-1]].value
+    graph_with_signature = None
     if (
         isinstance(graph_or_id, Mapping)
         and "graph" in graph_or_id
         and set(graph_or_id) <= SIGNATURE_KEYS
     ):
-        signature, graph_or_id = graph_or_id, graph_or_id["graph"]
+        graph_with_signature, graph_or_id = graph_or_id, graph_or_id["graph"]
     if isinstance(graph_or_id, str):
         graph_or_id = _strip_quotes(graph_or_id) or None
-    return WrittenBody(graph_or_id, tuple(parameter_ids), signature)
+    return WrittenBody(graph_or_id, tuple(parameter_ids), graph_with_signature)
 
 
 def _strip_quotes(text: str) -> str:

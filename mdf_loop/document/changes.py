@@ -27,7 +27,9 @@ def with_graph(document: Document, graph: Any) -> Document:
     """Return a copy of a document and of its model with a replaced main graph."""
     model = document.model
     if model is not None:
-        graphs = [graph if sibling is document.graph else sibling for sibling in model.graphs]
-        model = replace_fields(model, graphs=graphs)
-    siblings = {**document.siblings, graph.id: graph}
-    return replace(document, graph=graph, siblings=siblings, model=model)
+        model_graphs = [
+            graph if other_graph is document.graph else other_graph for other_graph in model.graphs
+        ]
+        model = replace_fields(model, graphs=model_graphs)
+    graphs_by_id = {**document.siblings, graph.id: graph}
+    return replace(document, graph=graph, siblings=graphs_by_id, model=model)

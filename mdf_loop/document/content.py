@@ -21,19 +21,19 @@ def content_of(document: Document) -> dict[str, Any]:
     model_without_graphs = copy.copy(model)
     model_without_graphs.graphs = []
     with suppress_output():
-        content: dict[str, Any] = model_without_graphs.to_dict()
-    (model_content,) = content.values()
+        document_content: dict[str, Any] = model_without_graphs.to_dict()
+    (model_content,) = document_content.values()
     model_content["graphs"] = {graph.id: _build_graph_content(graph) for graph in model.graphs}
-    return content
+    return document_content
 
 
 def _build_graph_content(graph: Any) -> Any:
     with suppress_output():
-        (content,) = _copy_graph_with_placeholders(graph).to_dict().values()
-    for part, path in _iterate_valued_parts(graph):
-        part_content: Any = content
-        for path_key in path:
-            part_content = part_content[path_key]
+        (graph_content,) = _copy_graph_with_placeholders(graph).to_dict().values()
+    for part, path_in_graph in _iterate_valued_parts(graph):
+        part_content: Any = graph_content
+        for key_or_index in path_in_graph:
+            part_content = part_content[key_or_index]
         unwritable_values = _find_unwritable_values(part)
         part_content.update(
             (field_name, _convert_value(field_value))
@@ -41,13 +41,15 @@ def _build_graph_content(graph: Any) -> Any:
         )
         if "conditions" in part_content and "conditions" not in unwritable_values:
             part_content["conditions"] = _map_conditions_by_name(part_content["conditions"])
-    return content
+    return graph_content
 
 
 def _map_conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
     """Convert a list of conditions to a dict by name, the form that modeci_mdf can read."""
     conditions_by_name = {
-        condition["id"]: {key: field for key, field in condition.items() if key != "id"}
+        condition["id"]: {
+            key: field_content for key, field_content in condition.items() if key != "id"
+        }
         for condition in conditions
     }
     return conditions_by_name if len(conditions_by_name) == len(conditions) else conditions
@@ -70,10 +72,12 @@ reads only mappings.
 
 def _find_unwritable_values(part: Any) -> dict[str, Any]:
     """Return the fields of an MDF object that modeci_mdf cannot write, such as arrays."""
-    fields = ((field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS)
+    values_by_field = (
+        (field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS
+    )
     return {
         field_name: field_value
-        for field_name, field_value in fields
+        for field_name, field_value in values_by_field
         if _is_unwritable(field_name, field_value)
     }
 
@@ -120,13 +124,14 @@ def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ..
     for node in graph.nodes:
         for section in _SECTIONS:
             for part in getattr(node, section):
-                path = ("nodes", node.id, section, part.id)
+                path_in_graph = ("nodes", node.id, section, part.id)
                 if "conditions" not in _find_unwritable_values(part):
-                    conditions = enumerate(getattr(part, "conditions", None) or ())
+                    numbered_conditions = enumerate(getattr(part, "conditions", None) or ())
                     yield from (
-                        (condition, (*path, "conditions", k)) for k, condition in conditions
+                        (condition, (*path_in_graph, "conditions", k))
+                        for k, condition in numbered_conditions
                     )
-                yield part, path
+                yield part, path_in_graph
 
 
 def _convert_value(value: Any) -> Any:

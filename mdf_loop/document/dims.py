@@ -20,14 +20,16 @@ def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
     graph = document.graph
     nodes_by_id = {node.id: node for node in graph.nodes}
     edges_by_receiver = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
-    dims_by_name: dict[str, tuple[str, ...]] = {}
+    axis_names_by_part: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
         for part in node_parts(node):
-            dims_by_name.setdefault(
+            axis_names_by_part.setdefault(
                 f"{node.id}.{part.id}",
                 _find_dims_of_part(node, part, nodes_by_id, edges_by_receiver),
             )
-    return {name: dims for name, dims in dims_by_name.items() if dims}
+    return {
+        part_name: axis_names for part_name, axis_names in axis_names_by_part.items() if axis_names
+    }
 
 
 def _find_dims_of_part(
@@ -46,23 +48,29 @@ def _find_dims_of_part(
         if id(part) in visited_ids:
             continue
         visited_ids.add(id(part))
-        stated_dims: Any = (part.metadata or {}).get(DIMS_KEY)
-        if are_axis_names(stated_dims):
-            return tuple(stated_dims)
+        stated_axis_names: Any = (part.metadata or {}).get(DIMS_KEY)
+        if are_axis_names(stated_axis_names):
+            return tuple(stated_axis_names)
         pending_parts += [(node, source) for source in value_sources(node, part)]
-        is_input = any(part is port for port in node_parts(node, ("input_ports",)))
-        edge = edges_by_receiver.get((node.id, part.id)) if is_input else None
-        sender = None if edge is None else nodes_by_id.get(edge.sender)
-        if edge is not None and sender is not None:
+        is_input_port = any(part is port for port in node_parts(node, ("input_ports",)))
+        incoming_edge = edges_by_receiver.get((node.id, part.id)) if is_input_port else None
+        sender_node = None if incoming_edge is None else nodes_by_id.get(incoming_edge.sender)
+        if incoming_edge is not None and sender_node is not None:
             sender_ports = (
-                port for port in sender.output_ports or () if port.id == edge.sender_port
+                port
+                for port in sender_node.output_ports or ()
+                if port.id == incoming_edge.sender_port
             )
-            pending_parts += [(sender, port) for port in sender_ports]
+            pending_parts += [(sender_node, port) for port in sender_ports]
     return ()
 
 
-def are_axis_names(dims: Any) -> bool:
+def are_axis_names(axis_names: Any) -> bool:
     """Return True if `dims` is a list of distinct axis names without reserved names."""
-    if not isinstance(dims, list | tuple) or not all(isinstance(dim, str) for dim in dims):
+    if not isinstance(axis_names, list | tuple) or not all(
+        isinstance(axis_name, str) for axis_name in axis_names
+    ):
         return False
-    return bool(dims) and len({*dims, *RESERVED_DIMS}) == len(dims) + len(RESERVED_DIMS)
+    return bool(axis_names) and len({*axis_names, *RESERVED_DIMS}) == len(axis_names) + len(
+        RESERVED_DIMS
+    )

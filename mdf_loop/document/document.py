@@ -33,18 +33,22 @@ class Document(Struct, frozen=True, weakref=True):
 
 def document_of(model: Any, name: str) -> Document:
     """Return the document of a model, whose main graph is the first graph that no function owns."""
-    graphs = list(model.graphs or [])
-    if not graphs:
+    model_graphs = list(model.graphs or [])
+    if not model_graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
-    duplicate_ids = _find_duplicates([graph.id for graph in graphs])
+    duplicate_ids = _find_duplicates([graph.id for graph in model_graphs])
     raise_findings(
         Finding("ModelError", f"two graphs have the id '{graph_id}'", "$.graphs", "rename one")
         for graph_id in duplicate_ids
     )
-    siblings = {graph.id: graph for graph in graphs}
-    body_ids = _find_body_ids(graphs)
-    main_graph = next((graph for graph in graphs if graph.id not in body_ids), graphs[0])
-    return Document(main_graph, f"$.graphs[{graphs.index(main_graph)}]", siblings, name, model)
+    graphs_by_id = {graph.id: graph for graph in model_graphs}
+    body_ids = _find_body_ids(model_graphs)
+    main_graph = next(
+        (graph for graph in model_graphs if graph.id not in body_ids), model_graphs[0]
+    )
+    return Document(
+        main_graph, f"$.graphs[{model_graphs.index(main_graph)}]", graphs_by_id, name, model
+    )
 
 
 def _find_duplicates(graph_ids: list[str]) -> list[str]:
@@ -66,22 +70,22 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role:
     """
     graph = document.siblings.get(graph_id)
     if graph is None:
-        known_ids = ", ".join(f"'{sibling_id}'" for sibling_id in document.siblings) or "none"
+        known_ids_text = ", ".join(f"'{known_id}'" for known_id in document.siblings) or "none"
         raise ModelError(
             f"the {owner} {role} '{graph_id}' is not a graph of the model",
             where,
-            f"graphs: {known_ids}",
+            f"graphs: {known_ids_text}",
         )
     visited_ids, pending_ids = {graph_id}, [graph_id]
     while pending_ids:
-        inner_ids = owned_graph_ids(document.siblings[pending_ids.pop()]) & document.siblings.keys()
-        if graph_id in inner_ids:
+        owned_ids = owned_graph_ids(document.siblings[pending_ids.pop()]) & document.siblings.keys()
+        if graph_id in owned_ids:
             raise ModelError(
                 f"the {owner} {role} '{graph_id}' contains a {owner} whose {role} is "
                 f"'{graph_id}' again",
                 where,
                 "a body cannot contain itself: carry what it needs, or write another graph",
             )
-        pending_ids += inner_ids - visited_ids
-        visited_ids |= inner_ids
+        pending_ids += owned_ids - visited_ids
+        visited_ids |= owned_ids
     return graph

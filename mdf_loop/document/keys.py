@@ -51,8 +51,8 @@ def _find_known_keys(part_kind: str) -> tuple[str, ...]:
     import attr
     from modeci_mdf import mdf
 
-    fields = attr.fields(getattr(mdf, _MDF_CLASSES[part_kind]))
-    return tuple(field.name for field in fields if field.name != "id")
+    mdf_fields = attr.fields(getattr(mdf, _MDF_CLASSES[part_kind]))
+    return tuple(mdf_field.name for mdf_field in mdf_fields if mdf_field.name != "id")
 
 
 def unread_keys(
@@ -62,13 +62,13 @@ def unread_keys(
     known_keys = _find_known_keys(part_kind)
     for key in part:
         if key not in known_keys and key != "id" and key not in _TOLERATED_KEYS.get(part_kind, ()):
-            statement = (
+            fault_statement = (
                 f"the {part_kind} '{name}' has the key '{key}'"
                 if name
                 else f"the {part_kind} has '{key}'"
             )
             yield _create_unread_finding(
-                statement, where, _suggest_key(part_kind, key, part[key], known_keys)
+                fault_statement, where, _suggest_key(part_kind, key, part[key], known_keys)
             )
 
 
@@ -76,9 +76,9 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
     """Report edge parameters that modeci_mdf does not read."""
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_EDGE_PARAMETERS:
-            statement = f"the edge '{edge}' has the parameter '{key}'"
+            fault_statement = f"the edge '{edge}' has the parameter '{key}'"
             yield _create_unread_finding(
-                statement, f"{where}.parameters", suggest(str(key), _READ_EDGE_PARAMETERS)
+                fault_statement, f"{where}.parameters", suggest(str(key), _READ_EDGE_PARAMETERS)
             )
 
 
@@ -87,9 +87,11 @@ def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
     model_name, *other_keys = document
     for key in other_keys:
         is_model_key = key in _find_known_keys("model")
-        advice = f"indent it, so that it is part of '{model_name}'" if is_model_key else "remove it"
+        correction = (
+            f"indent it, so that it is part of '{model_name}'" if is_model_key else "remove it"
+        )
         yield _create_unread_finding(
-            f"the document has '{key}' beside the model '{model_name}'", "$", advice
+            f"the document has '{key}' beside the model '{model_name}'", "$", correction
         )
 
 
@@ -101,11 +103,15 @@ def unread_time_unit(
     All other keys are remarks. A similar key is a remark, too, if the correct key also exists, or if the
     value is no text.
     """
-    for key, value in metadata.items() if time_unit_key not in metadata else ():
-        if isinstance(key, str) and isinstance(value, str) and _resembles_time_unit(key):
-            statement = f"the metadata of the graph '{graph}' has the key '{key}'"
+    for metadata_key, metadata_value in metadata.items() if time_unit_key not in metadata else ():
+        if (
+            isinstance(metadata_key, str)
+            and isinstance(metadata_value, str)
+            and _resembles_time_unit(metadata_key)
+        ):
+            fault_statement = f"the metadata of the graph '{graph}' has the key '{metadata_key}'"
             yield _create_unread_finding(
-                statement, f"{where}.metadata", f"did you mean '{time_unit_key}'?"
+                fault_statement, f"{where}.metadata", f"did you mean '{time_unit_key}'?"
             )
 
 
@@ -122,19 +128,21 @@ def _suggest_key(part_kind: str, key: Any, value: Any, known_keys: Collection[st
         return f"write parameters: {{weight: {_format_yaml(value)}}}"
     if (part_kind, key) == ("condition", "args"):
         return f"it is called 'kwargs' now: write kwargs: {_format_yaml(value)}"
-    hint = suggest(str(key), known_keys)
-    if hint.startswith("did"):
-        return hint
+    key_suggestion = suggest(str(key), known_keys)
+    if key_suggestion.startswith("did"):
+        return key_suggestion
     if part_kind == "condition":
         return f"what a condition is given stands in its kwargs: write kwargs: {{{key}: ...}}"
-    return f"{hint}; notes of your own belong into 'metadata'"
+    return f"{key_suggestion}; notes of your own belong into 'metadata'"
 
 
 def _format_yaml(value: Any) -> str:
     """Return a value in YAML notation. A long value is abbreviated."""
     if isinstance(value, Mapping):
-        entries = (f"{key}: {_format_yaml(nested_value)}" for key, nested_value in value.items())
-        yaml_text = f"{{{', '.join(entries)}}}"
+        yaml_entries = (
+            f"{key}: {_format_yaml(nested_value)}" for key, nested_value in value.items()
+        )
+        yaml_text = f"{{{', '.join(yaml_entries)}}}"
     else:
         yaml_text = str(value)
     return yaml_text if len(yaml_text) <= 60 else "{...}"

@@ -23,7 +23,9 @@ from mdf_loop.document.tensors import ArchiveOpener, with_arrays
 from mdf_loop.errors import LoopError, ModelError, raise_findings
 
 
-def model_of(content: Any, open_archive_file: ArchiveOpener | None = None, name: str = "") -> Any:
+def model_of(
+    mdf_content: Any, open_archive_file: ArchiveOpener | None = None, name: str = ""
+) -> Any:
     """Convert the plain content of a document to a modeci_mdf Model.
 
     The content is not changed.
@@ -34,48 +36,50 @@ def model_of(content: Any, open_archive_file: ArchiveOpener | None = None, name:
     from modeci_mdf.mdf import Model
 
     with as_model_errors(f"'{name}'" if name else "the content"):
-        raise_findings(surrogate_findings(content))
-        content = model_as_mdf(content)
-        raise_findings(model_findings(content))
+        raise_findings(surrogate_findings(mdf_content))
+        mdf_content = model_as_mdf(mdf_content)
+        raise_findings(model_findings(mdf_content))
         with suppress_output():
-            return Model.from_dict(with_arrays(content, open_archive_file))
+            return Model.from_dict(with_arrays(mdf_content, open_archive_file))
 
 
-def graph_of(body: Any, where: str) -> Any:
+def graph_of(graph_mapping: Any, where: str) -> Any:
     """Convert a dict `{id: {nodes: ...}}` or `{id: x, nodes: ...}` to a modeci_mdf Graph."""
     from modeci_mdf.mdf import Graph
 
-    if isinstance(body, Graph):
-        return body
-    if not isinstance(body, Mapping) or not body:
-        body_description = (
-            "empty" if isinstance(body, Mapping) else f"of type {type(body).__name__}"
+    if isinstance(graph_mapping, Graph):
+        return graph_mapping
+    if not isinstance(graph_mapping, Mapping) or not graph_mapping:
+        graph_description = (
+            "empty"
+            if isinstance(graph_mapping, Mapping)
+            else f"of type {type(graph_mapping).__name__}"
         )
         raise ModelError(
-            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {body_description}", where
+            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {graph_description}", where
         )
-    if "nodes" not in body and len(body) == 1:
-        graph_id, content = next(iter(body.items()))
-        if isinstance(content, Graph):
-            return content
-        if not isinstance(content, Mapping):
+    if "nodes" not in graph_mapping and len(graph_mapping) == 1:
+        graph_id, graph_content = next(iter(graph_mapping.items()))
+        if isinstance(graph_content, Graph):
+            return graph_content
+        if not isinstance(graph_content, Mapping):
             raise ModelError(f"the graph '{graph_id}' has no nodes", where)
-        body = {"id": graph_id, **content}
-    body = dict(body)
-    graph_id = body.pop("id", "body")
-    if not isinstance(body.get("nodes"), Mapping):
+        graph_mapping = {"id": graph_id, **graph_content}
+    graph_mapping = dict(graph_mapping)
+    graph_id = graph_mapping.pop("id", "body")
+    if not isinstance(graph_mapping.get("nodes"), Mapping):
         raise ModelError(f"the graph '{graph_id}' has no nodes", where, "a graph needs 'nodes'")
-    body = graph_as_mdf(body)
-    raise_findings(graph_findings(graph_id, body, where))
+    graph_mapping = graph_as_mdf(graph_mapping)
+    raise_findings(graph_findings(graph_id, graph_mapping, where))
     try:
         with suppress_output():
-            return Graph.from_dict({graph_id: with_arrays(body, None, where)})
+            return Graph.from_dict({graph_id: with_arrays(graph_mapping, None, where)})
     except RecursionError:
         raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
     except Exception as error:  # noqa: BLE001 - cattrs has errors of its own
-        messages_text = "; ".join(dict.fromkeys(_find_error_messages(error)))[:400]
+        joined_messages = "; ".join(dict.fromkeys(_find_error_messages(error)))[:400]
         raise ModelError(
-            f"the graph '{graph_id}' is not an MDF graph: {messages_text}", where
+            f"the graph '{graph_id}' is not an MDF graph: {joined_messages}", where
         ) from None
 
 
@@ -100,11 +104,11 @@ def as_model_errors(subject: str) -> Iterator[None]:
     except json.JSONDecodeError as error:
         raise json_error(subject, error) from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
-        messages_text = (
+        joined_messages = (
             "; ".join(dict.fromkeys(_find_error_messages(error)))[:400] or type(error).__name__
         )
         raise ModelError(
-            f"{subject} is not an MDF model: {messages_text}", hint="see the MDF specification"
+            f"{subject} is not an MDF model: {joined_messages}", hint="see the MDF specification"
         ) from None
 
 
@@ -134,12 +138,18 @@ def _find_error_messages(error: BaseException) -> Iterator[str]:
         for nested_error in nested_errors:
             yield from _find_error_messages(nested_error)
         return
-    notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
+    location_notes = [
+        location_note
+        for location_note in getattr(error, "__notes__", [])
+        if "structur" in location_note.lower()
+    ]
     error_text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
     message = " ".join(error_text.split("\n")[:3]) or type(error).__name__
     message = _CLASS_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
-    type_error = _PYTHON_ERROR_PATTERN.match(message)
-    if type_error:
-        type_description = _TYPE_NAMES.get(type_error[1], f"something of type {type_error[1]}")
+    type_error_match = _PYTHON_ERROR_PATTERN.match(message)
+    if type_error_match:
+        type_description = _TYPE_NAMES.get(
+            type_error_match[1], f"something of type {type_error_match[1]}"
+        )
         message = f"there is {type_description} where MDF has a mapping or a list"
-    yield " ".join([message, *notes[:1]]).strip()
+    yield " ".join([message, *location_notes[:1]]).strip()

@@ -20,16 +20,17 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
     pending_parts: list[tuple[Any, str]] = [(content, "$")]
     visited_ids: set[int] = set()
     while pending_parts:
-        part, where = pending_parts.pop()
+        part, part_path = pending_parts.pop()
         if isinstance(part, str):
             if _has_lone_surrogate(part):
-                yield _create_surrogate_finding(part, where)
+                yield _create_surrogate_finding(part, part_path)
             continue
-        members = _find_members(part)
-        if members and id(part) not in visited_ids:
+        parts_with_steps = _find_members(part)
+        if parts_with_steps and id(part) not in visited_ids:
             visited_ids.add(id(part))
             pending_parts.extend(
-                (member, f"{where}{path_step}") for path_step, member in reversed(members)
+                (inner_part, f"{part_path}{path_step}")
+                for path_step, inner_part in reversed(parts_with_steps)
             )
 
 
@@ -40,12 +41,16 @@ def _find_members(part: Any) -> list[tuple[str, Any]]:
         invalid_keys = [
             ("", key) for key in part if isinstance(key, str) and _has_lone_surrogate(key)
         ]
-        return [*invalid_keys, *((_format_path_step(key), member) for key, member in part.items())]
+        return [
+            *invalid_keys,
+            *((_format_path_step(key), inner_part) for key, inner_part in part.items()),
+        ]
     if isinstance(part, np.ndarray):
         part = part.ravel().tolist() if part.dtype.kind in "OU" else []
     if isinstance(part, list | tuple) and not contains_only_numbers(part):
         return [
-            (_format_path_step(getattr(member, "id", k)), member) for k, member in enumerate(part)
+            (_format_path_step(getattr(inner_part, "id", k)), inner_part)
+            for k, inner_part in enumerate(part)
         ]
     return []
 

@@ -26,7 +26,7 @@ def parse(path: Path) -> Any:
 
 
 def _build_dict_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise duplicate_key_error(Counter(key for key, _ in pairs).most_common(1)[0][0])
-    return content
+    return mapping

@@ -29,5 +29,7 @@ def value_sources(node: Any, part: Any) -> Iterator[Any]:
         field_value = getattr(part, field_name, None)
         source_name = field_value.strip() if isinstance(field_value, str) else None
         yield from [
-            source for source in node_parts(node, NODE_SECTIONS[1:]) if source.id == source_name
+            source_part
+            for source_part in node_parts(node, NODE_SECTIONS[1:])
+            if source_part.id == source_name
         ][:1]

@@ -21,8 +21,8 @@ def model_as_mdf(content: Any) -> Any:
         return content
     if "id" in content:
         return _normalize_model(content)
-    model_name, model = next(iter(content.items()))
-    return {**content, model_name: _normalize_model(model)}
+    model_name, model_content = next(iter(content.items()))
+    return {**content, model_name: _normalize_model(model_content)}
 
 
 def graph_as_mdf(graph: Any) -> Any:
@@ -52,9 +52,11 @@ def _normalize_port(port: Any) -> Any:
     if not isinstance(shape, str):
         return port
     with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        extents = ast.literal_eval(shape)
-        if isinstance(extents, tuple | list) and all(type(extent) is int for extent in extents):
-            return {**port, "shape": list(extents)}
+        shape_extents = ast.literal_eval(shape)
+        if isinstance(shape_extents, tuple | list) and all(
+            type(extent) is int for extent in shape_extents
+        ):
+            return {**port, "shape": list(shape_extents)}
     return port
 
 
@@ -82,10 +84,10 @@ def _map_section(content: Any, section: str, convert_part: _PartConversion) -> A
 
     Return the same object if nothing changes.
     """
-    parts = _get_field(content, section)
-    if not isinstance(parts, Mapping):
+    part_by_name = _get_field(content, section)
+    if not isinstance(part_by_name, Mapping):
         return content
-    converted_parts = {name: convert_part(part) for name, part in parts.items()}
-    if all(converted_parts[name] is part for name, part in parts.items()):
+    converted_parts = {part_name: convert_part(part) for part_name, part in part_by_name.items()}
+    if all(converted_parts[part_name] is part for part_name, part in part_by_name.items()):
         return content
     return {**content, section: converted_parts}

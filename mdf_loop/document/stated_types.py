@@ -30,13 +30,15 @@ def stated_dtype(port: Any, precision: str) -> str | None:
 
 def type_advice(stated_type: Any) -> str:
     """Return a hint for an invalid port type, or an empty text for a valid type."""
-    type_name = _normalize_type(stated_type)
-    dtype = _parse_value_dtype(type_name, "float64")
-    if type_name in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
+    normalized_type = _normalize_type(stated_type)
+    dtype = _parse_value_dtype(normalized_type, "float64")
+    if normalized_type in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
         return ""
-    if type_name.startswith(_WRAPPER_PREFIXES):
+    if normalized_type.startswith(_WRAPPER_PREFIXES):
         return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
-    similar_names = difflib.get_close_matches(type_name, ("float", *_DTYPES_BY_TYPE_NAME), n=1)
+    similar_names = difflib.get_close_matches(
+        normalized_type, ("float", *_DTYPES_BY_TYPE_NAME), n=1
+    )
     return (
         f"did you mean '{similar_names[0]}'?"
         if similar_names
@@ -59,10 +61,10 @@ def _normalize_type(stated_type: Any) -> str:
 def _parse_value_dtype(type_name: str, precision: str) -> str | None:
     if not type_name.startswith(_WRAPPER_PREFIXES):
         return _parse_tensor_dtype(type_name, precision)
-    wrappers, parenthesis, member_with_parentheses = type_name.rpartition("(")
+    wrapper_types, parenthesis, member_with_parentheses = type_name.rpartition("(")
     member_type = member_with_parentheses.rstrip(")")
-    parentheses = member_with_parentheses[len(member_type) :]
-    return f"{wrappers}{parenthesis}{_parse_tensor_dtype(member_type, precision)}{parentheses}"
+    closing_parentheses = member_with_parentheses[len(member_type) :]
+    return f"{wrapper_types}{parenthesis}{_parse_tensor_dtype(member_type, precision)}{closing_parentheses}"
 
 
 def _parse_tensor_dtype(type_name: str, precision: str) -> str | None:

@@ -15,16 +15,22 @@ _MAX_SHOWN_CHARACTERS = 100
 def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
     """Return the error for invalid YAML text, with the parser's description of the fault."""
     error_mark, start_mark = error.problem_mark or error.context_mark, error.context_mark
-    descriptions = [description for description in (error.problem, error.context) if description]
+    fault_descriptions = [
+        fault_description
+        for fault_description in (error.problem, error.context)
+        if fault_description
+    ]
     if start_mark is not None and error_mark is not None and start_mark.line != error_mark.line:
-        descriptions[-1] += f" that begins in line {start_mark.line + 1}"
+        fault_descriptions[-1] += f" that begins in line {start_mark.line + 1}"
     error_position = (
         _describe_position(error_mark.buffer or "", error_mark.line + 1, error_mark.column + 1)
         if error_mark
         else "YAML"
     )
-    message = f"{subject} is not an MDF model: {error_position}: {', '.join(descriptions)}"
-    return ModelError(message, hint=_choose_yaml_hint(error))
+    error_message = (
+        f"{subject} is not an MDF model: {error_position}: {', '.join(fault_descriptions)}"
+    )
+    return ModelError(error_message, hint=_choose_yaml_hint(error))
 
 
 def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
@@ -37,9 +43,11 @@ def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
 
 
 def _describe_position(text: str, line: int, column: int) -> str:
-    lines = text.rstrip("\0").split("\n")
-    excerpt = lines[line - 1].strip()[:_MAX_SHOWN_CHARACTERS] if line <= len(lines) else ""
-    return f"line {line}, column {column}" + (f" ({excerpt})" if excerpt else "")
+    text_lines = text.rstrip("\0").split("\n")
+    line_excerpt = (
+        text_lines[line - 1].strip()[:_MAX_SHOWN_CHARACTERS] if line <= len(text_lines) else ""
+    )
+    return f"line {line}, column {column}" + (f" ({line_excerpt})" if line_excerpt else "")
 
 
 def _choose_yaml_hint(error: yaml.MarkedYAMLError) -> str:

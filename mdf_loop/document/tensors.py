@@ -108,27 +108,29 @@ def _read_array(
 ) -> Array:
     stated_dtype = metadata["dtype"]
     if not isinstance(stated_dtype, str) or stated_dtype not in tensor_dtypes():
-        known_dtypes = ", ".join(tensor_dtypes())
-        raise ModelError(f"'{stated_dtype}' is not a dtype", where, f"dtypes: {known_dtypes}")
+        dtypes_text = ", ".join(tensor_dtypes())
+        raise ModelError(f"'{stated_dtype}' is not a dtype", where, f"dtypes: {dtypes_text}")
     if isinstance(value, np.ndarray) and dtype_name(value) == stated_dtype:
-        array = value
+        value_array = value
     elif isinstance(value, Mapping):
-        array = _read_array_file(value, stated_dtype, open_archive_file, where)
+        value_array = _read_array_file(value, stated_dtype, open_archive_file, where)
     else:
-        array = _convert_numbers(value, stated_dtype, where)
-    shape = metadata.get("shape")
-    if shape is not None and not _is_shape(shape):
-        raise ModelError(f"a shape is a list of whole numbers, not {str(shape)[:60]}", where)
-    if shape is None or tuple(shape) == array.shape:
-        return array
-    if array.size or np.prod(shape):
-        raise ModelError(f"the value has shape {list(array.shape)}, not {list(shape)}", where)
-    return array.reshape(shape)
+        value_array = _convert_numbers(value, stated_dtype, where)
+    stated_shape = metadata.get("shape")
+    if stated_shape is not None and not _is_shape(stated_shape):
+        raise ModelError(f"a shape is a list of whole numbers, not {str(stated_shape)[:60]}", where)
+    if stated_shape is None or tuple(stated_shape) == value_array.shape:
+        return value_array
+    if value_array.size or np.prod(stated_shape):
+        raise ModelError(
+            f"the value has shape {list(value_array.shape)}, not {list(stated_shape)}", where
+        )
+    return value_array.reshape(stated_shape)
 
 
 def _is_shape(shape: Any) -> bool:
-    extents = shape if isinstance(shape, list | tuple) else [None]
-    return all(type(extent) is int and extent >= 0 for extent in extents)
+    stated_extents = shape if isinstance(shape, list | tuple) else [None]
+    return all(type(extent) is int and extent >= 0 for extent in stated_extents)
 
 
 def _convert_numbers(value: Any, stated_dtype: str, where: str) -> Array:
@@ -141,13 +143,13 @@ def _convert_numbers(value: Any, stated_dtype: str, where: str) -> Array:
         )
         with np.errstate(all="ignore"):
             if dtype.kind in "biu":
-                array = np.asarray(value, dtype)
+                typed_array = np.asarray(value, dtype)
             elif unconverted_array.dtype.kind in "iuf":
-                array = cast_checked(
+                typed_array = cast_checked(
                     unconverted_array, stated_dtype, "the value", where, ModelError
                 )
             else:
-                array = unconverted_array.astype(dtype)
+                typed_array = unconverted_array.astype(dtype)
     except ModelError:
         raise
     except (Ragged, ValueError, TypeError, OverflowError):
@@ -155,10 +157,10 @@ def _convert_numbers(value: Any, stated_dtype: str, where: str) -> Array:
     if (
         dtype.kind in "iub"
         and unconverted_array.size
-        and not np.array_equal(array, unconverted_array)
+        and not np.array_equal(typed_array, unconverted_array)
     ):
         raise ModelError(f"the value is not {stated_dtype}: {str(value)[:60]}", where)
-    return array
+    return typed_array
 
 
 def _read_array_file(
@@ -180,13 +182,13 @@ def _read_array_file(
             "give the path of the document",
         )
     try:
-        archive = open_archive_file(file_name)
-        if array_name not in archive.names:
+        npz_archive = open_archive_file(file_name)
+        if array_name not in npz_archive.names:
             raise ModelError(f"'{file_name}' holds no array '{array_name}'", where)
-        array = in_native_byte_order(
-            archive.array(array_name), f"'{array_name}' of '{file_name}'", where, ModelError
+        loaded_array = in_native_byte_order(
+            npz_archive.array(array_name), f"'{array_name}' of '{file_name}'", where, ModelError
         )
-        return from_storable(array, stated_dtype, where)
+        return from_storable(loaded_array, stated_dtype, where)
     except LoopError as error:
         raise add_place(error, where) from None
     except FileNotFoundError:

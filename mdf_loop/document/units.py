@@ -41,12 +41,14 @@ def stated_time_unit(document: Document) -> str | None:
 
 def units_of(document: Document) -> dict[str, str]:
     """Return the units of `time`, ports, parameters and functions, by names such as `node.port`."""
-    units: dict[str, str] = {TIME: time_unit_of(document)}
+    unit_by_name: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in node_parts(node):
             unit_statement = _find_unit_statement(node, part, ())
-            units.setdefault(f"{node.id}.{part.id}", unit_statement.unit if unit_statement else "")
-    return {name: unit for name, unit in units.items() if unit}
+            unit_by_name.setdefault(
+                f"{node.id}.{part.id}", unit_statement.unit if unit_statement else ""
+            )
+    return {part_name: unit for part_name, unit in unit_by_name.items() if unit}
 
 
 def unit_of(document: Document, node: Any, part: Any) -> Unit:
@@ -54,12 +56,12 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
 
     Without a unit, the path is the path of the part.
     """
-    where = f"{document.where}.nodes['{node.id}']"
+    node_path = f"{document.where}.nodes['{node.id}']"
     unit_statement = _find_unit_statement(node, part, ())
     if unit_statement is None:
-        return Unit("", where + _format_path_step(node, part))
+        return Unit("", node_path + _format_path_step(node, part))
     path_step = _format_path_step(node, unit_statement.part) if unit_statement.is_of_part else ""
-    return Unit(unit_statement.unit, f"{where}{path_step}.metadata.{unit_statement.unit_key}")
+    return Unit(unit_statement.unit, f"{node_path}{path_step}.metadata.{unit_statement.unit_key}")
 
 
 def unit_of_time(document: Document) -> Unit:
@@ -111,8 +113,8 @@ def _read_part_statement(part: Any) -> _UnitStatement | None:
 
 def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
     """Return the unit that a node's metadata state for one of its ports, parameters or functions."""
-    unit_key, stated_units = _find_unit_entry(node.metadata)
-    unit = _strip_unit(stated_units.get(part.id)) if isinstance(stated_units, Mapping) else ""
+    unit_key, units_by_part = _find_unit_entry(node.metadata)
+    unit = _strip_unit(units_by_part.get(part.id)) if isinstance(units_by_part, Mapping) else ""
     return (
         _UnitStatement(unit, f"{unit_key}['{part.id}']", part, is_of_part=False) if unit else None
     )
@@ -120,18 +122,21 @@ def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
 
 def _format_path_step(node: Any, part: Any) -> str:
     """Format the step in a path to a port, parameter or function, such as `.parameters['a']`."""
-    kind = next(
+    section_of_part = next(
         section
         for section in NODE_SECTIONS
         if any(part is section_part for section_part in node_parts(node, (section,)))
     )
-    return f".{kind}['{part.id}']"
+    return f".{section_of_part}['{part.id}']"
 
 
 def _find_unit_entry(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
     """Return the metadata key for a unit, and its value."""
     metadata = metadata or {}
-    return next(((key, metadata[key]) for key in _UNIT_KEYS if key in metadata), ("", None))
+    return next(
+        ((unit_key, metadata[unit_key]) for unit_key in _UNIT_KEYS if unit_key in metadata),
+        ("", None),
+    )
 
 
 def _strip_unit(unit: Any) -> str:

@@ -100,10 +100,10 @@ class _EventReader:
         )
 
     def _read_list(self, depth: int) -> list[Any]:
-        members: list[Any] = []
+        list_members: list[Any] = []
         next_event, append_member, scalar_event_type, match_number = (
             self._next,
-            members.append,
+            list_members.append,
             yaml.ScalarEvent,
             _NUMBER_PATTERN.fullmatch,
         )
@@ -116,17 +116,17 @@ class _EventReader:
                     )
                     continue
             append_member(self._read_value(event, depth))
-        return members
+        return list_members
 
     def _read_mapping(self, depth: int) -> dict[Any, Any]:
         mapping: dict[Any, Any] = {}
         while type(event := self._next()) is not yaml.MappingEndEvent:
             if type(event) is not yaml.ScalarEvent or event.anchor or event.tag:
                 raise _NodesNeeded
-            key = self._read_scalar(event)
-            if key in mapping:
+            mapping_key = self._read_scalar(event)
+            if mapping_key in mapping:
                 raise _NodesNeeded
-            mapping[key] = self._read_value(self._next(), depth)
+            mapping[mapping_key] = self._read_value(self._next(), depth)
         return mapping
 
     def _read_scalar(self, event: Any) -> Any:
@@ -139,11 +139,11 @@ class _EventReader:
         return self._scalars[scalar_text]
 
     def _resolve_scalar(self, scalar_text: str) -> Any:
-        tag = self._loader.resolve(yaml.ScalarNode, scalar_text, (True, False))
-        if tag in _UNSUPPORTED_TAGS:
+        yaml_tag = self._loader.resolve(yaml.ScalarNode, scalar_text, (True, False))
+        if yaml_tag in _UNSUPPORTED_TAGS:
             raise _NodesNeeded
         try:
-            return self._loader.construct_object(yaml.ScalarNode(tag, scalar_text))
+            return self._loader.construct_object(yaml.ScalarNode(yaml_tag, scalar_text))
         except (ValueError, OverflowError, yaml.YAMLError):  # e.g. a date that does not exist
             raise _NodesNeeded from None
 
@@ -156,24 +156,24 @@ class _TooDeep(Exception):  # noqa: N818 - no error: the parser in Python does n
 
 
 def _refuse_deep_nesting(text: str) -> None:
-    depth = 0
+    nesting_depth = 0
     for event in yaml.parse(text, _C_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _MAX_NESTING:
+            nesting_depth += 1
+            if nesting_depth > _MAX_NESTING:
                 raise _TooDeep
         elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+            nesting_depth -= 1
 
 
 def _read_from_nodes(loader: Any) -> Any:
     try:
-        root = loader.get_single_node()
-        if root is None:
+        root_node = loader.get_single_node()
+        if root_node is None:
             return None
-        _refuse_large_aliases(root)
-        _refuse_duplicate_keys(root)  # YAML's loader would silently use the last one
-        return loader.construct_document(root)
+        _refuse_large_aliases(root_node)
+        _refuse_duplicate_keys(root_node)  # YAML's loader would silently use the last one
+        return loader.construct_document(root_node)
     finally:
         loader.dispose()
 
@@ -184,9 +184,9 @@ def _refuse_large_aliases(root: Any) -> None:
     open_node_ids: set[int] = set()
     pending_nodes = [(root, False)]
     while pending_nodes:
-        node, is_complete = pending_nodes.pop()
+        node, are_children_visited = pending_nodes.pop()
         child_nodes = _list_child_nodes(node)
-        if is_complete:
+        if are_children_visited:
             open_node_ids.discard(id(node))
             expanded_sizes[id(node)] = 1 + sum(
                 expanded_sizes[id(child_node)] for child_node in child_nodes
@@ -211,7 +211,10 @@ def _list_child_nodes(node: Any) -> list[Any]:
     """Return the child nodes of a YAML node."""
     if isinstance(node.value, str):
         return []
-    child_groups = (member if isinstance(member, tuple) else (member,) for member in node.value)
+    child_groups = (
+        list_member if isinstance(list_member, tuple) else (list_member,)
+        for list_member in node.value
+    )
     return [child_node for child_group in child_groups for child_node in child_group]
 
 
@@ -233,10 +236,10 @@ def _refuse_duplicate_keys(root: Any) -> None:
                     raise ModelError(
                         f"a name in line {line_number} is not text, but a list or a mapping"
                     )
-                key_identity = (key_node.tag, str(key_node.value))
-                if key_identity in earlier_keys:
+                tag_and_text = (key_node.tag, str(key_node.value))
+                if tag_and_text in earlier_keys:
                     raise duplicate_key_error(key_node.value, f", again in line {line_number}")
-                earlier_keys.add(key_identity)
+                earlier_keys.add(tag_and_text)
 
 
 def duplicate_key_error(key: str, line: str = "") -> ModelError:

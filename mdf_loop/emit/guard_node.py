@@ -31,16 +31,18 @@ _INVALID_AXIS = 99
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
     """Append the ONNX nodes of a run-time check, which fail by an index out of range."""
     writer, guarded_value = scope.writer, scope.writer.onnx_values[guard.value]
-    is_false = scope.append_bool_node("Not", writer.onnx_values[guard.condition])
-    index = scope.append_int64_node("Cast", is_false, to=element_type("int64"))
+    condition_is_false = scope.append_bool_node("Not", writer.onnx_values[guard.condition])
+    failure_index = scope.append_int64_node("Cast", condition_is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
         extended_sequence = _append_member(scope, guard, guarded_value)
-        position = scope.append_int64_node(
-            "Add", scope.append_int64_node("SequenceLength", guarded_value), index
+        inserted_position = scope.append_int64_node(
+            "Add", scope.append_int64_node("SequenceLength", guarded_value), failure_index
         )
-        _append_failing(scope, guard, "SequenceErase", [extended_sequence, position])
+        _append_failing(scope, guard, "SequenceErase", [extended_sequence, inserted_position])
     else:
-        _append_failing(scope, guard, "Gather", [_unsqueeze(scope, guarded_value), index], axis=0)
+        _append_failing(
+            scope, guard, "Gather", [_unsqueeze(scope, guarded_value), failure_index], axis=0
+        )
 
 
 def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
@@ -49,7 +51,9 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
         write_guard(scope, guard)
         return
     writer = scope.writer
-    valid_axis, invalid_axis = (writer.constant(np.array([axis])) for axis in (0, _INVALID_AXIS))
+    valid_axis, invalid_axis = (
+        writer.constant(np.array([axis_number])) for axis_number in (0, _INVALID_AXIS)
+    )
     squeezed_axis = scope.append_int64_node(
         "Where", writer.onnx_values[guard.condition], valid_axis, invalid_axis
     )
@@ -70,9 +74,9 @@ def _append_failing(
     scope: OnnxScope, guard: Guard, op_type: str, inputs: list[oir.Value], **attributes: int
 ) -> None:
     """Append the node that fails if the condition of the guard is False."""
-    checked_value = scope.define_value(guard.output)
-    where = f"{guard.where} guard: {guard.message}"
-    node_name = scope.append_node(op_type, inputs, [checked_value], attributes, where)
+    guarded_output = scope.define_value(guard.output)
+    guard_path = f"{guard.where} guard: {guard.message}"
+    node_name = scope.append_node(op_type, inputs, [guarded_output], attributes, guard_path)
     scope.writer.node_registry.guard_by_node_name[node_name] = guard
 
 

@@ -31,15 +31,17 @@ def insert_copies(
         select_names: Returns the names of the operands that a node is to read through copies.
         op_type: An operator of one operand that returns the operand unchanged.
     """
-    nodes: list[onnx.NodeProto] = []
+    nodes_with_copies: list[onnx.NodeProto] = []
     for node in graph.node:
         selected_names = select_names(node)
-        for position, operand_name in enumerate(node.input):
+        for operand_index, operand_name in enumerate(node.input):
             if operand_name in selected_names:
-                copy_name = f"{operand_name}#{node.name}.{position}"
-                nodes.append(helper.make_node(op_type, [operand_name], [copy_name], name=copy_name))
-                node.input[position] = copy_name
-        nodes.append(node)
-    if len(nodes) > len(graph.node):
+                copy_name = f"{operand_name}#{node.name}.{operand_index}"
+                nodes_with_copies.append(
+                    helper.make_node(op_type, [operand_name], [copy_name], name=copy_name)
+                )
+                node.input[operand_index] = copy_name
+        nodes_with_copies.append(node)
+    if len(nodes_with_copies) > len(graph.node):
         del graph.node[:]
-        graph.node.extend(nodes)
+        graph.node.extend(nodes_with_copies)

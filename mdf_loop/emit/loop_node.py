@@ -105,18 +105,20 @@ class LoopParts:
 
 
 def append_loop(
-    scope: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
+    scope: OnnxScope, loop_parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> None:
     """Append a Loop node with its body graph and with the ONNX values `outputs` as outputs."""
-    body = _build_body(scope.writer, parts, write)
-    node_inputs = [parts.trip_count, parts.condition, *parts.initial_values()]
-    node_name = scope.append_node("Loop", node_inputs, outputs, {"body": body}, parts.loop.where)
-    scope.writer.node_registry.loop_by_node_name[node_name] = parts.loop
+    body_graph = _build_body(scope.writer, loop_parts, write)
+    node_inputs = [loop_parts.trip_count, loop_parts.condition, *loop_parts.initial_values()]
+    node_name = scope.append_node(
+        "Loop", node_inputs, outputs, {"body": body_graph}, loop_parts.loop.where
+    )
+    scope.writer.node_registry.loop_by_node_name[node_name] = loop_parts.loop
 
 
-def _build_body(writer: ModelWriter, parts: LoopParts, write: WriteOps) -> oir.Graph:
+def _build_body(writer: ModelWriter, loop_parts: LoopParts, write: WriteOps) -> oir.Graph:
     """Build the body graph of a Loop node."""
-    loop = parts.loop
+    loop = loop_parts.loop
     carried_inputs = tuple(carried_value.body_input for carried_value in loop.carried)
     iteration_number = (
         writer.new_counter(loop)
@@ -127,48 +129,52 @@ def _build_body(writer: ModelWriter, parts: LoopParts, write: WriteOps) -> oir.G
         iteration_number,
         *(writer.define_value(value) for value in (loop.condition_in, *carried_inputs)),
     ]
-    body = OnnxScope(writer, (*copied_inputs(loop), *carried_inputs))
+    body_scope = OnnxScope(writer, (*copied_inputs(loop), *carried_inputs))
     for scanned_input in loop.scanned:
-        _read_row(body, scanned_input, iteration_number)
+        _read_row(body_scope, scanned_input, iteration_number)
     if loop.first_iteration is not None:
-        iteration = body.define_value(loop.iteration)
-        body.append_node(
+        iteration_from_first = body_scope.define_value(loop.iteration)
+        body_scope.append_node(
             "Add",
             [iteration_number, writer.onnx_values[loop.first_iteration]],
-            [iteration],
+            [iteration_from_first],
             where=loop.where,
         )
-    write(body, loop.ops)
-    extra_inputs = parts.extra_carried.body_inputs()
+    write(body_scope, loop.ops)
+    extra_inputs = loop_parts.extra_carried.body_inputs()
     if loop.condition is None or loop.condition_out is None:
-        condition_out = writer.onnx_values[loop.condition_in]
+        continue_condition = writer.onnx_values[loop.condition_in]
     else:
-        condition_out = body.graph_output(loop.condition_out, copied_inputs(loop))
+        continue_condition = body_scope.graph_output(loop.condition_out, copied_inputs(loop))
     carried_outputs = [
-        body.graph_output(carried_value.body_output, copied_inputs(loop))
+        body_scope.graph_output(carried_value.body_output, copied_inputs(loop))
         for carried_value in loop.carried
     ]
-    carried_outputs += parts.extra_carried.body_outputs(body, iteration_number)
-    recorded_outputs = parts.recorded_rows.body_outputs(body)
-    if not body.onnx_nodes:
-        condition_out = body.append_copy(condition_out)
+    carried_outputs += loop_parts.extra_carried.body_outputs(body_scope, iteration_number)
+    recorded_outputs = loop_parts.recorded_rows.body_outputs(body_scope)
+    if not body_scope.onnx_nodes:
+        continue_condition = body_scope.append_copy(continue_condition)
     return oir.Graph(
         [*body_inputs, *extra_inputs],
-        [condition_out, *carried_outputs, *recorded_outputs],
-        nodes=body.onnx_nodes,
+        [continue_condition, *carried_outputs, *recorded_outputs],
+        nodes=body_scope.onnx_nodes,
         name=writer.new_name(loop.name or "body"),
     )
 
 
-def _read_row(body: OnnxScope, scanned: Scanned, iteration_number: oir.Value) -> None:
+def _read_row(body_scope: OnnxScope, scanned: Scanned, iteration_number: oir.Value) -> None:
     """Append a Gather that reads the row of a scanned input for the current iteration."""
-    writer, where = body.writer, scanned.row.where
-    position = iteration_number
+    writer, row_path = body_scope.writer, scanned.row.where
+    row_position = iteration_number
     if scanned.is_backward:
-        position = body.append_int64_node("Sub", writer.constant(np.array(-1)), iteration_number)
-    row = body.define_value(scanned.row)
-    rows = writer.onnx_values[scanned.rows]
-    body.append_node("Gather", [rows, position], [row], {"axis": scanned.axis}, where)
+        row_position = body_scope.append_int64_node(
+            "Sub", writer.constant(np.array(-1)), iteration_number
+        )
+    row_value = body_scope.define_value(scanned.row)
+    scanned_rows = writer.onnx_values[scanned.rows]
+    body_scope.append_node(
+        "Gather", [scanned_rows, row_position], [row_value], {"axis": scanned.axis}, row_path
+    )
 
 
 def copied_inputs(loop: Loop) -> tuple[Value, Value]:
@@ -205,27 +211,29 @@ class _RecordedRows:
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
         """Return the body outputs that the Loop node stacks: recorded rows, then their shapes."""
         onnx_values = self.outer_scope.writer.onnx_values
-        rows = [
+        recorded_row_values = [
             body.graph_output(recording.row, copied_inputs(self.loop))
             for recording in self.stacked_recordings
         ]
-        return rows + [
+        return recorded_row_values + [
             body.append_int64_node("Shape", onnx_values[recording.row])
             for recording in self.compared_recordings
         ]
 
     def define_stacks(self) -> list[oir.Value]:
         """Define the Loop node's outputs for recorded values: stacks of rows, then stacks of shapes."""
-        stacks = []
+        stack_values = []
         for recording in self.stacked_recordings:
             if recording in self.compared_recordings:
-                stack = recording.stack
-                self.raw_stacks[recording] = self._new_value("rows", stack.dtype, stack.shape)
+                stack_value = recording.stack
+                self.raw_stacks[recording] = self._new_value(
+                    "rows", stack_value.dtype, stack_value.shape
+                )
                 self.shape_stacks[recording] = self._new_value("shapes", "int64", None)
-                stacks.append(self.raw_stacks[recording])
+                stack_values.append(self.raw_stacks[recording])
             else:
-                stacks.append(self.outer_scope.define_value(recording.stack))
-        return stacks + list(self.shape_stacks.values())
+                stack_values.append(self.outer_scope.define_value(recording.stack))
+        return stack_values + list(self.shape_stacks.values())
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
         """Return a new ONNX value without a counterpart in the program."""
@@ -234,52 +242,54 @@ class _RecordedRows:
 
     def append_postprocessing(self) -> None:
         """Append nodes after the loop that fail if two rows of a recorded output differ in shape."""
-        outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
+        outer_scope, add_constant = self.outer_scope, self.outer_scope.writer.constant
         for recording, raw_stack in self.raw_stacks.items():
-            zero, one = constant(np.array([0])), constant(np.array([1]))
+            zero, one = add_constant(np.array([0])), add_constant(np.array([1]))
             stack_shape = row_shapes.append_shape_check(
                 outer_scope.append_int64_node, zero, one, raw_stack, self.shape_stacks[recording]
             )
-            stack = outer_scope.define_value(recording.stack)
-            where = f"{self.loop.where} rows of: {recording.name or recording.row.name}"
+            stack_value = outer_scope.define_value(recording.stack)
+            check_path = f"{self.loop.where} rows of: {recording.name or recording.row.name}"
             node_name = outer_scope.append_node(
-                "Reshape", [raw_stack, stack_shape], [stack], where=where
+                "Reshape", [raw_stack, stack_shape], [stack_value], where=check_path
             )
             outer_scope.writer.node_registry.recording_by_node_name[node_name] = (
                 self.loop,
                 recording,
             )
 
-    def append_repeats(self, trip: oir.Value) -> None:
+    def append_repeats(self, trip_count: oir.Value) -> None:
         """Append an Expand for each recorded row that is the same in every iteration of the loop."""
-        outer_scope, constant = self.outer_scope, self.outer_scope.writer.constant
+        outer_scope, add_constant = self.outer_scope, self.outer_scope.writer.constant
         for recording in self.repeated_recordings:
-            row_count = outer_scope.append_int64_node("Max", trip, constant(np.array(0)))
+            row_count = outer_scope.append_int64_node("Max", trip_count, add_constant(np.array(0)))
             stack_shape = outer_scope.append_int64_node(
-                "Reshape", row_count, constant(np.array([1]))
+                "Reshape", row_count, add_constant(np.array([1]))
             )
             if recording.row.shape:
-                row_extents = constant(np.array(recording.row.shape, np.int64))
+                row_extents = add_constant(np.array(recording.row.shape, np.int64))
                 stack_shape = outer_scope.append_int64_node(
                     "Concat", stack_shape, row_extents, axis=0
                 )
-            row, stack = (
+            row_value, stack_value = (
                 outer_scope.writer.onnx_values[recording.row],
                 outer_scope.define_value(recording.stack),
             )
-            outer_scope.append_node("Expand", [row, stack_shape], [stack], where=self.loop.where)
+            outer_scope.append_node(
+                "Expand", [row_value, stack_shape], [stack_value], where=self.loop.where
+            )
 
 
 def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
     """Return the recorded outputs of a loop whose row is the same in every iteration."""
     if loop.kind != "for":
         return ()
-    inner_values = {inner_value for operation in loop.ops for inner_value in results(operation)}
-    inner_values.update(body_inputs(loop))
+    values_in_body = {body_value for operation in loop.ops for body_value in results(operation)}
+    values_in_body.update(body_inputs(loop))
     return tuple(
         recording
         for recording in loop.recorded
-        if recording.row not in inner_values and _can_repeat(recording.row)
+        if recording.row not in values_in_body and _can_repeat(recording.row)
     )
 
 
@@ -304,8 +314,8 @@ class _ExtraCarried:
 
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of the additional carried values of a Loop node."""
-        constant = self.outer_scope.writer.constant
-        count_values = [constant(np.array(-1))] if self.carries_count else []
+        add_constant = self.outer_scope.writer.constant
+        count_values = [add_constant(np.array(-1))] if self.carries_count else []
         return count_values + ([self.condition] if self.carries_condition else [])
 
     def define_final_values(self) -> list[oir.Value]:
@@ -325,8 +335,8 @@ class _ExtraCarried:
 
     def body_inputs(self) -> list[oir.Value]:
         """Return the body inputs for the extra carried values."""
-        carried_inputs = [self._new_scalar("int64", "index_in")] if self.carries_count else []
-        return carried_inputs + (
+        extra_inputs = [self._new_scalar("int64", "index_in")] if self.carries_count else []
+        return extra_inputs + (
             [self._new_scalar("bool", "condition_in")] if self.carries_condition else []
         )
 
@@ -335,16 +345,16 @@ class _ExtraCarried:
 
         `number` is the iteration number.
         """
-        carried_outputs = []
+        extra_outputs = []
         if self.carries_count:
             assert number is not None
-            carried_outputs.append(body.append_copy(number))
+            extra_outputs.append(body.append_copy(number))
         if self.carries_condition:
             assert self.loop.condition_out is not None
-            carried_outputs.append(
+            extra_outputs.append(
                 body.graph_output(self.loop.condition_out, copied_inputs(self.loop))
             )
-        return carried_outputs
+        return extra_outputs
 
     def append_postprocessing(self) -> None:
         """Append the nodes after the loop that compute the number of executed iterations.
@@ -364,11 +374,11 @@ class _ExtraCarried:
                 "Max", [self.trip_count, writer.constant(np.array(0))], [iteration_count]
             )
         else:
-            stack = writer.onnx_values[_recorded_stacks(self.loop)[0]]
+            stack_value = writer.onnx_values[_recorded_stacks(self.loop)[0]]
             first_extent = oir.Value(
                 name=writer.new_name("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
-            outer_scope.append_node("Shape", [stack], [first_extent], {"end": 1})
+            outer_scope.append_node("Shape", [stack_value], [first_extent], {"end": 1})
             outer_scope.append_node("Squeeze", [first_extent], [iteration_count])
 
 

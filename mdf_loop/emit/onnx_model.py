@@ -139,15 +139,15 @@ class SessionModel:
         self.nodes = NodeRegistry()
         self._extra_inputs = extra_inputs
         self._cuda_program = cuda_program
-        model = _build_model(program, self.nodes, writers, extra_inputs)
-        self.for_cpu, self.large_constants = _externalize_large_constants(model)
+        session_model = _build_model(program, self.nodes, writers, extra_inputs)
+        self.for_cpu, self.large_constants = _externalize_large_constants(session_model)
         separate_transposed_products(self.for_cpu, "Identity")
 
     def model_for_cuda(self) -> onnx.ModelProto:
         """Return the ONNX model for the CUDA provider, with large constants kept separate."""
-        program = self.program if self._cuda_program is None else self._cuda_program()
-        model = _build_model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
-        return _externalize_large_constants(model)[0]
+        cuda_program = self.program if self._cuda_program is None else self._cuda_program()
+        cuda_model = _build_model(cuda_program, self.nodes, CUDA_WRITERS, self._extra_inputs)
+        return _externalize_large_constants(cuda_model)[0]
 
 
 def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
@@ -233,50 +233,53 @@ def _build_model(
     extra_inputs: Sequence[Value] = (),
 ) -> oir.Model:
     """Convert a program to an onnx_ir model, and register the written nodes in `nodes`."""
-    writer = ModelWriter(program, nodes)
+    model_writer = ModelWriter(program, nodes)
 
     def write(scope: OnnxScope, ops: Iterable[Operation], append_loop: LoopWriter) -> None:
-        for operation in ops:
-            if isinstance(operation, Loop):
-                append_loop(scope, operation, write_inner)
-            elif isinstance(operation, If):
-                write_if(scope, operation, write_inner)
-            elif isinstance(operation, Guard):
-                writers.guard_writer(scope, operation)
-            elif isinstance(operation, Op) and operation.op_type == "Where":
-                write_where(scope, operation)
+        for program_operation in ops:
+            if isinstance(program_operation, Loop):
+                append_loop(scope, program_operation, write_inner)
+            elif isinstance(program_operation, If):
+                write_if(scope, program_operation, write_inner)
+            elif isinstance(program_operation, Guard):
+                writers.guard_writer(scope, program_operation)
+            elif isinstance(program_operation, Op) and program_operation.op_type == "Where":
+                write_where(scope, program_operation)
             else:
-                _write_operation(scope, operation)
+                _write_operation(scope, program_operation)
 
     def write_inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
         write(scope, ops, writers.inner_loop_writer)
 
     program_inputs = {program_input.value for program_input in program.inputs}
     graph_inputs = [
-        writer.declare_value(program_input.value, program_input.value.name)
+        model_writer.declare_value(program_input.value, program_input.value.name)
         for program_input in program.inputs
     ]
-    graph_inputs += [writer.declare_value(value, value.name) for value in extra_inputs]
-    scope = OnnxScope(writer, program_inputs)
+    graph_inputs += [model_writer.declare_value(value, value.name) for value in extra_inputs]
+    main_scope = OnnxScope(model_writer, program_inputs)
     for output in program.outputs:
         if output.value not in program_inputs:
-            scope.output_names.setdefault(output.value, output.name)
-    write(scope, program.ops, writers.main_loop_writer)
+            main_scope.output_names.setdefault(output.value, output.name)
+    write(main_scope, program.ops, writers.main_loop_writer)
     graph_outputs = [
-        _build_output(scope, output.name, output.value, program_inputs)
+        _build_output(main_scope, output.name, output.value, program_inputs)
         for output in program.outputs
     ]
-    graph = oir.Graph(
+    main_graph = oir.Graph(
         graph_inputs,
         graph_outputs,
-        nodes=scope.onnx_nodes,
-        initializers=list(writer.initializers.values()),
-        opset_imports={"": writer.opset, **{domain: 1 for domain in writer.domains if domain}},
+        nodes=main_scope.onnx_nodes,
+        initializers=list(model_writer.initializers.values()),
+        opset_imports={
+            "": model_writer.opset,
+            **{domain: 1 for domain in model_writer.domains if domain},
+        },
         name=program.name or "model",
     )
     return oir.Model(
-        graph,
-        ir_version=ir_version(writer.opset),
+        main_graph,
+        ir_version=ir_version(model_writer.opset),
         producer_name="mdf_loop",
         metadata_props={"mdf.graph": program.name},
     )
@@ -297,7 +300,10 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
     onnx_inputs = [
         None if operand is None else writer.onnx_values[operand] for operand in operation.inputs
     ]
-    onnx_inputs += [None if array is None else writer.constant(array) for array in added_inputs]
+    onnx_inputs += [
+        None if input_array is None else writer.constant(input_array)
+        for input_array in added_inputs
+    ]
     onnx_outputs = [
         scope.define_value(output) if output is not None else None
         for output in writer.read_outputs(operation)
@@ -335,17 +341,17 @@ def _build_output(
     scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]
 ) -> oir.Value:
     """Return the ONNX graph output for a program value, copied if necessary."""
-    source_value = scope.writer.onnx_values[value]
-    if source_value.name == name and value in program_inputs:
-        return source_value
+    onnx_source = scope.writer.onnx_values[value]
+    if onnx_source.name == name and value in program_inputs:
+        return onnx_source
     if (
-        source_value.name == name
-        and not source_value.is_initializer()
+        onnx_source.name == name
+        and not onnx_source.is_initializer()
         and value not in program_inputs
     ):
-        return source_value
+        return onnx_source
     graph_output = oir.Value(
         name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
     )
-    scope.append_node("Identity", [source_value], [graph_output])
+    scope.append_node("Identity", [onnx_source], [graph_output])
     return graph_output

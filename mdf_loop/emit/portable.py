@@ -49,27 +49,27 @@ def portable(
         for tensor in portable_model.graph.initializer
         if all(dim == 1 for dim in tensor.dims)
     ]
-    scale_names = {
+    names_of_scales = {
         tensor.name
         for tensor in single_element_tensors
         if tensor.data_type == onnx.TensorProto.DOUBLE
     }
-    one_names = {
+    names_of_ones = {
         tensor.name
         for tensor in single_element_tensors
         if tensor.data_type in _FUSED_DTYPES and numpy_helper.to_array(tensor) == 1
     }
     for graph in graphs_in(portable_model.graph):
-        _separate_scales(graph, scale_names)
-        _separate_reciprocals(graph, one_names)
+        _separate_scales(graph, names_of_scales)
+        _separate_reciprocals(graph, names_of_ones)
         if graph is not portable_model.graph:
             _return_copies(graph)
     separate_transposed_products(portable_model, "Sum")
     _declare_shapes(portable_model.graph, declared_shapes or {})
-    tensors = (
+    default_tensors = (
         numpy_helper.from_array(array, input_name) for input_name, array in (defaults or {}).items()
     )
-    portable_model.graph.initializer.extend(tensors)
+    portable_model.graph.initializer.extend(default_tensors)
     return portable_model
 
 
@@ -93,9 +93,9 @@ def _declare_shapes(graph: onnx.GraphProto, declared_shapes: Mapping[str, Sequen
 def _return_copies(body: onnx.GraphProto) -> None:
     """Insert an Identity for each output of a body graph that is also an input of the body."""
     input_names = {value.name for value in body.input}
-    for position, output in enumerate(body.output):
+    for output_index, output in enumerate(body.output):
         if output.name in input_names:
-            copy_name = f"{output.name}#out{position}"
+            copy_name = f"{output.name}#out{output_index}"
             body.node.append(
                 helper.make_node("Identity", [output.name], [copy_name], name=copy_name)
             )

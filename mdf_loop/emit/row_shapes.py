@@ -42,32 +42,48 @@ def records_to_compare(loop: Loop) -> tuple[Recorded, ...]:
 
 
 def append_shape_check(
-    node: Int64Node, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
+    append_int64_node: Int64Node,
+    zero: oir.Value,
+    one: oir.Value,
+    raw_stack: oir.Value,
+    recorded_shapes: oir.Value,
 ) -> oir.Value:
     """Append nodes that compute the shape of stacked rows, or an impossible shape if rows differ in shape.
 
     The impossible shape contains the first row shape that differs.
 
     Args:
-        node: Appends a node.
+        append_int64_node: Appends a node.
         zero: The constant [0].
         one: The constant [1].
-        raw: The stack of rows.
-        shapes: The stack of the shapes of the rows.
+        raw_stack: The stack of rows.
+        recorded_shapes: The stack of the shapes of the rows.
     """
-    row_count = node("Shape", raw, end=1)
-    first_row_shape = node("Unsqueeze", node("Shape", raw, start=1), zero)
-    row_shapes = node("Concat", shapes, first_row_shape, axis=0)  # never empty
-    distances = node(
-        "ReduceSum", node("Abs", node("Sub", row_shapes, first_row_shape)), one, keepdims=0
+    row_count = append_int64_node("Shape", raw_stack, end=1)
+    first_row_shape = append_int64_node(
+        "Unsqueeze", append_int64_node("Shape", raw_stack, start=1), zero
     )
-    farthest_row_shape = node(
-        "Gather", row_shapes, node("ArgMax", distances, axis=0, keepdims=0), axis=0
+    row_shapes = append_int64_node(
+        "Concat", recorded_shapes, first_row_shape, axis=0
+    )  # never empty
+    shape_distances = append_int64_node(
+        "ReduceSum",
+        append_int64_node("Abs", append_int64_node("Sub", row_shapes, first_row_shape)),
+        one,
+        keepdims=0,
     )
-    difference = node("Min", node("ReduceMax", distances), one)
+    farthest_row_shape = append_int64_node(
+        "Gather",
+        row_shapes,
+        append_int64_node("ArgMax", shape_distances, axis=0, keepdims=0),
+        axis=0,
+    )
+    difference = append_int64_node("Min", append_int64_node("ReduceMax", shape_distances), one)
     # If all rows are empty, an extent of 0 would fit any shape.
-    row_extents = node("Max", farthest_row_shape, difference)
-    return node("Concat", node("Add", row_count, difference), row_extents, axis=0)
+    row_extents = append_int64_node("Max", farthest_row_shape, difference)
+    return append_int64_node(
+        "Concat", append_int64_node("Add", row_count, difference), row_extents, axis=0
+    )
 
 
 # --- the runtime's messages -------------------------------------------------------------------
@@ -79,34 +95,38 @@ _SIZE_MESSAGE = re.compile(
 
 
 def row_shape_error(
-    message: str, name: str, where: str, nodes: NodeRegistry
+    message: str, node_name: str, mdf_path: str, node_registry: NodeRegistry
 ) -> RecordShapeError | None:
     """Convert a runtime error about row shapes to a readable error, or return None.
 
     Args:
         message: The message.
-        name: The name of the node that failed.
-        where: The place in the model that the name contains.
-        nodes: Operations of the program by names of nodes.
+        node_name: The name of the node that failed.
+        mdf_path: The path in the model that the name contains.
+        node_registry: Operations of the program by names of nodes.
     """
-    candidates: tuple[Recorded, ...] = ()
-    if name in nodes.recording_by_node_name:
-        loop, recording = nodes.recording_by_node_name[name]
-        match, where, candidates = _RESHAPE_MESSAGE.search(message), loop.where, (recording,)
+    possible_recordings: tuple[Recorded, ...] = ()
+    if node_name in node_registry.recording_by_node_name:
+        loop, recording = node_registry.recording_by_node_name[node_name]
+        shape_match, mdf_path, possible_recordings = (
+            _RESHAPE_MESSAGE.search(message),
+            loop.where,
+            (recording,),
+        )
     else:
-        match = _SIZE_MESSAGE.search(message)
-        if name in nodes.loop_by_node_name:
-            candidates = records_to_compare(nodes.loop_by_node_name[name])
-    if match is None:
+        shape_match = _SIZE_MESSAGE.search(message)
+        if node_name in node_registry.loop_by_node_name:
+            possible_recordings = records_to_compare(node_registry.loop_by_node_name[node_name])
+    if shape_match is None:
         return None
     first_shape, other_shape = (
-        f"[{extent_text.replace(',', ', ')}]" for extent_text in match.groups()
+        f"[{extent_text.replace(',', ', ')}]" for extent_text in shape_match.groups()
     )
     return build_row_shape_error(
-        [recording.name or recording.row.name for recording in candidates],
+        [recording.name or recording.row.name for recording in possible_recordings],
         first_shape,
         other_shape,
-        where,
+        mdf_path,
     )
 
 

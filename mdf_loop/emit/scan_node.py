@@ -63,22 +63,22 @@ ALIGNMENT_BYTES = 64
 """Alignment in bytes of the arrays that ONNX Runtime allocates."""
 
 
-def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
+def write_scan(outer_scope: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a loop as an If that chooses between a Scan and a Loop, or as a Loop alone."""
-    loop_parts = LoopParts(outer, loop)
+    loop_parts = LoopParts(outer_scope, loop)
     if not _can_scan(
-        loop, loop_parts.recorded_rows.stacked_recordings, outer.writer.constant_array
+        loop, loop_parts.recorded_rows.stacked_recordings, outer_scope.writer.constant_array
     ):
-        write_loop(outer, loop, write)
+        write_loop(outer_scope, loop, write)
         return
-    is_allowed = _append_scan_condition(outer, loop_parts)
+    scan_condition = _append_scan_condition(outer_scope, loop_parts)
     if_outputs = loop_parts.define_outputs()
-    used_names = set(outer.writer.used_names)
-    scan_branch = _build_scan_branch(outer, loop_parts, write, if_outputs)
-    outer.writer.used_names = used_names  # both branches use the same names
-    loop_branch = _build_loop_branch(outer, loop_parts, write, if_outputs)
+    used_names = set(outer_scope.writer.used_names)
+    scan_branch = _build_scan_branch(outer_scope, loop_parts, write, if_outputs)
+    outer_scope.writer.used_names = used_names  # both branches use the same names
+    loop_branch = _build_loop_branch(outer_scope, loop_parts, write, if_outputs)
     branches = {"then_branch": scan_branch, "else_branch": loop_branch}
-    outer.append_node("If", [is_allowed], if_outputs, branches, loop.where)
+    outer_scope.append_node("If", [scan_condition], if_outputs, branches, loop.where)
     loop_parts.append_postprocessing()
 
 
@@ -86,14 +86,20 @@ def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 
 
 def _can_scan(
-    loop: Loop, recorded: tuple[Recorded, ...], known: Callable[[Value], Array | None]
+    loop: Loop,
+    stacked_recordings: tuple[Recorded, ...],
+    constant_array: Callable[[Value], Array | None],
 ) -> bool:
     """Return True if an ONNX Scan can compute the loop for a suitable trip count.
 
     The loop is counted, records rows, and its values keep their shapes. A loop with a weight that is too large
     for a copy in the branch is written as `Loop`.
     """
-    if loop.condition is not None or not recorded or has_large_weight(loop, known):
+    if (
+        loop.condition is not None
+        or not stacked_recordings
+        or has_large_weight(loop, constant_array)
+    ):
         return False
     carried_pairs = (
         (carried_value.body_input, carried_value.body_output) for carried_value in loop.carried
@@ -109,7 +115,7 @@ def _can_scan(
     return (
         have_fixed_shapes
         and have_known_ranks
-        and all(_is_fixed_numeric(record.row) for record in recorded)
+        and all(_is_fixed_numeric(recording.row) for recording in stacked_recordings)
     )
 
 
@@ -123,55 +129,58 @@ def _is_numeric(value: Value) -> bool:
     return is_tensor(value.dtype) and value.dtype != "string"
 
 
-def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
+def _append_scan_condition(outer_scope: OnnxScope, loop_parts: LoopParts) -> oir.Value:
     """Append nodes that decide at run time whether a Scan can execute all iterations."""
-    writer, trip_count = outer.writer, parts.trip_count
-    is_trip_positive = outer.append_bool_node("Greater", trip_count, writer.constant(np.array(0)))
+    writer, trip_count = outer_scope.writer, loop_parts.trip_count
+    is_trip_positive = outer_scope.append_bool_node(
+        "Greater", trip_count, writer.constant(np.array(0))
+    )
     iteration_limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
-    is_below_limit = outer.append_bool_node("LessOrEqual", trip_count, iteration_limit)
-    condition = outer.append_bool_node("And", is_trip_positive, is_below_limit)
-    for scanned_input in parts.loop.scanned:
+    is_below_limit = outer_scope.append_bool_node("LessOrEqual", trip_count, iteration_limit)
+    scan_condition = outer_scope.append_bool_node("And", is_trip_positive, is_below_limit)
+    for scanned_input in loop_parts.loop.scanned:
         if not _has_row_per_iteration(writer, scanned_input, trip_count):
-            row_extent = outer.append_int64_node(
+            row_extent = outer_scope.append_int64_node(
                 "Shape",
                 writer.onnx_values[scanned_input.rows],
                 start=scanned_input.axis,
                 end=scanned_input.axis + 1,
             )
-            row_count = outer.append_int64_node("Squeeze", row_extent)
-            has_enough_rows = outer.append_bool_node("LessOrEqual", trip_count, row_count)
-            condition = outer.append_bool_node("And", condition, has_enough_rows)
-    return condition
+            row_count = outer_scope.append_int64_node("Squeeze", row_extent)
+            has_enough_rows = outer_scope.append_bool_node("LessOrEqual", trip_count, row_count)
+            scan_condition = outer_scope.append_bool_node("And", scan_condition, has_enough_rows)
+    return scan_condition
 
 
-def _has_row_per_iteration(writer: ModelWriter, scanned: Scanned, trip: oir.Value) -> bool:
+def _has_row_per_iteration(writer: ModelWriter, scanned: Scanned, trip_count: oir.Value) -> bool:
     """Return True if the number of scanned rows is known to equal the trip count."""
-    rows, known_trip_count = scanned.rows, trip.const_value
-    if known_trip_count is None or rows.shape is None:
+    rows, constant_trip_count = scanned.rows, trip_count.const_value
+    if constant_trip_count is None or rows.shape is None:
         return False
-    return bool(rows.shape[scanned.axis] == known_trip_count.numpy())
+    return bool(rows.shape[scanned.axis] == constant_trip_count.numpy())
 
 
 # --- the branches -----------------------------------------------------------------------------
 
 
 def _build_scan_branch(
-    outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
+    outer_scope: OnnxScope, loop_parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
     """Build the branch graph of the If that executes the loop as a Scan.
 
     The Scan reads the scanned rows, and the iteration numbers if the body reads them.
     """
-    loop, writer = parts.loop, outer.writer
+    loop, writer = loop_parts.loop, outer_scope.writer
     branch_scope = OnnxScope(writer, ())
     reads_iteration = _reads_iteration(loop) or not loop.scanned
-    body = _build_body(writer, parts, write, reads_iteration)
-    scanned_rows = [_append_iteration_numbers(branch_scope, parts)] if reads_iteration else []
+    scan_body = _build_body(writer, loop_parts, write, reads_iteration)
+    scanned_rows = [_append_iteration_numbers(branch_scope, loop_parts)] if reads_iteration else []
     scanned_rows += [
-        _slice_rows(branch_scope, scanned_input, parts.trip_count) for scanned_input in loop.scanned
+        _slice_rows(branch_scope, scanned_input, loop_parts.trip_count)
+        for scanned_input in loop.scanned
     ]
-    branch_outputs = _new_branch_outputs(writer, parts, outputs)
-    attributes = {
+    branch_outputs = _new_branch_outputs(writer, loop_parts, outputs)
+    scan_attributes = {
         "num_scan_inputs": len(scanned_rows),
         "scan_input_axes": [
             *([0] * reads_iteration),
@@ -181,13 +190,17 @@ def _build_scan_branch(
             *([0] * reads_iteration),
             *(int(scanned_input.is_backward) for scanned_input in loop.scanned),
         ],
-        "body": body,
+        "body": scan_body,
     }
     branch_scope.append_node(
-        "Scan", [*parts.initial_values(), *scanned_rows], branch_outputs, attributes, loop.where
+        "Scan",
+        [*loop_parts.initial_values(), *scanned_rows],
+        branch_outputs,
+        scan_attributes,
+        loop.where,
     )
     graph_name = writer.new_name(f"{loop.name} scan")
-    copied_weights = copy_packed_weights(body, writer.new_name)
+    copied_weights = copy_packed_weights(scan_body, writer.new_name)
     return oir.Graph(
         [],
         branch_outputs,
@@ -203,72 +216,76 @@ def _reads_iteration(loop: Loop) -> bool:
     return loop.iteration in values_read or loop.iteration in body_outputs(loop)
 
 
-def _append_iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
+def _append_iteration_numbers(scope: OnnxScope, loop_parts: LoopParts) -> oir.Value:
     """Append a Range of all iteration numbers, which begins with `Loop.first_iteration`."""
-    writer, first_iteration = scope.writer, parts.loop.first_iteration
-    first_number, end_number = writer.constant(np.array(0)), parts.trip_count
+    writer, first_iteration = scope.writer, loop_parts.loop.first_iteration
+    first_number, end_number = writer.constant(np.array(0)), loop_parts.trip_count
     if first_iteration is not None:
         first_number = writer.onnx_values[first_iteration]
-        end_number = scope.append_int64_node("Add", first_number, parts.trip_count)
+        end_number = scope.append_int64_node("Add", first_number, loop_parts.trip_count)
     return scope.append_int64_node("Range", first_number, end_number, writer.constant(np.array(1)))
 
 
-def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
+def _slice_rows(scope: OnnxScope, scanned: Scanned, trip_count: oir.Value) -> oir.Value:
     """Return the rows of a scanned input, sliced to one row for each iteration."""
-    writer, rows = scope.writer, scope.writer.onnx_values[scanned.rows]
-    if _has_row_per_iteration(writer, scanned, trip):
-        return rows
+    writer, onnx_rows = scope.writer, scope.writer.onnx_values[scanned.rows]
+    if _has_row_per_iteration(writer, scanned, trip_count):
+        return onnx_rows
     row_axis = writer.constant(np.array([scanned.axis]))
-    trip_count = scope.append_int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
-    start_row, end_row = writer.constant(np.array([0])), trip_count
+    trip_count_vector = scope.append_int64_node(
+        "Unsqueeze", trip_count, writer.constant(np.array([0]))
+    )
+    start_row, end_row = writer.constant(np.array([0])), trip_count_vector
     if scanned.is_backward:
-        start_row = scope.append_int64_node("Neg", trip_count)
+        start_row = scope.append_int64_node("Neg", trip_count_vector)
         end_row = writer.constant(np.array([np.iinfo(np.int64).max]))
     sliced_shape = [*(scanned.rows.shape or ())]
     sliced_shape[scanned.axis] = writer.new_name("iterations")
     rows_name = writer.new_name(scanned.rows.name)
-    sliced_rows = oir.Value(name=rows_name, type=rows.type, shape=tensor_shape(tuple(sliced_shape)))
-    scope.append_node("Slice", [rows, start_row, end_row, row_axis], [sliced_rows])
+    sliced_rows = oir.Value(
+        name=rows_name, type=onnx_rows.type, shape=tensor_shape(tuple(sliced_shape))
+    )
+    scope.append_node("Slice", [onnx_rows, start_row, end_row, row_axis], [sliced_rows])
     return sliced_rows
 
 
 def _build_body(
-    writer: ModelWriter, parts: LoopParts, write: WriteOps, has_number: bool
+    writer: ModelWriter, loop_parts: LoopParts, write: WriteOps, has_iteration_number: bool
 ) -> oir.Graph:
     """Build the body graph of a Scan node."""
-    loop = parts.loop
+    loop = loop_parts.loop
     carried_inputs = tuple(carried_value.body_input for carried_value in loop.carried)
     state_inputs = [writer.define_value(value) for value in carried_inputs]
-    defined_values = [*carried_inputs, *([loop.iteration] if has_number else [])]
-    iteration_inputs = [writer.define_value(loop.iteration)] if has_number else []
+    defined_values = [*carried_inputs, *([loop.iteration] if has_iteration_number else [])]
+    iteration_inputs = [writer.define_value(loop.iteration)] if has_iteration_number else []
     writer.onnx_values[loop.condition_in] = writer.constant(np.array(True))
-    body = OnnxScope(writer, defined_values)
-    row_inputs = list(_define_rows(body, loop))
-    write(body, loop.ops)
+    body_scope = OnnxScope(writer, defined_values)
+    row_inputs = list(_define_rows(body_scope, loop))
+    write(body_scope, loop.ops)
     body_inputs = [
         *state_inputs,
-        *parts.extra_carried.body_inputs(),
+        *loop_parts.extra_carried.body_inputs(),
         *iteration_inputs,
         *row_inputs,
     ]
     return oir.Graph(
         body_inputs,
-        list(_define_outputs(body, parts, body_inputs)),
-        nodes=body.onnx_nodes,
+        list(_define_outputs(body_scope, loop_parts, body_inputs)),
+        nodes=body_scope.onnx_nodes,
         name=writer.new_name(loop.name or "body"),
     )
 
 
-def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
+def _define_rows(body_scope: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
     """Yield the body inputs of a Scan for scanned rows, copied where alignment matters."""
-    writer = body.writer
+    writer = body_scope.writer
     for scanned_input in loop.scanned:
-        row = body.define_value(scanned_input.row)
-        yield row
+        row_value = body_scope.define_value(scanned_input.row)
+        yield row_value
         if _is_float_array(scanned_input.row) and not _has_address_independent_readers(
             loop, scanned_input.row
         ):
-            writer.onnx_values[scanned_input.row] = body.append_copy(row)
+            writer.onnx_values[scanned_input.row] = body_scope.append_copy(row_value)
 
 
 def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
@@ -286,30 +303,33 @@ def _has_address_independent_bits(op: Op) -> bool:
 
 
 def _define_outputs(
-    body: OnnxScope, parts: LoopParts, inputs: list[oir.Value]
+    body_scope: OnnxScope, loop_parts: LoopParts, body_input_values: list[oir.Value]
 ) -> Iterator[oir.Value]:
     """Yield the outputs of the body of a Scan, as copies where ONNX Runtime requires copies.
 
     An output that is also an input or another output is copied, because ONNX Runtime loses its value. Rows that
     are not aligned are also copied.
     """
-    loop, used_values = parts.loop, set(inputs)
+    loop, returned_values = loop_parts.loop, set(body_input_values)
     body_outputs = [
-        body.graph_output(carried_value.body_output, copied_inputs(loop))
+        body_scope.graph_output(carried_value.body_output, copied_inputs(loop))
         for carried_value in loop.carried
     ]
-    body_outputs += parts.extra_carried.body_outputs(body)
+    body_outputs += loop_parts.extra_carried.body_outputs(body_scope)
     state_count = len(body_outputs)
-    stacked_recordings = parts.recorded_rows.stacked_recordings
+    stacked_recordings = loop_parts.recorded_rows.stacked_recordings
     body_outputs += [
-        body.graph_output(recording.row, copied_inputs(loop)) for recording in stacked_recordings
+        body_scope.graph_output(recording.row, copied_inputs(loop))
+        for recording in stacked_recordings
     ]
     copy_flags = [False] * state_count + [
         _is_unaligned(recording.row) for recording in stacked_recordings
     ]
     for output, is_copied in zip(body_outputs, copy_flags, strict=True):
-        distinct_output = body.append_copy(output) if is_copied or output in used_values else output
-        used_values.add(distinct_output)
+        distinct_output = (
+            body_scope.append_copy(output) if is_copied or output in returned_values else output
+        )
+        returned_values.add(distinct_output)
         yield distinct_output
 
 
@@ -327,19 +347,19 @@ def _is_float_array(row: Value) -> bool:
 
 
 def _build_loop_branch(
-    outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
+    outer_scope: OnnxScope, loop_parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
     """Build the branch graph of the If that executes the loop as a Loop."""
-    writer = outer.writer
+    writer = outer_scope.writer
     branch_scope = OnnxScope(writer, ())
-    branch_outputs = _new_branch_outputs(writer, parts, outputs)
-    append_loop(branch_scope, parts, write, branch_outputs)
-    graph_name = writer.new_name(f"{parts.loop.name} loop")
+    branch_outputs = _new_branch_outputs(writer, loop_parts, outputs)
+    append_loop(branch_scope, loop_parts, write, branch_outputs)
+    graph_name = writer.new_name(f"{loop_parts.loop.name} loop")
     return oir.Graph([], branch_outputs, nodes=branch_scope.onnx_nodes, name=graph_name)
 
 
 def _new_branch_outputs(
-    writer: ModelWriter, parts: LoopParts, outputs: list[oir.Value]
+    writer: ModelWriter, loop_parts: LoopParts, outputs: list[oir.Value]
 ) -> list[oir.Value]:
     """Return new ONNX values for the outputs of a branch, with the types of `outputs`.
 
@@ -347,7 +367,9 @@ def _new_branch_outputs(
     """
     branch_outputs = [writer.new_like(value) for value in outputs]
     recorded_outputs = zip(
-        reversed(branch_outputs), reversed(parts.recorded_rows.stacked_recordings), strict=False
+        reversed(branch_outputs),
+        reversed(loop_parts.recorded_rows.stacked_recordings),
+        strict=False,
     )
     for branch_output, recording in recorded_outputs:
         row_extents = recording.row.shape or ()

@@ -108,10 +108,10 @@ class ModelWriter:
             value if value in self._values_read or not is_optional else None
             for value, is_optional in zip(op.outputs, optional_outputs(op), strict=True)
         )
-        last_position = max(
+        last_read_index = max(
             (k for k, value in enumerate(needed_outputs) if value is not None), default=0
         )
-        return needed_outputs[: last_position + 1] if any(needed_outputs) else op.outputs[:1]
+        return needed_outputs[: last_read_index + 1] if any(needed_outputs) else op.outputs[:1]
 
     @cached_property
     def builder(self) -> Builder:
@@ -162,21 +162,23 @@ class ModelWriter:
         """Return a new ONNX value with the type and shape of `value`."""
         return oir.Value(name=self.new_name(value.name or ""), type=value.type, shape=value.shape)
 
-    def constant(self, array: Array, name: str = "") -> oir.Value:
+    def constant(self, constant_array: Array, name: str = "") -> oir.Value:
         """Return the initializer of the main graph for an array, which equal arrays share."""
-        array = np.asarray(array)
-        is_text = array.dtype.kind in "UO"
-        content_key = repr(array.tolist()).encode() if is_text else array_digest(array)
-        constant_key = (f"{array.dtype}{array.shape}", content_key)
+        constant_array = np.asarray(constant_array)
+        is_text = constant_array.dtype.kind in "UO"
+        content_key = (
+            repr(constant_array.tolist()).encode() if is_text else array_digest(constant_array)
+        )
+        constant_key = (f"{constant_array.dtype}{constant_array.shape}", content_key)
         if constant_key not in self.initializers:
             initializer_name = name or self.new_name("const")
-            tensor = _to_tensor(array, initializer_name)
+            constant_tensor = _to_tensor(constant_array, initializer_name)
             initializer = oir.Value(
                 name=initializer_name,
-                type=value_type(dtype_name(array)),
-                shape=oir.Shape(array.shape),
+                type=value_type(dtype_name(constant_array)),
+                shape=oir.Shape(constant_array.shape),
             )
-            initializer.const_value = tensor
+            initializer.const_value = constant_tensor
             self.initializers[constant_key] = initializer
         return self.initializers[constant_key]
 
@@ -282,8 +284,8 @@ def _to_tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
     """Return the ONNX tensor of an array of numbers or strings."""
     if dtype_name(array) != "string":
         return oir.Tensor(array, name=name)
-    texts = [str(text).encode() for text in array.flat]
-    return oir.StringTensor(texts, shape=oir.Shape(array.shape), name=name)
+    encoded_texts = [str(text).encode() for text in array.flat]
+    return oir.StringTensor(encoded_texts, shape=oir.Shape(array.shape), name=name)
 
 
 def _to_onnx_attribute(op_type: str, name: str, value: Any) -> Any:

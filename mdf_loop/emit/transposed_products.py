@@ -27,14 +27,16 @@ def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
             does not remove copies, or `Sum`, which no runtime removes.
     """
     graphs = list(graphs_in(model.graph))
-    ranks = {name: rank for graph in graphs for name, rank in _declared_ranks(graph).items()}
+    rank_by_name = {
+        value_name: rank for graph in graphs for value_name, rank in _declared_ranks(graph).items()
+    }
     for graph in graphs:
         transposed_names = _find_transposed(graph)
 
         def select_names(
             node: onnx.NodeProto, transposed_names: set[str] = transposed_names
         ) -> Container[str]:
-            is_separated = node.op_type == "MatMul" and _has_vector(node, ranks)
+            is_separated = node.op_type == "MatMul" and _has_vector(node, rank_by_name)
             return transposed_names if is_separated else ()
 
         insert_copies(graph, select_names, op_type)
@@ -42,16 +44,16 @@ def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
 
 def _declared_ranks(graph: onnx.GraphProto) -> dict[str, int]:
     """Return the declared numbers of axes of the values of an ONNX graph by name."""
-    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    rank_by_name = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.value_info, *graph.input, *graph.output):
         if value.type.tensor_type.HasField("shape"):
-            ranks[value.name] = len(value.type.tensor_type.shape.dim)
-    return ranks
+            rank_by_name[value.name] = len(value.type.tensor_type.shape.dim)
+    return rank_by_name
 
 
-def _has_vector(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
+def _has_vector(node: onnx.NodeProto, rank_by_name: Mapping[str, int]) -> bool:
     """Return True if an operand of a MatMul node may be a vector."""
-    return not all(ranks.get(name, 0) > 1 for name in node.input)
+    return not all(rank_by_name.get(name, 0) > 1 for name in node.input)
 
 
 def _find_transposed(graph: onnx.GraphProto) -> set[str]:

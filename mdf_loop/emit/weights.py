@@ -18,18 +18,18 @@ LARGE_CONSTANT_BYTES = 1 << 20
 """Minimum size in bytes of a constant that is stored outside of the model, which only the main graph can read."""
 
 
-def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool:
+def has_large_weight(loop: Loop, constant_array: Callable[[Value], Array | None]) -> bool:
     """Return True if a loop body reads a packed weight that is too large to copy.
 
     Args:
         loop: The loop, with all bodies within it.
-        known: Returns the array of a constant of the main graph, and None for other values.
+        constant_array: Returns the array of a constant of the main graph, and None for other values.
     """
     for op in (operation for operation in walk(loop.ops) if isinstance(operation, Op)):
-        for array in map(known, reads(op)):
-            if array is None or array.nbytes < LARGE_CONSTANT_BYTES:
+        for weight_array in map(constant_array, reads(op)):
+            if weight_array is None or weight_array.nbytes < LARGE_CONSTANT_BYTES:
                 continue
-            if _is_packed(op.op_type, array):
+            if _is_packed(op.op_type, weight_array):
                 return True
     return False
 
@@ -43,18 +43,22 @@ def copy_packed_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oi
     """
     copy_by_name: dict[str, oir.Value] = {}
     for node in body.all_nodes():
-        for position, weight in enumerate(node.inputs):
-            tensor = None if weight is None else weight.const_value
-            if weight is None or tensor is None or not _is_packed(node.op_type, tensor.numpy()):
+        for input_index, weight in enumerate(node.inputs):
+            weight_tensor = None if weight is None else weight.const_value
+            if (
+                weight is None
+                or weight_tensor is None
+                or not _is_packed(node.op_type, weight_tensor.numpy())
+            ):
                 continue
             weight_name = str(weight.name)
             if weight_name not in copy_by_name:
                 weight_copy = oir.Value(
                     name=fresh(weight_name), type=weight.type, shape=weight.shape
                 )
-                weight_copy.const_value = oir.Tensor(tensor.numpy(), name=weight_copy.name)
+                weight_copy.const_value = oir.Tensor(weight_tensor.numpy(), name=weight_copy.name)
                 copy_by_name[weight_name] = weight_copy
-            node.replace_input_with(position, copy_by_name[weight_name])
+            node.replace_input_with(input_index, copy_by_name[weight_name])
     return list(copy_by_name.values())
 
 

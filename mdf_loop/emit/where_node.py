@@ -35,35 +35,45 @@ def write_where(scope: OnnxScope, op: Op) -> None:
         writer.onnx_values[operand] for operand in op.inputs if operand is not None
     )
     where_outputs = [scope.define_value(value) for value in op.outputs]
-    (selection,) = op.outputs
-    loses_sign = [
-        kind(selection) == "f" and _may_hold_negative_zero(scope, operand)
+    (output_value,) = op.outputs
+    loses_sign_of_zero = [
+        kind(output_value) == "f" and _may_hold_negative_zero(scope, operand)
         for operand in op.inputs[1:]
     ]
-    if any(loses_sign):
+    if any(loses_sign_of_zero):
         condition = _replace_not(scope, condition)
-    if not loses_sign[0]:
+    if not loses_sign_of_zero[0]:
         scope.append_node(
             "Where", [condition, then_value, else_value], where_outputs, where=op.where
         )
         return
     true_constant = writer.constant(np.array(True))
     negated_condition = scope.append_like("Xor", [condition, true_constant], condition)
-    if not loses_sign[1]:
+    if not loses_sign_of_zero[1]:
         scope.append_node(
             "Where", [negated_condition, else_value, then_value], where_outputs, where=op.where
         )
         return
-    zero = writer.constant(np.array(0, selection.dtype))
-    selected_sides = [
+    constant_zero = writer.constant(np.array(0, output_value.dtype))
+    nonzero_or_negative_zero = [
         _append_where_or_zero(
-            scope, mask, zero, scope.append_like("Neg", [selected_value], selected_value), op.where
+            scope,
+            selection_mask,
+            constant_zero,
+            scope.append_like("Neg", [selected_value], selected_value),
+            op.where,
         )
-        for mask, selected_value in ((negated_condition, then_value), (condition, else_value))
+        for selection_mask, selected_value in (
+            (negated_condition, then_value),
+            (condition, else_value),
+        )
     ]
     scope.append_node(
         "Sub",
-        [scope.append_like("Neg", [selected_sides[0]], selected_sides[0]), selected_sides[1]],
+        [
+            scope.append_like("Neg", [nonzero_or_negative_zero[0]], nonzero_or_negative_zero[0]),
+            nonzero_or_negative_zero[1],
+        ],
         where_outputs,
         where=op.where,
     )
@@ -86,9 +96,9 @@ def _append_where_or_zero(
     scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
 ) -> oir.Value:
     """Append a node `Where(mask, 0.0, side)` without declaring its output shape."""
-    selected_value = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
-    scope.append_node("Where", [mask, zero, side], [selected_value], where=where)
-    return selected_value
+    where_output = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
+    scope.append_node("Where", [mask, zero, side], [where_output], where=where)
+    return where_output
 
 
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:

@@ -43,14 +43,14 @@ class Boundary(Struct, frozen=True):
     @classmethod
     def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
         """Classify the edges of `graph` as inner, incoming, outgoing or outer edges of `nodes`."""
-        edges_by_ends: dict[tuple[bool, bool], list[Edge]] = {}
+        edges_by_inner_ends: dict[tuple[bool, bool], list[Edge]] = {}
         for edge in graph.edges:
-            edges_by_ends.setdefault(
+            edges_by_inner_ends.setdefault(
                 (edge.sender[0] in nodes, edge.receiver[0] in nodes), []
             ).append(edge)
         inner_edges, incoming_edges, outgoing_edges, outer_edges = (
-            tuple(edges_by_ends.get(ends_inside, ()))
-            for ends_inside in ((True, True), (False, True), (True, False), (False, False))
+            tuple(edges_by_inner_ends.get(are_ends_inside, ()))
+            for are_ends_inside in ((True, True), (False, True), (True, False), (False, False))
         )
         return cls(inner_edges, incoming_edges, outgoing_edges, outer_edges)
 
@@ -74,8 +74,8 @@ def open_input_ports(
             "fold more nodes, or give it one edge",
         )
     return {
-        port: content
-        for port, content in graph.ports("input_ports", nodes).items()
+        port: port_content
+        for port, port_content in graph.ports("input_ports", nodes).items()
         if port not in fed_ports
     }
 
@@ -83,25 +83,30 @@ def open_input_ports(
 def find_body_inputs(
     graph: FlatGraph,
     open_ports: Mapping[Port, Content],
-    special_keys: Mapping[Port, Any],
+    special_source_keys: Mapping[Port, Any],
     boundary: Boundary,
 ) -> tuple[BodyInput, ...]:
     """Return all inputs of the folded loop's body, with unique names.
 
     `special_keys` maps carried ports, and the port for the iteration number, to their keys.
     """
-    ports_by_key: dict[Any, list[Port]] = {}
-    for port, content in open_ports.items():
-        edges = boundary.edges_into(port)
-        edge_origins = tuple((edge.sender, repr(edge.content.get("parameters"))) for edge in edges)
-        unconnected_key = (port[1], repr(content)) if "default_value" not in content else port
-        source_key = special_keys.get(
-            port, (edge_origins, content.get("reduce")) if edges else unconnected_key
+    ports_by_source_key: dict[Any, list[Port]] = {}
+    for port, port_content in open_ports.items():
+        incoming_edges = boundary.edges_into(port)
+        sources_of_edges = tuple(
+            (edge.sender, repr(edge.content.get("parameters"))) for edge in incoming_edges
         )
-        ports_by_key.setdefault(source_key, []).append(port)
+        key_without_edge = (
+            (port[1], repr(port_content)) if "default_value" not in port_content else port
+        )
+        source_key = special_source_keys.get(
+            port,
+            (sources_of_edges, port_content.get("reduce")) if incoming_edges else key_without_edge,
+        )
+        ports_by_source_key.setdefault(source_key, []).append(port)
     unnamed_body_inputs = [
-        BodyInput(source_key, tuple(ports), boundary.edges_into(ports[0]))
-        for source_key, ports in ports_by_key.items()
+        BodyInput(source_key, tuple(input_ports), boundary.edges_into(input_ports[0]))
+        for source_key, input_ports in ports_by_source_key.items()
     ]
     for body_input in unnamed_body_inputs:
         _check_single_origin(body_input, boundary, graph.mdf_path)
@@ -114,9 +119,11 @@ def find_body_inputs(
 
 def _check_single_origin(body_input: BodyInput, boundary: Boundary, where: str) -> None:
     """Raise ScopeError if the ports of one carried value have different initial values."""
-    senders = [[edge.sender for edge in boundary.edges_into(port)] for port in body_input.ports]
-    for port, port_senders in zip(body_input.ports, senders, strict=True):
-        if port_senders != senders[0]:
+    senders_by_port = [
+        [edge.sender for edge in boundary.edges_into(port)] for port in body_input.ports
+    ]
+    for port, port_senders in zip(body_input.ports, senders_by_port, strict=True):
+        if port_senders != senders_by_port[0]:
             raise ScopeError(
                 f"the carried value of '{'.'.join(body_input.ports[0])}' and '{'.'.join(port)}' has two "
                 "initial values",
@@ -147,7 +154,7 @@ def _name_body_inputs(
         for port_id in port_ids
         if sum(port_id in other_port_ids for other_port_ids in unfed_port_id_sets) > 1
     }
-    names_by_key: dict[Any, str] = {}
+    name_by_source_key: dict[Any, str] = {}
     for body_input in unnamed_body_inputs:
         port_ids = {port_id for _, port_id in body_input.ports}
         if (
@@ -155,21 +162,21 @@ def _name_body_inputs(
             and not port_ids & used_names
             and not (port_ids & ambiguous_ids and not body_input.edges)
         ):
-            names_by_key[body_input.source_key] = port_ids.pop()
-            used_names.add(names_by_key[body_input.source_key])
+            name_by_source_key[body_input.source_key] = port_ids.pop()
+            used_names.add(name_by_source_key[body_input.source_key])
     used_names |= {port_id for body_input in unnamed_body_inputs for _, port_id in body_input.ports}
     for body_input in unnamed_body_inputs:
-        if body_input.source_key not in names_by_key:
-            names_by_key[body_input.source_key] = unique_name(
+        if body_input.source_key not in name_by_source_key:
+            name_by_source_key[body_input.source_key] = unique_name(
                 "_".join(body_input.ports[0]), used_names
             )
-            used_names.add(names_by_key[body_input.source_key])
+            used_names.add(name_by_source_key[body_input.source_key])
     return tuple(
         BodyInput(
             body_input.source_key,
             body_input.ports,
             body_input.edges,
-            names_by_key[body_input.source_key],
+            name_by_source_key[body_input.source_key],
         )
         for body_input in unnamed_body_inputs
     )
@@ -193,7 +200,7 @@ def build_relay(body_inputs: Sequence[BodyInput], relay_id: str) -> tuple[Conten
         "input_ports": {name: {} for name in body_input_names},
         "output_ports": {name: {"value": name} for name in body_input_names},
     }
-    edges = {
+    relay_edges = {
         f"{relay_id}_{body_input.name}_{'_'.join(port)}": {
             "sender": relay_id,
             "receiver": port[0],
@@ -202,4 +209,4 @@ def build_relay(body_inputs: Sequence[BodyInput], relay_id: str) -> tuple[Conten
         }
         for body_input, port in relayed_ports
     }
-    return {relay_id: relay_node}, edges
+    return {relay_id: relay_node}, relay_edges

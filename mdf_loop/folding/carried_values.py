@@ -35,9 +35,11 @@ def resolve_carry(
         LoopError: A source or a destination is unknown, or a destination has two sources.
     """
     name_pairs = [
-        (source, destination)
-        for source, destinations in carry.items()
-        for destination in ([destinations] if isinstance(destinations, str) else destinations)
+        (source_name, destination_name)
+        for source_name, destination_ports in carry.items()
+        for destination_name in (
+            [destination_ports] if isinstance(destination_ports, str) else destination_ports
+        )
     ]
     carried_values: list[Carry] = []
     source_by_port: dict[Port, str] = {}
@@ -65,18 +67,18 @@ def _destination_ports(
     A name `node.port` denotes one port. A port id denotes all input ports with this id.
     """
     input_ports = graph.ports("input_ports", nodes)
-    destinations = tuple(port for port in input_ports if name == ".".join(port)) or tuple(
+    matching_ports = tuple(port for port in input_ports if name == ".".join(port)) or tuple(
         port for port in open_ports if name == port[1]
     )
-    destinations = destinations or tuple(port for port in input_ports if name == port[1])
-    if not destinations:
+    matching_ports = matching_ports or tuple(port for port in input_ports if name == port[1])
+    if not matching_ports:
         port_names = [".".join(port) for port in open_ports]
         raise UnknownNameError(
             f"the carried value's destination '{name}' is no input of the folded nodes",
             graph.mdf_path,
             suggest(name, port_names) or f"there are {', '.join(port_names) or 'none'}",
         )
-    for port in destinations:
+    for port in matching_ports:
         if port not in open_ports:
             raise ScopeError(
                 f"'{'.'.join(port)}' is fed by an edge inside of the loop, so nothing can be "
@@ -84,7 +86,7 @@ def _destination_ports(
                 graph.mdf_path,
                 "take the edge out, or carry to another input",
             )
-    return destinations
+    return matching_ports
 
 
 def _resolve_source(
@@ -108,11 +110,13 @@ def _resolve_source(
     if any(name in (port[1], ".".join(port)) for port in open_ports):
         matching_inputs = [port for port in open_ports if name in (port[1], ".".join(port))]
         return matching_inputs[0], destinations, True
-    outside_ports = [port for port in graph.ports("output_ports") if name == ".".join(port)]
-    if outside_ports:
+    matching_outside_ports = [
+        port for port in graph.ports("output_ports") if name == ".".join(port)
+    ]
+    if matching_outside_ports:
         raise ScopeError(
             f"the carried value '{name}' is made outside of the loop",
             graph.mdf_path,
-            f"add '{outside_ports[0][0]}' to the nodes that are folded",
+            f"add '{matching_outside_ports[0][0]}' to the nodes that are folded",
         )
     return find_port(name, output_ports, "the carried value", graph.mdf_path), destinations, False

@@ -48,9 +48,9 @@ class FlatGraph(Struct, frozen=True):
     @property
     def graph_content(self) -> Content:
         """Content of the main graph."""
-        (model,) = self.model_content.values()
-        graph_content: Content = model["graphs"][self.graph_id]
-        return graph_content
+        (model_content,) = self.model_content.values()
+        content_of_graph: Content = model_content["graphs"][self.graph_id]
+        return content_of_graph
 
     @property
     def contents_of_nodes(self) -> dict[str, Content]:
@@ -63,27 +63,32 @@ class FlatGraph(Struct, frozen=True):
         return tuple(
             Edge(
                 edge_id,
-                (content["sender"], content["sender_port"]),
-                (content["receiver"], content["receiver_port"]),
-                content,
+                (edge_content["sender"], edge_content["sender_port"]),
+                (edge_content["receiver"], edge_content["receiver_port"]),
+                edge_content,
             )
-            for edge_id, content in (self.graph_content.get("edges") or {}).items()
+            for edge_id, edge_content in (self.graph_content.get("edges") or {}).items()
         )
 
     def ports(self, section: str, nodes: Iterable[str] | None = None) -> dict[Port, Content]:
         """Return the `input_ports` or `output_ports` of the named nodes (None means all nodes)."""
-        node_ids = self.contents_of_nodes if nodes is None else nodes
+        selected_node_ids = self.contents_of_nodes if nodes is None else nodes
         return {
-            (node_id, port_id): content or {}
-            for node_id in node_ids
-            for port_id, content in (self.contents_of_nodes[node_id].get(section) or {}).items()
+            (node_id, port_id): port_content or {}
+            for node_id in selected_node_ids
+            for port_id, port_content in (
+                self.contents_of_nodes[node_id].get(section) or {}
+            ).items()
         }
 
     def with_graph(self, **sections: Any) -> Any:
         """Return the model with replaced sections of the main graph, such as `nodes`."""
-        ((model_name, model),) = self.model_content.items()
-        graphs = {**model["graphs"], self.graph_id: {**self.graph_content, **sections}}
-        return model_of({model_name: {**model, "graphs": graphs}})
+        ((model_name, model_content),) = self.model_content.items()
+        changed_graphs = {
+            **model_content["graphs"],
+            self.graph_id: {**self.graph_content, **sections},
+        }
+        return model_of({model_name: {**model_content, "graphs": changed_graphs}})
 
 
 def open_flat_graph(source: Source) -> FlatGraph:
@@ -99,19 +104,21 @@ def find_port(name: str, known_ports: Iterable[Port], description: str, where: s
         UnknownNameError: No port has this name.
         ScopeError: Several ports have this name.
     """
-    matches = [port for port in known_ports if name in (port[1], ".".join(port))]
-    exact_matches = [port for port in matches if name == ".".join(port)]
-    if len(exact_matches or matches) > 1:
-        candidates = ", ".join(repr(".".join(port)) for port in matches)
-        raise ScopeError(f"{description} '{name}' could be {candidates}", where, "write node.port")
-    if not matches:
+    matching_ports = [port for port in known_ports if name in (port[1], ".".join(port))]
+    fully_named_ports = [port for port in matching_ports if name == ".".join(port)]
+    if len(fully_named_ports or matching_ports) > 1:
+        candidates_text = ", ".join(repr(".".join(port)) for port in matching_ports)
+        raise ScopeError(
+            f"{description} '{name}' could be {candidates_text}", where, "write node.port"
+        )
+    if not matching_ports:
         port_names = [".".join(port) for port in known_ports]
         raise UnknownNameError(
             f"{description} '{name}' is not there",
             where,
             suggest(name, port_names) or _names_text(port_names),
         )
-    return (exact_matches or matches)[0]
+    return (fully_named_ports or matching_ports)[0]
 
 
 def _names_text(names: list[str]) -> str:
@@ -120,8 +127,8 @@ def _names_text(names: list[str]) -> str:
 
 def unique_name(base: str, used_names: Iterable[str]) -> str:
     """Return `base`, or `base` with the first number that makes the name unused."""
-    unavailable_names, name, suffix = set(used_names), base, 1
+    unavailable_names, name, number_suffix = set(used_names), base, 1
     while name in unavailable_names:
-        suffix += 1
-        name = f"{base}_{suffix}"
+        number_suffix += 1
+        name = f"{base}_{number_suffix}"
     return name

@@ -105,10 +105,10 @@ def fold(
         LoopError: A name is unknown or ambiguous, a path leaves the set and enters the set again, an
             edge inside the set leads to a carried input, or a node of the set has a state.
     """
-    graph, node_ids = open_flat_graph(source), names(nodes, "nodes")
+    flat_graph, node_ids = open_flat_graph(source), names(nodes, "nodes")
     carry_map = mapping(carry, "carry", "carry={'node.port': 'node.port'}")
     return _build_model(
-        _resolve_request(graph, node_ids, carry_map, while_, trip_count, exit, iteration, id)
+        _resolve_request(flat_graph, node_ids, carry_map, while_, trip_count, exit, iteration, id)
     )
 
 
@@ -176,15 +176,17 @@ def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boun
         for edge in (*boundary.outer_edges, *boundary.outgoing_edges)
     )
     for incoming_edge in boundary.incoming_edges:
-        for node in nodes:
-            if node in outer_graph and incoming_edge.sender[0] in networkx.descendants(
-                outer_graph, node
+        for inner_node in nodes:
+            if inner_node in outer_graph and incoming_edge.sender[0] in networkx.descendants(
+                outer_graph, inner_node
             ):
-                path = networkx.shortest_path(outer_graph, node, incoming_edge.sender[0])
-                cycle = " -> ".join([*path, incoming_edge.receiver[0]])
-                nodes_between = ", ".join(repr(node_id) for node_id in path[1:])
+                path_back_inside = networkx.shortest_path(
+                    outer_graph, inner_node, incoming_edge.sender[0]
+                )
+                cycle_text = " -> ".join([*path_back_inside, incoming_edge.receiver[0]])
+                nodes_between = ", ".join(repr(node_id) for node_id in path_back_inside[1:])
                 raise CycleError(
-                    f"values leave the loop and enter it again: {cycle}",
+                    f"values leave the loop and enter it again: {cycle_text}",
                     graph.mdf_path,
                     f"add {nodes_between} to the nodes that are folded",
                 )
@@ -193,7 +195,7 @@ def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boun
 def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None:
     """Raise UnsupportedError if a node has a state or is named in a condition of the graph."""
     parsed_graph = graph_of({graph.graph_id: graph.graph_content}, graph.mdf_path)
-    for node in (node for node in parsed_graph.nodes if node.id in nodes):
+    for node in (parsed_node for parsed_node in parsed_graph.nodes if parsed_node.id in nodes):
         for parameter in filter(is_stateful, node.parameters):
             raise UnsupportedError(
                 f"the parameter '{parameter.id}' of '{node.id}' keeps a state, but a loop body "
@@ -201,8 +203,10 @@ def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None
                 f"{graph.mdf_path}.nodes['{node.id}'].parameters['{parameter.id}']",
                 "make it an input port, and carry its new value to it",
             )
-    conditions = repr(graph.graph_content.get("conditions") or "")
-    nodes_in_conditions = [node for node in nodes if repr(node) in conditions]
+    conditions_text = repr(graph.graph_content.get("conditions") or "")
+    nodes_in_conditions = [
+        parsed_node for parsed_node in nodes if repr(parsed_node) in conditions_text
+    ]
     if nodes_in_conditions:
         raise UnsupportedError(
             f"a condition of the graph names '{nodes_in_conditions[0]}', which would be inside of the loop",
@@ -243,8 +247,8 @@ def _resolve_trip_count(
     graph: FlatGraph, nodes: Sequence[str], count: int | str | None
 ) -> int | Port | None:
     if isinstance(count, str):
-        outer_ports = [port for port in graph.ports("output_ports") if port[0] not in nodes]
-        return find_port(count, outer_ports, "the trip count", graph.mdf_path)
+        ports_outside = [port for port in graph.ports("output_ports") if port[0] not in nodes]
+        return find_port(count, ports_outside, "the trip count", graph.mdf_path)
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
         raise TripCountError(
             f"the trip count is a whole number from 0, or a port, not {count!r}", graph.mdf_path
@@ -256,53 +260,59 @@ def _resolve_trip_count(
 
 
 def _build_model(request: _FoldRequest) -> Any:
-    graph = request.graph
-    open_ports = open_input_ports(graph, request.node_ids, request.boundary)
-    special_keys: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))
-    special_keys |= {
+    flat_graph = request.graph
+    open_ports = open_input_ports(flat_graph, request.node_ids, request.boundary)
+    special_source_keys: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))
+    special_source_keys |= {
         port: ("carried", carried_value.destination_ports)
         for carried_value in request.carried_values
         for port in carried_value.destination_ports
     }
-    body_inputs = find_body_inputs(graph, open_ports, special_keys, request.boundary)
+    body_inputs = find_body_inputs(flat_graph, open_ports, special_source_keys, request.boundary)
     body_input_by_port = {
         port: body_input for body_input in body_inputs for port in body_input.ports
     }
-    outputs = find_loop_outputs(
-        graph, request.node_ids, request.boundary, request.carried_values, request.condition_port
+    loop_outputs = find_loop_outputs(
+        flat_graph,
+        request.node_ids,
+        request.boundary,
+        request.carried_values,
+        request.condition_port,
     )
-    body_content = _build_body_content(request, body_inputs, body_input_by_port, outputs)
+    body_content = _build_body_content(request, body_inputs, body_input_by_port, loop_outputs)
     outer_body_inputs = [
         body_input for body_input in body_inputs if body_input.source_key != ("counter",)
     ]
-    output_port_ids = _name_output_ports(outputs, [body_input.name for body_input in body_inputs])
+    output_port_ids = _name_output_ports(
+        loop_outputs, [body_input.name for body_input in body_inputs]
+    )
     trip_count_port = unique_name("trip_count", [body_input.name for body_input in body_inputs])
     loop_node = _build_loop_node(
         request,
         outer_body_inputs,
         body_input_by_port,
-        outputs,
+        loop_outputs,
         output_port_ids,
         body_content,
         trip_count_port,
     )
-    edges = _build_outer_edges(request, outer_body_inputs, output_port_ids, trip_count_port)
-    nodes: Content = {}
-    for node_id, node_content in graph.contents_of_nodes.items():
+    new_edges = _build_outer_edges(request, outer_body_inputs, output_port_ids, trip_count_port)
+    new_nodes: Content = {}
+    for node_id, node_content in flat_graph.contents_of_nodes.items():
         if node_id == request.node_ids[0]:
-            nodes[request.node_id] = loop_node
+            new_nodes[request.node_id] = loop_node
         elif node_id not in request.node_ids:
-            nodes[node_id] = node_content
-    sections = {"nodes": nodes, "edges": edges}
-    metadata = graph.graph_content.get("metadata") or {}
-    if metadata.get("outputs"):
-        sections["metadata"] = {
-            **metadata,
-            "outputs": outputs.rename_outputs(
-                metadata["outputs"], request.node_id, output_port_ids
+            new_nodes[node_id] = node_content
+    new_sections = {"nodes": new_nodes, "edges": new_edges}
+    graph_metadata = flat_graph.graph_content.get("metadata") or {}
+    if graph_metadata.get("outputs"):
+        new_sections["metadata"] = {
+            **graph_metadata,
+            "outputs": loop_outputs.rename_outputs(
+                graph_metadata["outputs"], request.node_id, output_port_ids
             ),
         }
-    return graph.with_graph(**sections)
+    return flat_graph.with_graph(**new_sections)
 
 
 def _name_output_ports(outputs: LoopOutputs, body_input_names: Sequence[str]) -> dict[Port, str]:
@@ -325,31 +335,31 @@ def _build_body_content(
     graph = request.graph
     relay_id = unique_name(DEFAULT_RELAY_ID, request.node_ids)
     relay_node, relay_edges = build_relay(body_inputs, relay_id)
-    relay_targets = {(edge["receiver"], edge["receiver_port"]) for edge in relay_edges.values()}
-    nodes = {
+    relayed_ports = {(edge["receiver"], edge["receiver_port"]) for edge in relay_edges.values()}
+    body_nodes = {
         **relay_node,
         **{
-            node_id: _remove_defaults(node_id, graph.contents_of_nodes[node_id], relay_targets)
+            node_id: _remove_defaults(node_id, graph.contents_of_nodes[node_id], relayed_ports)
             for node_id in request.node_ids
         },
     }
     body_input_names = [body_input.name for body_input in body_inputs]
-    used_ids = [
+    unavailable_names = [
         *body_input_names,
         *(port_id for _, port_id in graph.ports("input_ports", request.node_ids)),
     ]
-    used_ids += [port_id for _, port_id in graph.ports("output_ports", request.node_ids)]
+    unavailable_names += [port_id for _, port_id in graph.ports("output_ports", request.node_ids)]
     counter_name = (
         body_input_by_port[request.counter_ports[0]].name
         if request.counter_ports
-        else unique_name("iteration", used_ids)
+        else unique_name("iteration", unavailable_names)
     )
-    condition_input = unique_name("go_on", [*used_ids, counter_name])
+    condition_input = unique_name("go_on", [*unavailable_names, counter_name])
     carried_inputs = [
         body_input_by_port[carried_value.destination_ports[0]].name
         for carried_value in request.carried_values
     ]
-    next_values = [
+    next_value_names = [
         body_input_by_port[carried_value.source_port].name
         if carried_value.is_delay
         else outputs.name_in_body(carried_value.source_port)
@@ -360,19 +370,25 @@ def _build_body_content(
         if request.condition_port is None
         else outputs.name_in_body(request.condition_port)
     )
-    metadata = {
+    body_metadata = {
         "inputs": [counter_name, condition_input, *carried_inputs],
         "outputs": [
             condition_name,
-            *next_values,
+            *next_value_names,
             *(outputs.name_in_body(port) for port in outputs.last_value_ports),
         ],
     }
-    edges = {
+    body_edges = {
         **relay_edges,
         **{edge.id: dict(edge.content) for edge in request.boundary.inner_edges},
     }
-    return {f"{request.node_id}_body": {"metadata": metadata, "nodes": nodes, "edges": edges}}
+    return {
+        f"{request.node_id}_body": {
+            "metadata": body_metadata,
+            "nodes": body_nodes,
+            "edges": body_edges,
+        }
+    }
 
 
 def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
@@ -384,7 +400,9 @@ def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> C
         return node
     input_ports = {
         port_id: {
-            key: field for key, field in (port_content or {}).items() if key != "default_value"
+            field_name: field_content
+            for field_name, field_content in (port_content or {}).items()
+            if field_name != "default_value"
         }
         if (node_id, port_id) in relay_targets
         else port_content
@@ -403,25 +421,27 @@ def _build_loop_node(
     trip_count_port: str,
 ) -> Content:
     input_ports = request.graph.ports("input_ports", request.node_ids)
-    inputs = {body_input.name: input_ports[body_input.ports[0]] for body_input in outer_body_inputs}
-    args: Content = {}
+    loop_input_ports = {
+        body_input.name: input_ports[body_input.ports[0]] for body_input in outer_body_inputs
+    }
+    loop_arguments: Content = {}
     if request.trip_count is not None:
         has_trip_count_port = isinstance(request.trip_count, tuple)
-        args["M"] = trip_count_port if has_trip_count_port else request.trip_count
-        inputs |= {trip_count_port: {}} if has_trip_count_port else {}
+        loop_arguments["M"] = trip_count_port if has_trip_count_port else request.trip_count
+        loop_input_ports |= {trip_count_port: {}} if has_trip_count_port else {}
     if request.condition_port is not None:
-        args["cond"] = True
-    args["v_initial"] = [
+        loop_arguments["cond"] = True
+    loop_arguments["v_initial"] = [
         body_input_by_port[carried_value.destination_ports[0]].name
         for carried_value in request.carried_values
     ]
-    args["body"] = body_content
+    loop_arguments["body"] = body_content
     if outputs.last_value_ports:
-        args["recordings"] = {
+        loop_arguments["recordings"] = {
             outputs.name_in_body(port): {"keep": "last"} for port in outputs.last_value_ports
         }
     if request.exits_in_middle:
-        args["exit"] = "middle"
+        loop_arguments["exit"] = "middle"
     final_positions = {
         port: k
         for k, carried_value in reversed([*enumerate(request.carried_values)])
@@ -439,8 +459,8 @@ def _build_loop_node(
         for port, k in result_positions.items()
     }
     return {
-        "input_ports": inputs,
-        "functions": {_FUNCTION_ID: {"function": "onnx::Loop", "args": args}},
+        "input_ports": loop_input_ports,
+        "functions": {_FUNCTION_ID: {"function": "onnx::Loop", "args": loop_arguments}},
         "output_ports": {
             output_port_ids[port]: {"value": expression}
             for port, expression in expressions_by_port.items()
@@ -455,20 +475,24 @@ def _build_outer_edges(
     trip_count_port: str,
 ) -> Content:
     """Return the edges of the graph after folding, in its order, with one edge for each loop input."""
-    edges: Content = {}
+    outer_edges: Content = {}
     for body_input in outer_body_inputs:
         for edge in body_input.edges:
-            edges[edge.id] = edge.content_between(edge.sender, (request.node_id, body_input.name))
+            outer_edges[edge.id] = edge.content_between(
+                edge.sender, (request.node_id, body_input.name)
+            )
     for edge in request.boundary.outgoing_edges:
-        edges[edge.id] = edge.content_between(
+        outer_edges[edge.id] = edge.content_between(
             (request.node_id, output_port_ids[edge.sender]), edge.receiver
         )
     for edge in request.boundary.outer_edges:
-        edges[edge.id] = dict(edge.content)
-    ordered_edges = {edge.id: edges[edge.id] for edge in request.graph.edges if edge.id in edges}
+        outer_edges[edge.id] = dict(edge.content)
+    ordered_edges = {
+        edge.id: outer_edges[edge.id] for edge in request.graph.edges if edge.id in outer_edges
+    }
     if isinstance(request.trip_count, tuple):
-        edge_id = unique_name(f"{request.node_id}_{trip_count_port}", ordered_edges)
-        ordered_edges[edge_id] = {
+        trip_count_edge_id = unique_name(f"{request.node_id}_{trip_count_port}", ordered_edges)
+        ordered_edges[trip_count_edge_id] = {
             "sender": request.trip_count[0],
             "receiver": request.node_id,
             "sender_port": request.trip_count[1],

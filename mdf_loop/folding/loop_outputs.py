@@ -35,17 +35,20 @@ class LoopOutputs(Struct, frozen=True):
 
     def rename_outputs(self, outputs: Any, node: str, output_port_ids: Mapping[Port, str]) -> Any:
         """Return `metadata.outputs` with ports of folded nodes replaced by ports of the loop node."""
-        new_names = {".".join(port): f"{node}.{name}" for port, name in output_port_ids.items()}
-        new_names |= {
-            port[1]: f"{node}.{name}"
-            for port, name in output_port_ids.items()
+        new_name_by_old = {
+            ".".join(port): f"{node}.{output_name}" for port, output_name in output_port_ids.items()
+        }
+        new_name_by_old |= {
+            port[1]: f"{node}.{output_name}"
+            for port, output_name in output_port_ids.items()
             if self._has_unique_id(port)
         }
         if isinstance(outputs, Mapping):
             return {
-                output_label: new_names.get(name, name) for output_label, name in outputs.items()
+                output_label: new_name_by_old.get(output_name, output_name)
+                for output_label, output_name in outputs.items()
             }
-        return [new_names.get(name, name) for name in outputs]
+        return [new_name_by_old.get(output_name, output_name) for output_name in outputs]
 
     def _has_unique_id(self, port: Port) -> bool:
         return self.name_in_body(port) == port[1]
@@ -72,8 +75,12 @@ def find_loop_outputs(
             if ".".join(port) in declared_names or port[1] in declared_names
         } | ports_read_outside
     else:
-        senders = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
-        selected_ports = {port for port in body_ports if port not in senders} | ports_read_outside
+        ports_with_readers = {edge.sender for edge in graph.edges} | (
+            {condition} if condition else set()
+        )
+        selected_ports = {
+            port for port in body_ports if port not in ports_with_readers
+        } | ports_read_outside
     final_ports = frozenset(
         carried_value.source_port for carried_value in carried_values if not carried_value.is_delay
     )

@@ -61,27 +61,27 @@ class UnfoldableLoop(Struct, frozen=True):
 
     def content_without_loop(self) -> Content:
         """Return the content of the loop node without the loop, its bodies and its outputs."""
-        sections = {
+        remaining_sections = {
             section: {
-                name: content
-                for name, content in (self.node_content.get(section) or {}).items()
-                if name in self.node_part_ids and name != self.function_id
+                part_name: part_content
+                for part_name, part_content in (self.node_content.get(section) or {}).items()
+                if part_name in self.node_part_ids and part_name != self.function_id
             }
             for section in ("input_ports", "functions", "parameters")
         }
-        return {**sections}
+        return {**remaining_sections}
 
     def find_output(self, name: str) -> Port | None:
         """Return the output port of the body that `name` denotes, or None."""
-        matches = [
-            (node_id, port)
-            for node_id, content in self.nodes.items()
-            for port in content.get("output_ports") or {}
-            if name in (port, f"{node_id}.{port}")
+        matching_ports = [
+            (node_id, port_id)
+            for node_id, node_content in self.nodes.items()
+            for port_id in node_content.get("output_ports") or {}
+            if name in (port_id, f"{node_id}.{port_id}")
         ]
-        if len(matches) > 1:
+        if len(matching_ports) > 1:
             raise unfold_error(self.mdf_path, f"the body output '{name}' could be several")
-        return matches[0] if matches else None
+        return matching_ports[0] if matching_ports else None
 
     def keeps_last(self, name: str) -> bool:
         """Return True if a recorded output keeps only the value of the last iteration."""
@@ -96,19 +96,21 @@ class UnfoldableLoop(Struct, frozen=True):
 
     def declares_type(self, name: str) -> bool:
         """Return True if an input port of the body states the dtype of a carried value."""
-        declared_ports = [(node.get("input_ports") or {}).get(name) for node in self.nodes.values()]
-        return any((port or {}).get("type") for port in declared_ports)
+        ports_with_name = [
+            (body_node.get("input_ports") or {}).get(name) for body_node in self.nodes.values()
+        ]
+        return any((port_content or {}).get("type") for port_content in ports_with_name)
 
     def names_without_port(self, node_id: str) -> list[str]:
         """Return the names of outer values that a body node reads without an input port."""
         node_content = self.nodes[node_id]
         local_names = {
             name
-            for section in node_content.values()
-            if isinstance(section, dict)
-            for name in section
+            for section_content in node_content.values()
+            if isinstance(section_content, dict)
+            for name in section_content
         }
-        names_read = {name for string in _strings_in(node_content) for name in names_in(string)}
+        names_read = {name for text in _strings_in(node_content) for name in names_in(text)}
         signature = self.signature
         body_inputs = {signature.iteration, signature.condition_in, *signature.carried_inputs}
         return sorted((names_read & (self.captured_names | body_inputs)) - local_names)
@@ -116,9 +118,9 @@ class UnfoldableLoop(Struct, frozen=True):
 
 def without_unused_parts(node: Content) -> Content:
     """Remove input ports, parameters and functions that no output of the node depends on."""
-    contents_by_name: dict[str, Any] = {}
+    content_by_part_name: dict[str, Any] = {}
     for section in ("input_ports", "functions", "parameters"):
-        contents_by_name |= node[section]
+        content_by_part_name |= node[section]
     needed_names: set[str] = set()
     unvisited_contents = [node["output_ports"]]
     while unvisited_contents:
@@ -127,14 +129,20 @@ def without_unused_parts(node: Content) -> Content:
             for string in _strings_in(unvisited_contents.pop())
             for name in names_in(string)
         }
-        unvisited_names = (names_read & contents_by_name.keys()) - needed_names
+        unvisited_names = (names_read & content_by_part_name.keys()) - needed_names
         needed_names |= unvisited_names
-        unvisited_contents += [contents_by_name[name] for name in unvisited_names]
+        unvisited_contents += [content_by_part_name[name] for name in unvisited_names]
     sections = {
-        section: {name: content for name, content in node[section].items() if name in needed_names}
+        section: {
+            name: part_content
+            for name, part_content in node[section].items()
+            if name in needed_names
+        }
         for section in ("input_ports", "functions", "parameters")
     }
-    nonempty_sections = {section: contents for section, contents in sections.items() if contents}
+    nonempty_sections = {
+        section: section_content for section, section_content in sections.items() if section_content
+    }
     return {"input_ports": {}, **nonempty_sections, "output_ports": node["output_ports"]}
 
 
@@ -161,29 +169,29 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         LoopError: The loop does not exist, or cannot be unfolded.
     """
     document = open_document(graph.model_content)
-    node = next(
+    loop_owner = next(
         (
-            candidate
-            for candidate in document.graph.nodes
-            if name in (candidate.id, *_loop_names(candidate))
+            candidate_node
+            for candidate_node in document.graph.nodes
+            if name in (candidate_node.id, *_loop_names(candidate_node))
         ),
         None,
     )
-    loops = (
+    loops_of_node = (
         [
             function
-            for function in node.functions
+            for function in loop_owner.functions
             if graph_function(function.function) == "onnx::Loop"
         ]
-        if node
+        if loop_owner
         else []
     )
-    loops = [
+    loops_of_node = [
         function
-        for function in loops
-        if node is not None and name in (node.id, f"{node.id}.{function.id}")
+        for function in loops_of_node
+        if loop_owner is not None and name in (loop_owner.id, f"{loop_owner.id}.{function.id}")
     ]
-    if node is None or not loops:
+    if loop_owner is None or not loops_of_node:
         nodes_with_loops = [
             loop_node.id for loop_node in document.graph.nodes if _loop_names(loop_node)
         ]
@@ -192,42 +200,48 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
             graph.mdf_path,
             suggest(name, nodes_with_loops) or f"there are {', '.join(nodes_with_loops) or 'none'}",
         )
-    if len(loops) > 1:
-        loop_names_text = ", ".join(f"'{node.id}.{function.id}'" for function in loops)
+    if len(loops_of_node) > 1:
+        loop_names_text = ", ".join(
+            f"'{loop_owner.id}.{function.id}'" for function in loops_of_node
+        )
         raise LoopError(
             f"'{name}' could be {loop_names_text}", graph.mdf_path, "write node.function"
         )
-    function = loops[0]
-    where = f"{document.where}.nodes['{node.id}'].functions['{function.id}']"
-    loop_form = parse_loop(function, node, where, document)
-    _check_supported_forms(loop_form, node)
+    function = loops_of_node[0]
+    loop_path = f"{document.where}.nodes['{loop_owner.id}'].functions['{function.id}']"
+    loop_form = parse_loop(function, loop_owner, loop_path, document)
+    _check_supported_forms(loop_form, loop_owner)
     initial_values = order_initial_values(loop_form)
-    signature = find_signature(loop_form, node, len(initial_values))
-    iteration_count = _iteration_count(loop_form, node, document.graph, max_iterations)
+    signature = find_signature(loop_form, loop_owner, len(initial_values))
+    iteration_count = _iteration_count(loop_form, loop_owner, document.graph, max_iterations)
     if iteration_count == 0 and signature.recorded_outputs:
-        raise unfold_error(where, "without iterations, the shape of what it records is not known")
-    _check_condition_is_constant(loop_form, signature, node, document.graph)
-    body_parameter_ids = parameters_with_bodies(function, node)
-    node_parts = (*node.input_ports, *node.parameters, *node.functions)
-    item_ids = tuple(part.id for part in node_parts if part.id not in body_parameter_ids)
+        raise unfold_error(
+            loop_path, "without iterations, the shape of what it records is not known"
+        )
+    _check_condition_is_constant(loop_form, signature, loop_owner, document.graph)
+    body_parameter_ids = parameters_with_bodies(function, loop_owner)
+    node_parts = (*loop_owner.input_ports, *loop_owner.parameters, *loop_owner.functions)
+    node_part_ids = tuple(
+        node_part.id for node_part in node_parts if node_part.id not in body_parameter_ids
+    )
     captured_names = (
         []
         if loop_form.owned_graph.is_strict
-        else [name for name in item_ids if name != function.id]
+        else [name for name in node_part_ids if name != function.id]
     )
     return UnfoldableLoop(
-        node_id=node.id,
+        node_id=loop_owner.id,
         function_id=function.id,
-        mdf_path=where,
+        mdf_path=loop_path,
         document=document,
         iteration_count=iteration_count,
         signature=signature,
         initial_values=initial_values,
         bindings=loop_form.bindings,
         recordings=loop_form.recordings,
-        node_content=graph.contents_of_nodes[node.id],
+        node_content=graph.contents_of_nodes[loop_owner.id],
         body_content=_body_content(loop_form),
-        node_part_ids=item_ids,
+        node_part_ids=node_part_ids,
         captured_names=frozenset((*captured_names, *loop_form.bindings)),
     )
 
@@ -241,8 +255,8 @@ def _loop_names(node: Any) -> list[str]:
 
 
 def _body_content(loop_form: LoopForm) -> Content:
-    (model,) = content_of(open_document(loop_form.body)).values()
-    graph_content: Content = model["graphs"][loop_form.body.id]
+    (model_content,) = content_of(open_document(loop_form.body)).values()
+    graph_content: Content = model_content["graphs"][loop_form.body.id]
     return graph_content
 
 
@@ -290,8 +304,10 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     A constant is a number in the document, a fixed parameter, or a constant output of another node.
     """
     if not isinstance(value, str):
-        is_sequence = isinstance(value, list | tuple | np.ndarray)
-        return (np.asarray(value).item() if np.size(value) == 1 else None) if is_sequence else value
+        is_number_list = isinstance(value, list | tuple | np.ndarray)
+        return (
+            (np.asarray(value).item() if np.size(value) == 1 else None) if is_number_list else value
+        )
     name, literal_number = value.strip(), parse_number(value)
     if literal_number is not None or name in ("True", "False"):
         return literal_number if literal_number is not None else name == "True"
@@ -304,19 +320,26 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     ]
     if len(incoming_edges) != 1 or incoming_edges[0].parameters:
         return None
-    sender = next(node for node in graph.nodes if node.id == incoming_edges[0].sender)
-    port = next(
-        (port for port in sender.output_ports if port.id == incoming_edges[0].sender_port), None
+    sending_node = next(node for node in graph.nodes if node.id == incoming_edges[0].sender)
+    sending_port = next(
+        (
+            sending_port
+            for sending_port in sending_node.output_ports
+            if sending_port.id == incoming_edges[0].sender_port
+        ),
+        None,
     )
-    return None if port is None else _constant_value(port.value, sender, graph)
+    return (
+        None if sending_port is None else _constant_value(sending_port.value, sending_node, graph)
+    )
 
 
 def _iteration_count(loop_form: LoopForm, node: Any, graph: Any, max_iterations: int) -> int:
-    trip_count = _constant_value(loop_form.trip_count, node, graph)
-    if trip_count is None or trip_count == -1:
+    constant_trip_count = _constant_value(loop_form.trip_count, node, graph)
+    if constant_trip_count is None or constant_trip_count == -1:
         trip_count_problem = (
             "no trip count"
-            if loop_form.trip_count is None or trip_count == -1
+            if loop_form.trip_count is None or constant_trip_count == -1
             else "a variable one"
         )
         raise TripCountError(
@@ -325,17 +348,17 @@ def _iteration_count(loop_form: LoopForm, node: Any, graph: Any, max_iterations:
             loop_form.where,
             "give M a number",
         )
-    if isinstance(trip_count, str) or trip_count != int(trip_count):
+    if isinstance(constant_trip_count, str) or constant_trip_count != int(constant_trip_count):
         raise TripCountError(
-            f"the trip count of '{loop_form.name}' is {trip_count!r}", loop_form.where
+            f"the trip count of '{loop_form.name}' is {constant_trip_count!r}", loop_form.where
         )
-    if trip_count > max_iterations:
+    if constant_trip_count > max_iterations:
         raise TripCountError(
-            f"the loop '{loop_form.name}' has {int(trip_count)} iterations, unfold allows {max_iterations}",
+            f"the loop '{loop_form.name}' has {int(constant_trip_count)} iterations, unfold allows {max_iterations}",
             loop_form.where,
             "leave it a loop, or give most=...",
         )
-    return max(int(trip_count), 0)
+    return max(int(constant_trip_count), 0)
 
 
 def _check_condition_is_constant(
@@ -345,16 +368,18 @@ def _check_condition_is_constant(
     if loop_form.condition is None:
         return
     condition_name = signature.condition_out
-    condition_values = [
+    condition_expressions = [
         port.value
         for body_node in loop_form.body.nodes
         for port in body_node.output_ports
         if port.id == condition_name
     ]
-    is_unchanged = not condition_name or (
-        condition_name == signature.condition_in and not condition_values
+    passes_condition_on = not condition_name or (
+        condition_name == signature.condition_in and not condition_expressions
     )
-    is_always_true = is_unchanged or [str(value) for value in condition_values] == ["True"]
+    is_always_true = passes_condition_on or [
+        str(condition_expression) for condition_expression in condition_expressions
+    ] == ["True"]
     if _constant_value(loop_form.condition, node, graph) is not True or not is_always_true:
         raise TripCountError(
             f"the loop '{loop_form.name}' has a condition: how often it runs is known only then",

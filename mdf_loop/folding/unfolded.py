@@ -50,9 +50,9 @@ def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
     Raises:
         LoopError: The loop does not exist, or its number of iterations is not constant.
     """
-    graph = open_flat_graph(source)
-    unfoldable_loop = find_unfoldable_loop(graph, text(loop, "loop", "loop='node'"), most)
-    return _Unfolder(graph, unfoldable_loop).build_model()
+    flat_graph = open_flat_graph(source)
+    unfoldable_loop = find_unfoldable_loop(flat_graph, text(loop, "loop", "loop='node'"), most)
+    return _Unfolder(flat_graph, unfoldable_loop).build_model()
 
 
 class _Iteration(Struct, frozen=True):
@@ -90,31 +90,32 @@ class _Unfolder:
         carried_ports = [self._initial_port(k) for k in range(len(loop.signature.carried_inputs))]
         recorded_ports: list[list[Port]] = [[] for _ in loop.signature.recorded_outputs]
         for iteration_number in range(1, loop.iteration_count + 1):
-            iteration = _Iteration(
+            current_iteration = _Iteration(
                 iteration_number,
                 dict(zip(loop.signature.carried_inputs, carried_ports, strict=True)),
             )
-            self._copy_body(iteration)
+            self._copy_body(current_iteration)
             carried_ports = [
-                self._output_port(name, iteration) for name in loop.signature.carried_outputs
+                self._output_port(name, current_iteration)
+                for name in loop.signature.carried_outputs
             ]
             for recording_ports, recording_name in zip(
                 recorded_ports, loop.signature.recorded_outputs, strict=True
             ):
-                recording_ports.append(self._output_port(recording_name, iteration))
+                recording_ports.append(self._output_port(recording_name, current_iteration))
         collector_node = self._build_collector(carried_ports, recorded_ports)
         return self._build_unfolded_model(collector_node)
 
     # --- inputs of the body -------------------------------------------------------------------------
 
-    def _initial_port(self, k: int) -> Port:
+    def _initial_port(self, carried_index: int) -> Port:
         """Return the output port that provides the initial value of a carried value.
 
         The port is typed, so that later operations keep the dtype of the initial value.
         """
-        input_name = self.loop.signature.carried_inputs[k]
+        input_name = self.loop.signature.carried_inputs[carried_index]
         port_id = unique_name(f"{input_name}_0", [*self.loop.node_part_ids, *self.entry_outputs])
-        initial_value = self.loop.initial_values[k]
+        initial_value = self.loop.initial_values[carried_index]
         if self.loop.declares_type(input_name):
             self.entry_outputs[port_id] = initial_value
         else:
@@ -147,7 +148,10 @@ class _Unfolder:
 
     def _copy_body(self, iteration: _Iteration) -> None:
         iteration_number = iteration.iteration_number
-        fed_ports = {(edge["receiver"], edge["receiver_port"]) for edge in self.loop.edges.values()}
+        fed_ports = {
+            (edge_content["receiver"], edge_content["receiver_port"])
+            for edge_content in self.loop.edges.values()
+        }
         for node_id, node_content in self.loop.nodes.items():
             copy_id = self.copy_ids[node_id, iteration_number]
             input_ports = dict(node_content.get("input_ports") or {})
@@ -162,7 +166,9 @@ class _Unfolder:
                 if source_port is not None:
                     port_content = input_ports[port_id] or {}
                     input_ports[port_id] = {
-                        key: field for key, field in port_content.items() if key != "default_value"
+                        field_name: field_content
+                        for field_name, field_content in port_content.items()
+                        if field_name != "default_value"
                     }
                     self._add_edge(source_port, (copy_id, port_id))
             self.nodes[copy_id] = (
@@ -172,7 +178,7 @@ class _Unfolder:
             edge_ends = {
                 end: self.copy_ids[edge[end], iteration_number] for end in ("sender", "receiver")
             }
-            used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
+            used_ids = [*self.edges, *(edge_content.id for edge_content in self.graph.edges)]
             self.edges[unique_name(f"{edge_id}_{iteration_number}", used_ids)] = {
                 **edge,
                 **edge_ends,
@@ -228,16 +234,16 @@ class _Unfolder:
                 )
                 continue
             rows_read = [
-                self._add_input(input_ports, f"{output_name}_{k}", row_port)
-                for k, row_port in enumerate(row_ports, 1)
+                self._add_input(input_ports, f"{output_name}_{iteration_number}", row_port)
+                for iteration_number, row_port in enumerate(row_ports, 1)
             ]
             result_names.append(loop.stack_expression(output_name, rows_read))
         output_ports = {
             port_id: {
-                **content,
-                "value": self._with_result_names(content.get("value"), result_names),
+                **port_content,
+                "value": self._with_result_names(port_content.get("value"), result_names),
             }
-            for port_id, content in loop.outputs.items()
+            for port_id, port_content in loop.outputs.items()
         }
         node_content = loop.content_without_loop()
         all_input_ports = {**node_content["input_ports"], **input_ports}
@@ -275,36 +281,36 @@ class _Unfolder:
                 },
             }
         )
-        nodes: Content = {}
+        new_nodes: Content = {}
         for node_id, node_content in graph.contents_of_nodes.items():
             if node_id == loop.node_id:
-                nodes |= {self.entry_id: entry_node, **self.nodes, node_id: collector_node}
+                new_nodes |= {self.entry_id: entry_node, **self.nodes, node_id: collector_node}
             else:
-                nodes[node_id] = node_content
-        edges: Content = {}
+                new_nodes[node_id] = node_content
+        new_edges: Content = {}
         for edge in graph.edges:
             if (
                 edge.receiver[0] != loop.node_id
                 or edge.receiver[1] in collector_node["input_ports"]
             ):
-                edges[edge.id] = dict(edge.content)
+                new_edges[edge.id] = dict(edge.content)
             if edge.receiver[0] == loop.node_id and edge.receiver[1] in entry_node["input_ports"]:
                 edge_id = edge.id
-                if edge_id in edges:
-                    edge_id = unique_name(f"{edge.id}_in", [*edges, *self.edges])
-                edges[edge_id] = edge.content_between(
+                if edge_id in new_edges:
+                    edge_id = unique_name(f"{edge.id}_in", [*new_edges, *self.edges])
+                new_edges[edge_id] = edge.content_between(
                     edge.sender, (self.entry_id, edge.receiver[1])
                 )
-        metadata = {**(graph.graph_content.get("metadata") or {})}
-        metadata.setdefault("outputs", list(output_names(self.loop.document)))
-        edges |= {
+        graph_metadata = {**(graph.graph_content.get("metadata") or {})}
+        graph_metadata.setdefault("outputs", list(output_names(self.loop.document)))
+        new_edges |= {
             edge_id: edge
             for edge_id, edge in self.edges.items()
             if edge["receiver"] != loop.node_id
             or edge["receiver_port"] in collector_node["input_ports"]
         }
-        sections = {"nodes": nodes, "edges": edges, "metadata": metadata}
-        return graph.with_graph(**sections)
+        new_sections = {"nodes": new_nodes, "edges": new_edges, "metadata": graph_metadata}
+        return graph.with_graph(**new_sections)
 
 
 class _ResultNames(ast.NodeTransformer):

@@ -30,14 +30,14 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
     Raises:
         LoopError: The model is invalid. The error lists all problems.
     """
-    reading = read_for_run(document, inputs, options)
-    refuse_without_outputs(document, reading.program.outputs)
-    prepared_program = prepare(reading.program, CHECK, first=evaluation())
+    model_reading = read_for_run(document, inputs, options)
+    refuse_without_outputs(document, model_reading.program.outputs)
+    prepared_program = prepare(model_reading.program, CHECK, first=evaluation())
     PROGRAM_BACKENDS["onnxruntime"].load(prepared_program, Placement("cpu", native="off"))
     if _has_memory(document):
-        spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
-        read_over_time(document, _bind_for_check(document, inputs, options), options, spec)
-    return reading
+        two_step_spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
+        read_over_time(document, _bind_for_check(document, inputs, options), options, two_step_spec)
+    return model_reading
 
 
 def _has_memory(document: Document) -> bool:

@@ -44,9 +44,13 @@ class Comparison:
     @property
     def kinds(self) -> tuple[str, str] | None:
         """Dtypes of both compared arrays if exactly one is an integer type, else None."""
-        our_dtype, their_dtype = (type_text.partition("[")[0] for type_text in self.types)
-        kinds = {dtype.rstrip("0123456789") for dtype in (our_dtype, their_dtype)}
-        return (our_dtype, their_dtype) if len(kinds) == 2 and kinds < _DTYPE_KINDS else None
+        our_dtype_name, their_dtype_name = (type_text.partition("[")[0] for type_text in self.types)
+        dtype_kinds = {dtype.rstrip("0123456789") for dtype in (our_dtype_name, their_dtype_name)}
+        return (
+            (our_dtype_name, their_dtype_name)
+            if len(dtype_kinds) == 2 and dtype_kinds < _DTYPE_KINDS
+            else None
+        )
 
     def __str__(self) -> str:
         verdict = "equal" if self.equal else "DIFFERENT"
@@ -92,19 +96,19 @@ class Verification:
     def __str__(self) -> str:
         verdict = "equal, bit for bit" if self.bit_for_bit else "equal"
         verdict = verdict if self.equal else "different"
-        lines = [
+        output_lines = [
             str(comparison) for comparison in self.comparisons if not _is_summarized(comparison)
         ]
-        lines += self._summaries()
-        lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
-        lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(map(escape_to_one_line, lines))
+        output_lines += self._summaries()
+        output_lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
+        output_lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(map(escape_to_one_line, output_lines))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        rows = [
+        table_rows = [
             (
                 comparison.name,
                 comparison.engine,
@@ -114,11 +118,11 @@ class Verification:
             for comparison in sorted(self.comparisons, key=lambda each: each.equal)
         ]
         column_titles = ("name", "engine", "result", "largest difference", "relative")
-        return html_table(str(self).splitlines()[-1 - len(self.notes)], column_titles, rows)
+        return html_table(str(self).splitlines()[-1 - len(self.notes)], column_titles, table_rows)
 
     def _summaries(self) -> list[str]:
         """Return one line of text per engine about all equal parameters."""
-        lines = []
+        summary_lines = []
         for engine in dict.fromkeys(comparison.engine for comparison in self.comparisons):
             equal_parameters = [
                 comparison
@@ -131,15 +135,15 @@ class Verification:
                     if len(equal_parameters) == 1
                     else f"{len(equal_parameters)} parameters"
                 )
-                max_abs, max_rel = (
+                max_absolute_difference, max_relative_difference = (
                     max(parameter.max_abs for parameter in equal_parameters),
                     max(parameter.max_rel for parameter in equal_parameters),
                 )
-                lines.append(
+                summary_lines.append(
                     f"equal      {count_text} against {engine}: "
-                    f"max abs {max_abs:.3g}, max rel {max_rel:.3g}"
+                    f"max abs {max_absolute_difference:.3g}, max rel {max_relative_difference:.3g}"
                 )
-        return lines
+        return summary_lines
 
 
 def _is_summarized(comparison: Comparison) -> bool:
@@ -160,10 +164,20 @@ def compare(
     Axes of extent 1 are ignored, and nan is equal to nan. Floats are equal if they differ by the tolerance
     or by a few last bits of the largest one. Integers must be identical.
     """
-    equal, max_abs, max_rel, _, values = _measure_difference((ours,), (theirs,), tolerance)
-    types = (type_of(ours), type_of(theirs))
+    is_equal, max_absolute_difference, max_relative_difference, _, first_different_values = (
+        _measure_difference((ours,), (theirs,), tolerance)
+    )
+    array_types = (type_of(ours), type_of(theirs))
     return Comparison(
-        name, engine, equal, max_abs, max_rel, types, None, values, is_parameter=is_parameter
+        name,
+        engine,
+        is_equal,
+        max_absolute_difference,
+        max_relative_difference,
+        array_types,
+        None,
+        first_different_values,
+        is_parameter=is_parameter,
     )
 
 
@@ -199,12 +213,18 @@ def compare_members(
     """
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
         return (compare(name, engine, ours, theirs, tolerance, is_parameter=is_parameter),)
-    types = (_describe_kind(ours), _describe_kind(theirs))
-    difference = 0.0 if types[0] == types[1] else np.inf
+    member_kinds = (_describe_kind(ours), _describe_kind(theirs))
+    length_difference = 0.0 if member_kinds[0] == member_kinds[1] else np.inf
     sequence_comparison = Comparison(
-        name, engine, not difference, difference, difference, types, is_parameter=is_parameter
+        name,
+        engine,
+        not length_difference,
+        length_difference,
+        length_difference,
+        member_kinds,
+        is_parameter=is_parameter,
     )
-    if difference or not ours:
+    if length_difference or not ours:
         return (sequence_comparison,)
     return tuple(
         compare(
@@ -235,8 +255,8 @@ def _measure_difference(
 ) -> _MeasuredDifference:
     """Return the largest differences between corresponding rows, and the first different values."""
     if len(ours) != len(theirs):
-        step_counts = (f"{len(ours)} steps", f"{len(theirs)} steps")
-        return False, np.inf, np.inf, min(len(ours), len(theirs)), step_counts
+        step_count_texts = (f"{len(ours)} steps", f"{len(theirs)} steps")
+        return False, np.inf, np.inf, min(len(ours), len(theirs)), step_count_texts
     for row, (our_row, their_row) in enumerate(zip(ours, theirs, strict=True)):
         if extents_without_ones(our_row) != extents_without_ones(their_row) or _is_text(
             our_row
@@ -257,46 +277,56 @@ def _measure_difference(
         tolerance = 0.0
     if not absolute_differences.any():
         return True, 0.0, 0.0, None, None
-    max_abs, max_rel = float(absolute_differences.max()), float(relative_differences.max())
-    if max_rel <= tolerance:
-        return True, max_abs, max_rel, None, None
-    position = int(np.argmax(relative_differences > tolerance))
+    max_absolute_difference, max_relative_difference = (
+        float(absolute_differences.max()),
+        float(relative_differences.max()),
+    )
+    if max_relative_difference <= tolerance:
+        return True, max_absolute_difference, max_relative_difference, None, None
+    first_different_index = int(np.argmax(relative_differences > tolerance))
     row = int(
-        np.searchsorted(np.cumsum([our_row.size for our_row in ours]), position, side="right")
+        np.searchsorted(
+            np.cumsum([our_row.size for our_row in ours]), first_different_index, side="right"
+        )
     )
     return (
         False,
-        max_abs,
-        max_rel,
+        max_absolute_difference,
+        max_relative_difference,
         row,
-        _format_values(our_elements[position], their_elements[position]),
+        _format_values(our_elements[first_different_index], their_elements[first_different_index]),
     )
 
 
-def _element_differences(left: Array, right: Array) -> tuple[Array, Array]:
+def _element_differences(our_elements: Array, their_elements: Array) -> tuple[Array, Array]:
     """Return the absolute and relative differences between the elements of two arrays.
 
     The relative difference is 0 up to 8 units in the last place of the largest value. The unit is that of
     the coarser dtype.
     """
-    are_integers = _is_integer(left) and _is_integer(right)
-    least_difference, machine_epsilon = (
-        (1.0, 0.0) if are_integers else (0.0, max(_machine_epsilon(left), _machine_epsilon(right)))
+    are_integers = _is_integer(our_elements) and _is_integer(their_elements)
+    min_integer_difference, machine_epsilon = (
+        (1.0, 0.0)
+        if are_integers
+        else (0.0, max(_machine_epsilon(our_elements), _machine_epsilon(their_elements)))
     )
-    is_equal = left == right
-    left, right = left.astype(np.float64), right.astype(np.float64)
+    is_equal = our_elements == their_elements
+    our_elements, their_elements = (
+        our_elements.astype(np.float64),
+        their_elements.astype(np.float64),
+    )
     with np.errstate(all="ignore"):
-        is_equal |= np.isnan(left) & np.isnan(right)
+        is_equal |= np.isnan(our_elements) & np.isnan(their_elements)
         absolute_differences = np.where(
-            is_equal, 0, np.maximum(np.abs(left - right), least_difference)
+            is_equal, 0, np.maximum(np.abs(our_elements - their_elements), min_integer_difference)
         )
         absolute_differences = np.nan_to_num(absolute_differences, nan=np.inf, posinf=np.inf)
-        magnitude = np.maximum(np.abs(left), np.abs(right))
+        magnitudes = np.maximum(np.abs(our_elements), np.abs(their_elements))
         rounding_error = (
-            8 * machine_epsilon * np.max(magnitude, where=np.isfinite(magnitude), initial=0)
+            8 * machine_epsilon * np.max(magnitudes, where=np.isfinite(magnitudes), initial=0)
         )
         relative_differences = np.where(
-            absolute_differences <= rounding_error, 0, absolute_differences / magnitude
+            absolute_differences <= rounding_error, 0, absolute_differences / magnitudes
         )
     return absolute_differences, np.nan_to_num(relative_differences, nan=np.inf, posinf=np.inf)
 
@@ -311,12 +341,12 @@ def extents_without_ones(array: Array) -> list[int]:
     return [extent for extent in array.shape if extent != 1]
 
 
-def _format_values(left: object, right: object) -> tuple[str, str]:
+def _format_values(our_number: object, their_number: object) -> tuple[str, str]:
     """Format two numbers with 6 digits, or with 17 digits if 6 digits do not differ."""
-    for digits in (6, 17):
+    for digit_count in (6, 17):
         formatted_values = tuple(
-            f"{value:.{digits}g}" if isinstance(value, np.floating) else str(value)
-            for value in (left, right)
+            f"{number:.{digit_count}g}" if isinstance(number, np.floating) else str(number)
+            for number in (our_number, their_number)
         )
         if formatted_values[0] != formatted_values[1]:
             break

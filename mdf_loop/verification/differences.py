@@ -40,12 +40,12 @@ def differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
     The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
     noted.
     """
-    checks = (
+    check_functions = (
         _IMPORTED_FILE_CHECKS
         if is_imported(document.graph)
         else _COMPENSATED_DIFFERENCE_CHECKS + _REMAINING_DIFFERENCE_CHECKS
     )
-    return _collect_notes(checks, document, types)
+    return _collect_notes(check_functions, document, types)
 
 
 def remaining_differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
@@ -58,12 +58,12 @@ def remaining_differences(document: Document, types: ValueTypes) -> tuple[Findin
 
 
 def _collect_notes(
-    rows: Sequence[_DifferenceCheck], document: Document, types: ValueTypes
+    check_functions: Sequence[_DifferenceCheck], document: Document, types: ValueTypes
 ) -> tuple[Finding, ...]:
     """Collect the notes of several check functions about a model, without duplicates."""
     notes = (
         Finding("Note", statement, where)
-        for find_differences in rows
+        for find_differences in check_functions
         for statement, where in find_differences(document, types)
     )
     return tuple(dict.fromkeys(notes))
@@ -71,9 +71,9 @@ def _collect_notes(
 
 def _note_random_order(document: Document, types: ValueTypes) -> _Notes:
     """Note the ports and edges where modeci_mdf's order of execution is random."""
-    for place in describe_random_order(document):
+    for location_text in describe_random_order(document):
         yield (
-            f"the order of modeci_mdf's engine is random at {place}; here it is the document's",
+            f"the order of modeci_mdf's engine is random at {location_text}; here it is the document's",
             document.where,
         )
 
@@ -83,16 +83,16 @@ def _note_in_place_sums(document: Document, types: ValueTypes) -> _Notes:
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:
-            edges = [
+            incoming_edges = [
                 edge
                 for edge in graph.edges
                 if (edge.receiver, edge.receiver_port) == (node.id, port.id)
             ]
-            combines_edges = port.reduce in ("add", "multiply") and len(edges) > 1
-            if combines_edges and any(_is_array(document, types, edge) for edge in edges):
+            combines_edges = port.reduce in ("add", "multiply") and len(incoming_edges) > 1
+            if combines_edges and any(_is_array(document, types, edge) for edge in incoming_edges):
                 yield (
                     f"modeci_mdf's engine combines what arrives at '{port.id}' in the array of the "
-                    f"first sender, '{edges[0].sender}', whose output is then wrong there",
+                    f"first sender, '{incoming_edges[0].sender}', whose output is then wrong there",
                     f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
                 )
 
@@ -128,11 +128,11 @@ def _note_list_weights(document: Document, types: ValueTypes) -> _Notes:
 
 def _note_emptied_ports(document: Document, types: ValueTypes) -> _Notes:
     """Note edges from a node to itself that empty an input port of modeci_mdf's engine too early."""
-    edges = document.graph.edges
-    for position, edge in enumerate(edges):
+    graph_edges = document.graph.edges
+    for edge_index, edge in enumerate(graph_edges):
         earlier_edges = [
             earlier_edge
-            for earlier_edge in edges[:position]
+            for earlier_edge in graph_edges[:edge_index]
             if earlier_edge.receiver_port == edge.receiver_port
         ]
         is_self_edge = (
@@ -151,26 +151,26 @@ def _note_emptied_ports(document: Document, types: ValueTypes) -> _Notes:
 def _note_python_expressions(document: Document, types: ValueTypes) -> _Notes:
     """Note expressions that Python evaluates differently from this library."""
     for node in document.graph.nodes:
-        node_location = f"{document.where}.nodes['{node.id}']"
+        node_path = f"{document.where}.nodes['{node.id}']"
         list_ports = {port.id for port in node.input_ports if isinstance(port.default_value, list)}
-        terms = {
-            item.id: types.get(f"{node_location}.{field_name}['{item.id}']")
+        value_by_name = {
+            part.id: types.get(f"{node_path}.{field_name}['{part.id}']")
             for field_name in ("input_ports", "functions", "parameters")
-            for item in getattr(node, field_name)
+            for part in getattr(node, field_name)
         }
-        for expression_place, expression in _expressions_of_node(node):
-            for statement in python_differences(expression, terms, list_ports):
-                yield statement, f"{node_location}.{expression_place}"
+        for expression_path, expression in _expressions_of_node(node):
+            for statement in python_differences(expression, value_by_name, list_ports):
+                yield statement, f"{node_path}.{expression_path}"
 
 
 def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
     """Yield each expression of a node with its MDF path inside the node."""
     for field_name in ("functions", "parameters", "output_ports"):
-        for item in getattr(node, field_name):
-            expressions = (item.value, *iterate_further_expressions(item))
+        for part in getattr(node, field_name):
+            expression_texts = (part.value, *iterate_further_expressions(part))
             yield from (
-                (f"{field_name}['{item.id}']", expression)
-                for expression in expressions
+                (f"{field_name}['{part.id}']", expression)
+                for expression in expression_texts
                 if isinstance(expression, str)
             )
 
@@ -187,28 +187,30 @@ def _note_float32_functions(document: Document, types: ValueTypes) -> _Notes:
 
 def has_onnx_functions(document: Document) -> bool:
     """Return True if the model calls an `onnx::` operator, which the engine computes in float32."""
-    functions = [
-        item.function
+    function_names = [
+        function_or_parameter.function
         for node in document.graph.nodes
-        for item in (*node.functions, *node.parameters)
+        for function_or_parameter in (*node.functions, *node.parameters)
     ]
     return any(
-        function and function.startswith("onnx::") and graph_function(function) is None
-        for function in functions
+        function_name
+        and function_name.startswith("onnx::")
+        and graph_function(function_name) is None
+        for function_name in function_names
     )
 
 
 def _note_narrow_ports(document: Document, types: ValueTypes) -> _Notes:
     """Note input ports with a dtype narrower than 64 bits, which modeci_mdf's engine ignores."""
-    for port in open_ports(document):
-        dtype = stated_dtype(port.port, "float64")
+    for open_port in open_ports(document):
+        dtype = stated_dtype(open_port.port, "float64")
         if dtype is None or not is_tensor(dtype) or dtype in ("string", "bool"):
             continue
         if np.dtype(numpy_dtype(dtype)).itemsize < 8:
             yield (
-                f"what '{port.name}' is given, and its default, becomes {dtype}; modeci_mdf's "
+                f"what '{open_port.name}' is given, and its default, becomes {dtype}; modeci_mdf's "
                 "engine leaves it as it is",
-                port.where,
+                open_port.where,
             )
 
 
@@ -220,14 +222,18 @@ def _note_unbounded_integers(document: Document, types: ValueTypes) -> _Notes:
             for parameter in node.parameters
             if isinstance(parameter.value, str)
         }
-        for name in growing_states(expressions_by_name):
-            location = f"{document.where}.nodes['{node.id}'].parameters['{name}']"
-            term = types.get(location)
-            if isinstance(term, Value) and term.shape == () and term.dtype == "int64":
+        for state_name in growing_states(expressions_by_name):
+            state_path = f"{document.where}.nodes['{node.id}'].parameters['{state_name}']"
+            state_value = types.get(state_path)
+            if (
+                isinstance(state_value, Value)
+                and state_value.shape == ()
+                and state_value.dtype == "int64"
+            ):
                 yield (
-                    f"'{name}' is a whole number that may grow beyond 64 bits, where it wraps "
+                    f"'{state_name}' is a whole number that may grow beyond 64 bits, where it wraps "
                     "around; in modeci_mdf's engine it may have any size",
-                    location,
+                    state_path,
                 )
 
 
@@ -255,12 +261,14 @@ def _is_stateful_in_engine(parameter: Any) -> bool:
 def _note_early_readers(document: Document, types: ValueTypes) -> _Notes:
     """Note parameters that read a state listed below them, which modeci_mdf cannot evaluate."""
     for node in document.graph.nodes:
-        later_states = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
+        states_from_here_on = {
+            parameter.id for parameter in node.parameters if is_stateful(parameter)
+        }
         for parameter in node.parameters:
-            later_states.discard(parameter.id)
+            states_from_here_on.discard(parameter.id)
             if is_stateful(parameter):
                 continue
-            for state in sorted(later_states & names_in(parameter.value)):
+            for state in sorted(states_from_here_on & names_in(parameter.value)):
                 yield (
                     f"modeci_mdf's engine cannot run this: the parameter '{parameter.id}' stands above "
                     f"the state '{state}', which it reads; write '{parameter.id}' below '{state}'",
@@ -278,8 +286,8 @@ def _note_unbound_names(document: Document, types: ValueTypes) -> _Notes:
 
 def _note_ambiguous_loops(document: Document, types: ValueTypes) -> _Notes:
     """Note imported loops whose condition ONNX Runtime reads differently from the ONNX standard."""
-    for loop in ambiguous_loops(content_of(document)):
-        yield loop.note, loop.mdf_path
+    for ambiguous_loop in ambiguous_loops(content_of(document)):
+        yield ambiguous_loop.note, ambiguous_loop.mdf_path
 
 
 _IMPORTED_FILE_CHECKS: tuple[_DifferenceCheck, ...] = (_note_unbound_names, _note_ambiguous_loops)

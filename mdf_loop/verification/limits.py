@@ -49,8 +49,8 @@ class Limits:
         if self._check_count % STEPS_PER_MEMORY_CHECK == 0:
             _check_memory()
         self._check_count += 1
-        is_over = time.monotonic() > self._start_time + ENGINE_SHARE * self._seconds
-        return StopReason.TIME_LIMIT if is_over else None
+        is_share_used_up = time.monotonic() > self._start_time + ENGINE_SHARE * self._seconds
+        return StopReason.TIME_LIMIT if is_share_used_up else None
 
     def check_interpreter(self) -> None:
         """Raise an error if the interpreter run exceeds the time limit or the memory limit.
@@ -66,10 +66,10 @@ class Limits:
 
 def _check_memory() -> None:
     """Raise MemoryLimitError if the process exceeds its memory limit."""
-    memory_limit = limit()
-    if measure_use(0.0, memory_limit) > memory_limit:
+    memory_limit_bytes = limit()
+    if measure_use(0.0, memory_limit_bytes) > memory_limit_bytes:
         raise MemoryLimitError(
-            f"the comparison took more memory than its limit of {as_text(memory_limit)}",
+            f"the comparison took more memory than its limit of {as_text(memory_limit_bytes)}",
             hint="compare fewer steps, or allow more: memory_limit (--memory-limit)",
         )
 

@@ -22,21 +22,23 @@ from mdf_loop.verification.comparison import Comparison
 def describe_random_order(document: Document) -> list[str]:
     """Return descriptions of ports and edges where modeci_mdf's order of execution is random."""
     graph = document.graph
-    edge_counts = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
-    layers = _node_layers(graph)
-    ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
-    random_order_places = [
-        f"{node}.{port} ({edge_counts[node, port]} edges)"
-        for (node, port), port_content in ports.items()
-        if edge_counts[node, port] > (1 if port_content.reduce == "overwrite" else 2)
+    edge_count_by_port = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
+    layer_by_node = _node_layers(graph)
+    port_by_key = {
+        (node_id.id, port.id): port for node_id in graph.nodes for port in node_id.input_ports
+    }
+    descriptions = [
+        f"{node_id}.{port} ({edge_count_by_port[node_id, port]} edges)"
+        for (node_id, port), input_port in port_by_key.items()
+        if edge_count_by_port[node_id, port] > (1 if input_port.reduce == "overwrite" else 2)
     ]
     for edge in graph.edges:
-        are_parallel = layers.get(edge.sender) == layers.get(edge.receiver)
-        if are_parallel and edge.sender != edge.receiver:
-            random_order_places.append(
+        may_run_together = layer_by_node.get(edge.sender) == layer_by_node.get(edge.receiver)
+        if may_run_together and edge.sender != edge.receiver:
+            descriptions.append(
                 f"{edge.receiver}.{edge.receiver_port} (runs together with {edge.sender})"
             )
-    return list(dict.fromkeys(random_order_places))
+    return list(dict.fromkeys(descriptions))
 
 
 def _node_layers(graph: Any) -> Mapping[str, int]:
@@ -48,15 +50,15 @@ def _node_layers(graph: Any) -> Mapping[str, int]:
     for edge in graph.edges:
         if graph.get_node(edge.receiver).get_input_port(edge.receiver_port).default_value is None:
             senders_by_node[edge.receiver].add(edge.sender)
-    layers: dict[str, int] = {}
+    layer_by_node: dict[str, int] = {}
     while ready_nodes := [
         node
         for node in senders_by_node
-        if node not in layers and senders_by_node[node] <= layers.keys()
+        if node not in layer_by_node and senders_by_node[node] <= layer_by_node.keys()
     ]:
-        layer = max(layers.values(), default=-1) + 1
-        layers.update(dict.fromkeys(ready_nodes, layer))
-    return layers
+        next_layer = max(layer_by_node.values(), default=-1) + 1
+        layer_by_node.update(dict.fromkeys(ready_nodes, next_layer))
+    return layer_by_node
 
 
 def compare_order(our_order: ExecutionList, their_order: ExecutionList) -> Comparison:
@@ -65,29 +67,39 @@ def compare_order(our_order: ExecutionList, their_order: ExecutionList) -> Compa
     Evaluations that the engine did not run are ignored.
     """
     our_order = our_order[: len(their_order)]
-    types = (f"{len(our_order)} evaluations", f"{len(their_order)} evaluations")
-    differing_steps = [
+    count_texts = (f"{len(our_order)} evaluations", f"{len(their_order)} evaluations")
+    different_steps = [
         k
         for k, (our_sets, their_sets) in enumerate(zip(our_order, their_order, strict=False))
         if _node_sets(our_sets) != _node_sets(their_sets)
     ]
-    if not differing_steps and len(our_order) == len(their_order):
-        return Comparison("order of execution", "modeci_mdf", True, 0.0, 0.0, types)
-    step = differing_steps[0] if differing_steps else None
-    values = (
+    if not different_steps and len(our_order) == len(their_order):
+        return Comparison("order of execution", "modeci_mdf", True, 0.0, 0.0, count_texts)
+    first_different_step = different_steps[0] if different_steps else None
+    node_set_texts = (
         None
-        if step is None
-        else (_format_node_sets(our_order[step]), _format_node_sets(their_order[step]))
+        if first_different_step is None
+        else (
+            _format_node_sets(our_order[first_different_step]),
+            _format_node_sets(their_order[first_different_step]),
+        )
     )
     infinity = float("inf")
     return Comparison(
-        "order of execution", "modeci_mdf", False, infinity, infinity, types, step, values
+        "order of execution",
+        "modeci_mdf",
+        False,
+        infinity,
+        infinity,
+        count_texts,
+        first_different_step,
+        node_set_texts,
     )
 
 
 def _node_sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
     """Return the sets of nodes that ran together in one evaluation, in order of execution."""
-    return [frozenset(nodes) for nodes in evaluation]
+    return [frozenset(node_ids) for node_ids in evaluation]
 
 
 def _format_node_sets(evaluation: Sequence[Collection[str]]) -> str:
@@ -95,5 +107,5 @@ def _format_node_sets(evaluation: Sequence[Collection[str]]) -> str:
 
     An empty set is a pass without nodes.
     """
-    order_text = "|".join(",".join(nodes) for nodes in evaluation)
+    order_text = "|".join(",".join(node_ids) for node_ids in evaluation)
     return order_text if len(order_text) <= 60 else order_text[:57] + "..."

@@ -31,6 +31,6 @@ def _programs(
         return ()
     if spec.steps is None:
         return (prepared.evaluation(spec, bound_values).program,)
-    session = prepared.over_time(spec, bound_values)
-    session.load_programs()
-    return (session.programs.first_program, session.programs.later_program)
+    stepping_session = prepared.over_time(spec, bound_values)
+    stepping_session.load_programs()
+    return (stepping_session.programs.first_program, stepping_session.programs.later_program)

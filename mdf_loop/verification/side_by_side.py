@@ -150,7 +150,7 @@ def _verify(
         LoopError: A limit was exceeded before the first step, or no value can be compared.
     """
     limits = Limits(spec.controls.time_limit)
-    steps = spec.steps
+    requested_steps = spec.steps
     bound_values = prepare(compiled_model.prepared, spec)
     bound_inputs, document = bound_values.inputs, with_values(document, bound_values.settings)
     notes: list[str] = []
@@ -159,29 +159,35 @@ def _verify(
     if engine_run.stopped_by is not None and not engine_run.execution_list:
         raise time_limit_error()
     recorded_names = [
-        item.name
-        for item in items(document)
-        if item.node_field != "functions" and item.name in engine_run.arrays
+        model_item.name
+        for model_item in items(document)
+        if model_item.node_field != "functions" and model_item.name in engine_run.arrays
     ]
-    selection = replace(spec.selection, record=tuple(recorded_names))
+    recorded_selection = replace(spec.selection, record=tuple(recorded_names))
     if engine_run.stopped_by is not None and not bound_inputs.varying_names:
         spec = replace(spec, steps=len(engine_run.execution_list))
     spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
     compiled_results = specified_run.run_specified(
-        compiled_model.prepared, replace(spec, selection=selection)
+        compiled_model.prepared, replace(spec, selection=recorded_selection)
     )
     tolerance = _choose_tolerance(document, compiled_model.options.precision)
     if engine_run.stopped_by is not None and not compiled_results.stopped_by.is_asked:
         compiled_results.stopped_by = engine_run.stopped_by
     if compiled_results.stopped_by.is_asked or compiled_results.stopped_by is StopReason.TIME_LIMIT:
-        return _verify_common_steps(document, compiled_results, engine_run, tolerance, notes, steps)
-    if steps is None:
-        inputs = spec.values.inputs
-        program = read(document, inputs, record=recorded_names, options=compiled_model.options)
-        arrays = bound_values.with_random_keys(program).arrays
-        interpreter_outputs = interpret(program, arrays, limits.check_interpreter)
+        return _verify_common_steps(
+            document, compiled_results, engine_run, tolerance, notes, requested_steps
+        )
+    if requested_steps is None:
+        evaluation_inputs = spec.values.inputs
+        interpreter_program = read(
+            document, evaluation_inputs, record=recorded_names, options=compiled_model.options
+        )
+        program_arrays = bound_values.with_random_keys(interpreter_program).arrays
+        interpreter_outputs = interpret(
+            interpreter_program, program_arrays, limits.check_interpreter
+        )
         interpreter_results = fill_missing_rows(
-            interpreter_outputs, program.output_names(OutputRole.HAS_RUN)
+            interpreter_outputs, interpreter_program.output_names(OutputRole.HAS_RUN)
         )
         results_by_engine = {
             "interpreter": interpreter_results,
@@ -192,13 +198,13 @@ def _verify(
         comparisons = _compare_steps(document, compiled_results, engine_run, tolerance)
     if not comparisons:
         raise _nothing_to_compare_error(engine_run.failure, document)
-    if steps is not None:
+    if requested_steps is not None:
         compiled_order = compiled_results.execution_list
         if compiled_order is None:  # values determine the order, so another run records it
-            controls = replace(spec.controls, time_limit=limits.remaining)
+            controls_with_remaining_time = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
                 compiled_model.prepared,
-                replace(spec.with_options(execution_list=True), controls=controls),
+                replace(spec.with_options(execution_list=True), controls=controls_with_remaining_time),
             )
             if order_run.stopped_by.is_asked:
                 raise stop_exception(order_run.stopped_by)
@@ -213,9 +219,13 @@ def _verify(
         comparisons += (compare_order(compiled_order, engine_run.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
-    first_inputs = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
-    types = read_annotated(document, first_inputs, options=compiled_model.options).terms_by_path
-    notes += [f"{note.what} (at {note.where})" for note in remaining_differences(document, types)]
+    first_input_values = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
+    value_by_path = read_annotated(
+        document, first_input_values, options=compiled_model.options
+    ).terms_by_path
+    notes += [
+        f"{note.what} (at {note.where})" for note in remaining_differences(document, value_by_path)
+    ]
     return Verification(comparisons, tolerance, tuple(notes))
 
 
@@ -233,20 +243,23 @@ def _verify_common_steps(
         KeyboardInterrupt: The run was interrupted without a completed step.
         RunError: The time limit was over before the first step.
     """
-    completed_steps = 0 if compiled_results.steps is None else compiled_results.axes[-1].length
-    step_count = min(completed_steps, len(engine_run.execution_list))
+    completed_step_count = 0 if compiled_results.steps is None else compiled_results.axes[-1].length
+    common_step_count = min(completed_step_count, len(engine_run.execution_list))
     is_interrupted = compiled_results.stopped_by.is_asked
-    if not step_count:
+    if not common_step_count:
         raise stop_exception(compiled_results.stopped_by) if is_interrupted else time_limit_error()
-    rows = {name: column[:step_count] for name, column in engine_run.rows.items()}
+    engine_rows = {
+        value_name: recorded_values[:common_step_count]
+        for value_name, recorded_values in engine_run.rows.items()
+    }
     comparisons = _compare_steps(
-        document, compiled_results, replace(engine_run, rows=rows), tolerance
+        document, compiled_results, replace(engine_run, rows=engine_rows), tolerance
     )
-    reason = (
+    end_reason = (
         "the run was interrupted" if is_interrupted else "the time limit of the comparison was over"
     )
-    note = f"{reason}: {step_count} of {requested_steps} steps were compared"
-    return Verification(comparisons, tolerance, (note, *notes))
+    limit_note = f"{end_reason}: {common_step_count} of {requested_steps} steps were compared"
+    return Verification(comparisons, tolerance, (limit_note, *notes))
 
 
 def _run_engine(
@@ -266,7 +279,7 @@ def _run_engine(
         except LoopError as error:
             notes.append(_engine_note(error))
             return EngineRun({}, (), {}, error)
-        copied_ports = copy_port_values(engine)
+        names_of_copied_ports = copy_port_values(engine)
         input_ports = [port for port in open_ports(document) if port.name in inputs.arrays]
         keep_port_values(engine, ((port.node, port.port.id) for port in input_ports))
         limits.begin()
@@ -274,64 +287,85 @@ def _run_engine(
             Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.check_engine
         )
     if engine_run.failure is not None:
-        completed_steps = len(engine_run.execution_list)
-        end_description = (
-            f"; the {completed_steps} steps before step {completed_steps} were compared"
-            if completed_steps
+        completed_step_count = len(engine_run.execution_list)
+        compared_steps_text = (
+            f"; the {completed_step_count} steps before step {completed_step_count} were compared"
+            if completed_step_count
             else ""
         )
-        notes.append(f"{_engine_note(engine_run.failure)}{end_description}")
-    if copied_ports:
+        notes.append(f"{_engine_note(engine_run.failure)}{compared_steps_text}")
+    if names_of_copied_ports:
         notes.append(
             "modeci_mdf's engine adds up in place, in the sender's array; here it was given "
-            f"copies: {', '.join(copied_ports)}"
+            f"copies: {', '.join(names_of_copied_ports)}"
         )
-    repeated_nodes = {node for sets in engine_run.execution_list for node in _repeated_nodes(sets)}
-    if retained_inputs := [port.full_name for port in input_ports if port.node in repeated_nodes]:
+    repeated_nodes = {
+        node for node_sets in engine_run.execution_list for node in _repeated_nodes(node_sets)
+    }
+    if names_of_retained_inputs := [
+        port.full_name for port in input_ports if port.node in repeated_nodes
+    ]:
         notes.append(
             "modeci_mdf's engine empties an input when its node has run, and the node runs several "
-            f"times in an evaluation; here it kept what it was given: {', '.join(retained_inputs)}"
+            f"times in an evaluation; here it kept what it was given: {', '.join(names_of_retained_inputs)}"
         )
-    if places := describe_random_order(document):
+    if random_order_descriptions := describe_random_order(document):
         notes.append(
             "the order of modeci_mdf's engine is random, here it took that of the document: "
-            f"{', '.join(places)}"
+            f"{', '.join(random_order_descriptions)}"
         )
     return engine_run
 
 
 def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
     """Return the nodes that ran more than once in one evaluation."""
-    run_counts = Counter(node for node_set in evaluation for node in node_set)
-    return [node for node, count in run_counts.items() if count > 1]
+    run_count_by_node = Counter(node for node_set in evaluation for node in node_set)
+    return [node for node, run_count in run_count_by_node.items() if run_count > 1]
 
 
 def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> RunError:
     """Return the error for a comparison without any value that both engines computed."""
-    statement = "there is nothing to compare with"
+    error_statement = "there is nothing to compare with"
     if failure is None:
-        return RunError(statement, document.where, "no output port and no parameter is a number")
-    finding = failure.findings[0]
+        return RunError(
+            error_statement, document.where, "no output port and no parameter is a number"
+        )
+    first_finding = failure.findings[0]
     hint = "leave steps out to compare one evaluation with the interpreter"
-    return RunError(f"{statement}: {_name_engine_in_message(finding.what)}", finding.where, hint)
+    return RunError(
+        f"{error_statement}: {_name_engine_in_message(first_finding.what)}",
+        first_finding.where,
+        hint,
+    )
 
 
 def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine's values by `node.port`, and also by the names of the model's outputs."""
-    outputs = named_items(document).items()
-    return {**arrays, **{name: arrays[item.name] for name, item in outputs if item.name in arrays}}
+    items_by_output_name = named_items(document).items()
+    return {
+        **arrays,
+        **{
+            output_name: arrays[output_item.name]
+            for output_name, output_item in items_by_output_name
+            if output_item.name in arrays
+        },
+    }
 
 
 def _engine_note(error: LoopError) -> str:
     """Convert an error of modeci_mdf's engine to a note with the error's location."""
-    finding = error.findings[0]
-    return f"{_name_engine_in_message(finding.what)} (at {finding.where})"
+    first_finding = error.findings[0]
+    return f"{_name_engine_in_message(first_finding.what)} (at {first_finding.where})"
 
 
 def _name_engine_in_message(message: str) -> str:
     """Add a prefix about modeci_mdf's engine to an error message that does not name the engine."""
-    engine = "modeci_mdf's engine"
-    return message if engine in message else f"{engine} cannot run this model: {message}"
+    engine_description = "modeci_mdf's engine"
+    return (
+        message
+        if engine_description in message
+        else f"{engine_description} cannot run this model: {message}"
+    )
 
 
 def _compare_values(
@@ -341,19 +375,19 @@ def _compare_values(
     tolerance: float,
 ) -> tuple[Comparison, ...]:
     """Compare the values of one evaluation with those of other engines."""
-    parameters = _parameter_names(document)
+    names_of_parameters = _parameter_names(document)
     return tuple(
         comparison
-        for engine, outputs in other_results.items()
-        for name in compiled_outputs
-        if name in outputs
+        for engine, engine_values in other_results.items()
+        for value_name in compiled_outputs
+        if value_name in engine_values
         for comparison in compare_members(
-            name,
+            value_name,
             engine,
-            compiled_outputs[name],
-            outputs[name],
+            compiled_outputs[value_name],
+            engine_values[value_name],
             tolerance,
-            is_parameter=name in parameters,
+            is_parameter=value_name in names_of_parameters,
         )
     )
 
@@ -362,28 +396,35 @@ def _compare_steps(
     document: Document, compiled_results: Results, engine_run: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
     """Compare recorded rows with the values of modeci_mdf's engine, step by step."""
-    parameters = _parameter_names(document)
-    rows, arrays = (
+    names_of_parameters = _parameter_names(document)
+    engine_rows_by_name, engine_arrays_by_name = (
         _with_result_names(document, engine_run.rows),
         _with_result_names(document, engine_run.arrays),
     )
     comparisons = []
-    for name in compiled_results:
-        if name in rows:
-            recorded_rows = compiled_results.rows(name)[: len(rows[name])]
+    for value_name in compiled_results:
+        if value_name in engine_rows_by_name:
+            recorded_rows = compiled_results.rows(value_name)[
+                : len(engine_rows_by_name[value_name])
+            ]
             expected_rows = _expected_rows(
-                rows[name], recorded_rows, settled=name not in compiled_results.lengths
+                engine_rows_by_name[value_name],
+                recorded_rows,
+                settled=value_name not in compiled_results.lengths,
             )
-            types = (type_of(compiled_results[name][: len(recorded_rows)]), type_of(arrays[name]))
-            is_parameter = name in parameters
+            array_types = (
+                type_of(compiled_results[value_name][: len(recorded_rows)]),
+                type_of(engine_arrays_by_name[value_name]),
+            )
+            is_parameter = value_name in names_of_parameters
             comparisons.append(
                 compare_rows(
-                    name,
+                    value_name,
                     "modeci_mdf",
                     recorded_rows,
                     expected_rows,
                     tolerance,
-                    types,
+                    array_types,
                     is_parameter=is_parameter,
                 )
             )
@@ -392,7 +433,9 @@ def _compare_steps(
 
 def _parameter_names(document: Document) -> Collection[str]:
     """Return the names of all parameters of a model, `node.parameter`."""
-    return {item.name for item in items(document) if item.node_field == "parameters"}
+    return {
+        model_item.name for model_item in items(document) if model_item.node_field == "parameters"
+    }
 
 
 def _expected_rows(
@@ -405,17 +448,19 @@ def _expected_rows(
     that shape.
     """
     expected_rows: list[Array] = []
-    is_initial = True
+    has_initial_shape = True
     for engine_row, our_row in zip_longest(engine_rows, our_rows, fillvalue=np.empty(0)):
         if engine_row is None:
             expected_rows.append(np.full(our_row.shape, np.nan))
             continue
-        is_initial &= extents_without_ones(engine_row) != extents_without_ones(our_row)
-        is_spread = (
-            settled and (is_initial or not engine_row.shape) and _broadcasts_to(engine_row, our_row)
+        has_initial_shape &= extents_without_ones(engine_row) != extents_without_ones(our_row)
+        is_broadcast = (
+            settled
+            and (has_initial_shape or not engine_row.shape)
+            and _broadcasts_to(engine_row, our_row)
         )
         expected_rows.append(
-            np.broadcast_to(engine_row, our_row.shape) if is_spread else engine_row
+            np.broadcast_to(engine_row, our_row.shape) if is_broadcast else engine_row
         )
     return expected_rows
 
@@ -430,5 +475,5 @@ def _broadcasts_to(row: Array, our_row: Array) -> bool:
 
 def _choose_tolerance(document: Document, precision: str) -> float:
     """Return the tolerance of a comparison, larger if one side computes in float32."""
-    is_float32 = has_onnx_functions(document) or precision == "float32"
-    return ENGINE_ONNX_TOLERANCE if is_float32 else TOLERANCE
+    uses_float32 = has_onnx_functions(document) or precision == "float32"
+    return ENGINE_ONNX_TOLERANCE if uses_float32 else TOLERANCE

@@ -1,8 +1,8 @@
 """Access to one OpenVINO layer for its translator to ONNX, and the table of translators.
 
-    @layer("Add")
-    def add(layer_call: LayerCall) -> LayerOutputs:
-        return op("Add", layer_call.input(0), layer_call.input(1))
+@layer("Add")
+def add(layer_call: LayerCall) -> LayerOutputs:
+return op("Add", layer_call.input(0), layer_call.input(1))
 """
 
 from __future__ import annotations
