@@ -36,25 +36,25 @@ def resolve_carry(
     """
     name_pairs = [
         (source_name, destination_name)
-        for source_name, destination_ports in carry.items()
+        for source_name, destination_names in carry.items()
         for destination_name in (
-            [destination_ports] if isinstance(destination_ports, str) else destination_ports
+            [destination_names] if isinstance(destination_names, str) else destination_names
         )
     ]
     carried_values: list[Carry] = []
     source_by_port: dict[Port, str] = {}
-    for source, destination in name_pairs:
-        destinations = _destination_ports(graph, nodes, destination, open_ports)
-        for port in destinations:
+    for source_name, destination_name in name_pairs:
+        destination_ports = _destination_ports(graph, nodes, destination_name, open_ports)
+        for port in destination_ports:
             if port in source_by_port:
                 raise ModelError(
-                    f"'{'.'.join(port)}' is carried from '{source_by_port[port]}' and from '{source}'",
+                    f"'{'.'.join(port)}' is carried from '{source_by_port[port]}' and from '{source_name}'",
                     graph.mdf_path,
                     "a value has one source",
                 )
-            source_by_port[port] = source
+            source_by_port[port] = source_name
         carried_values.append(
-            Carry(*_resolve_source(graph, nodes, source, destinations, open_ports))
+            Carry(*_resolve_source(graph, nodes, source_name, destination_ports, open_ports))
         )
     return tuple(carried_values)
 
