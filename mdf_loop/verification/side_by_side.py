@@ -204,7 +204,9 @@ def _verify(
             controls_with_remaining_time = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
                 compiled_model.prepared,
-                replace(spec.with_options(execution_list=True), controls=controls_with_remaining_time),
+                replace(
+                    spec.with_options(execution_list=True), controls=controls_with_remaining_time
+                ),
             )
             if order_run.stopped_by.is_asked:
                 raise stop_exception(order_run.stopped_by)
