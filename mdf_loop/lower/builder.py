@@ -203,9 +203,9 @@ class ModelBuilder(Builder):
 
         Equal constants with equal flags share one value in the whole program.
         """
-        flags = {"weak": weak, "unrolled": unrolled, "shape_dependent": shape_dependent}
+        mark_flags = {"weak": weak, "unrolled": unrolled, "shape_dependent": shape_dependent}
         pooled_constant = self._pooled(
-            array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
+            array, name, tuple(flag_name for flag_name, is_set in mark_flags.items() if is_set)
         )
         shared_state = self._model_state
         for is_set, marked_values in (

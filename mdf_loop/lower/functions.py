@@ -89,7 +89,7 @@ UNSUPPORTED_FUNCTIONS = {
 
 
 def register_as(*spellings: str) -> Callable[[_F], _F]:
-    """Return a decorator that registers a function of expressions under one or more new names."""
+    """Return a decorator that registers a function for expressions under one or more new names."""
 
     def register(call: _F) -> _F:
         for spelling in spellings:

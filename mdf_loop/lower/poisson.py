@@ -53,8 +53,10 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
     def with_large(b: ModelBuilder) -> list[Value]:
         normal_samples = Symbolic(b, streams.normal(Symbolic(b, uniform_samples)).value)
         large_rate = Symbolic(b, b.op("Where", is_small_rate, largest_summed_rate, rate))
-        large_count = cast(b, poisson.poisson_quantile(normal_samples, large_rate).value, "int64")
-        return [b.op("Where", is_small_rate, event_count, large_count)]
+        large_rate_count = cast(
+            b, poisson.poisson_quantile(normal_samples, large_rate).value, "int64"
+        )
+        return [b.op("Where", is_small_rate, event_count, large_rate_count)]
 
     return choose(b, all_true(b, is_small_rate), lambda _: [event_count], with_large, "poisson")[0]
 

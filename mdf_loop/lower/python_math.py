@@ -41,7 +41,7 @@ _MAX_FACTORIAL_ARGUMENT = 10_000
 
 
 def _single_floats(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
-    """Return single numbers as floats of the compilation's precision."""
+    """Cast numbers without axes to the compilation's precision, or raise an error for arrays."""
     for value in values:
         if not is_scalar(value):
             numpy_name = f"numpy.{name}"

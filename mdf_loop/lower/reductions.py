@@ -242,14 +242,17 @@ def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
     return call
 
 
-greatest = _register_extreme("ReduceMax", "numpy.max", "numpy.amax")
-least = _register_extreme("ReduceMin", "numpy.min", "numpy.amin")
+maximum_along_axes = _register_extreme("ReduceMax", "numpy.max", "numpy.amax")
+minimum_along_axes = _register_extreme("ReduceMin", "numpy.min", "numpy.amin")
 
 
 @register_as("numpy.ptp")
 def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return the range of values `max(a) - min(a)` along axes."""
-    extremes = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
+    extremes = (
+        extreme(b, a, axis, keepdims=keepdims)
+        for extreme in (maximum_along_axes, minimum_along_axes)
+    )
     return ops.subtract(b, *extremes)
 
 

@@ -120,7 +120,7 @@ def _producer_operands(
 
 
 def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    """Return a member of a `SequenceConstruct` result from the operands, or None if impossible.
+    """Return a sequence member from the operands of its `SequenceConstruct`, or None if impossible.
 
     If the position is computed at run time, the members are stacked along a new axis. Therefore gradients and
     sweeps support the member like any other array.

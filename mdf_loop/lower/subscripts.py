@@ -305,10 +305,13 @@ def _gather_elements(b: ModelBuilder, value: Value, index_parts: tuple[Index, ..
     _check_parts(b, value, index_parts)
     int_arrays = promote(b, *(cast(b, index, "int64") for index in index_arrays))
     zero = b.constant(np.array(0))
-    broadcast_zeros = int_arrays[0]
+    zeros_of_broadcast_shape = int_arrays[0]
     for index in int_arrays[1:]:
-        broadcast_zeros = b.op("Add", b.op("Mul", broadcast_zeros, zero), b.op("Mul", index, zero))
+        zeros_of_broadcast_shape = b.op(
+            "Add", b.op("Mul", zeros_of_broadcast_shape, zero), b.op("Mul", index, zero)
+        )
     index_columns = [
-        b.op("Unsqueeze", b.op("Add", index, broadcast_zeros), ints(b, -1)) for index in int_arrays
+        b.op("Unsqueeze", b.op("Add", index, zeros_of_broadcast_shape), ints(b, -1))
+        for index in int_arrays
     ]
     return b.op("GatherND", value, b.op("Concat", *index_columns, axis=-1))

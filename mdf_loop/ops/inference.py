@@ -98,17 +98,17 @@ def _check_schema_dtypes(
     attributes: Mapping[str, Any],
 ) -> None:
     """Raise OperandError if an input has a dtype that the schema does not allow."""
-    first_inputs: dict[str, tuple[str, str]] = {}
+    first_input_by_type: dict[str, tuple[str, str]] = {}
     for k, input_type in enumerate(inputs):
         if input_type is None:
             continue
         schema_input, input_dtype = schema_inputs[min(k, len(schema_inputs) - 1)], input_type[0]
-        first_name, first_dtype = first_inputs.setdefault(
+        first_input_name, first_input_dtype = first_input_by_type.setdefault(
             schema_input.type_str, (schema_input.name, input_dtype)
         )
         mismatch_reason = (
-            f"{first_name} and {schema_input.name} must have one dtype"
-            if input_dtype != first_dtype
+            f"{first_input_name} and {schema_input.name} must have one dtype"
+            if input_dtype != first_input_dtype
             else ""
         )
         if onnx_type_text(input_dtype) not in schema_input.types:

@@ -184,7 +184,10 @@ def test_all_members_fail(neuron: CompiledModel, client: Any) -> None:
         ({"cluster": "head", "sweep": {"current": [1.0]}}, "'head' is no cluster"),
         ({"cluster": 2}, "there are none"),
         ({"cluster": 2, "sweep": {"current": [1.0]}, "nan": "stop"}, "do not stop one another"),
-        ({"cluster": 2, "sweep": {"current": [1.0]}, "checkpoint": "a.ckpt"}, "a cluster does not take a checkpoint"),
+        (
+            {"cluster": 2, "sweep": {"current": [1.0]}, "checkpoint": "a.ckpt"},
+            "a cluster does not take a checkpoint",
+        ),
         ({"cluster": 2, "sweep": {"current": [1.0]}, "resume": True}, "store that it writes"),
         ({"cluster": 2, "sweep": {"current": [1.0]}, "block": 0}, "block must be"),
         ({"cluster": 2, "sweep": {"current": [1.0]}, "retries": -1}, "retries must be"),

@@ -162,7 +162,7 @@ def atanh(b: Builder, op: Op) -> Value:
 
 # --- circular functions -----------------------------------------------------------------------
 
-_PI_2_PARTS = tuple(
+_HALF_PI_PARTS = tuple(
     map(
         float.fromhex,
         (
@@ -197,8 +197,8 @@ def tan(b: Builder, op: Op) -> Value:
     argument_limit = constant_like(b, _MAX_REDUCED_ARGUMENT, x)
     reduced_a = b.op("Min", a, argument_limit)
     n = b.op("Round", scale(b, reduced_a, 2 / math.pi))
-    for pi_2_part in _PI_2_PARTS:
-        reduced_a = b.op("Sub", reduced_a, scale(b, n, pi_2_part))
+    for half_pi_part in _HALF_PI_PARTS:
+        reduced_a = b.op("Sub", reduced_a, scale(b, n, half_pi_part))
     z = b.op("Mul", reduced_a, reduced_a)
     rational_term = b.op(
         "Div", polynomial(b, z, _TAN_NUMERATOR), polynomial(b, z, _TAN_DENOMINATOR)
@@ -222,7 +222,7 @@ _ATAN_DENOMINATOR = (
     *(1.0, 2.485846490142306297962e1, 1.650270098316988542046e2),
     *(4.328810604912902668951e2, 4.853903996359136964868e2, 1.945506571482613964425e2),
 )
-_PI_2_ROUNDING_ERROR = 6.123233995736765886130e-17
+_HALF_PI_ROUNDING_ERROR = 6.123233995736765886130e-17
 """Difference between pi/2 and pi/2 rounded to float64."""
 
 
@@ -248,7 +248,7 @@ def atan(b: Builder, op: Op) -> Value:
     )
     polynomial_correction = b.op("Mul", atan_argument, b.op("Mul", z, rational_term))
     polynomial_correction = b.op(
-        "Add", polynomial_correction, scale(b, is_above_half, _PI_2_ROUNDING_ERROR / 2)
+        "Add", polynomial_correction, scale(b, is_above_half, _HALF_PI_ROUNDING_ERROR / 2)
     )
     angle = b.op(
         "Add",
@@ -258,7 +258,9 @@ def atan(b: Builder, op: Op) -> Value:
     is_above_one = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
     reduced_angle = b.op("Sub", angle, scale(b, is_above_one, math.pi / 2))
     return copy_sign(
-        b, x, b.op("Abs", b.op("Sub", reduced_angle, scale(b, is_above_one, _PI_2_ROUNDING_ERROR)))
+        b,
+        x,
+        b.op("Abs", b.op("Sub", reduced_angle, scale(b, is_above_one, _HALF_PI_ROUNDING_ERROR))),
     )
 
 
@@ -297,7 +299,7 @@ def asin(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     reduced_asin, is_above_half = _build_reduced_asin(b, x)
-    doubled_angle = shift(b, scale(b, reduced_asin, 2.0), -_PI_2_ROUNDING_ERROR)
+    doubled_angle = shift(b, scale(b, reduced_asin, 2.0), -_HALF_PI_ROUNDING_ERROR)
     angle_above_half = b.op("Sub", constant_like(b, math.pi / 2, x), doubled_angle)
     return copy_sign(b, x, b.op("Where", is_above_half, angle_above_half, reduced_asin))
 
@@ -314,11 +316,11 @@ def acos(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     reduced_asin, is_above_half = _build_reduced_asin(b, x)
-    signed_angle = shift(b, b.op("Mul", b.op("Sign", x), reduced_asin), -_PI_2_ROUNDING_ERROR)
+    signed_angle = shift(b, b.op("Mul", b.op("Sign", x), reduced_asin), -_HALF_PI_ROUNDING_ERROR)
     acos_below_half = b.op("Sub", constant_like(b, math.pi / 2, x), signed_angle)
     is_negative = cast(b, b.op("Less", x, constant_like(b, 0.0, x)), x.dtype)
     doubled_angle = b.op(
-        "Sub", scale(b, reduced_asin, 2.0), scale(b, is_negative, 2 * _PI_2_ROUNDING_ERROR)
+        "Sub", scale(b, reduced_asin, 2.0), scale(b, is_negative, 2 * _HALF_PI_ROUNDING_ERROR)
     )
     acos_above_half = b.op("Abs", b.op("Sub", scale(b, is_negative, math.pi), doubled_angle))
     return b.op("Where", is_above_half, acos_above_half, acos_below_half)

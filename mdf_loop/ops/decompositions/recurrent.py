@@ -300,7 +300,7 @@ def _reverse_time(b: Builder, x: Value, lengths: Value | None) -> Value:
 def _prepare_direction(
     b: Builder, op: Op, x: Value, k: int, functions: list[Activation]
 ) -> tuple[Value, _Weights]:
-    """Build `x W' + biases` of all time steps, and the weights that the time loop reads."""
+    """Build `x W' + biases` for all time steps, and the weights that the time loop reads."""
     direction_index = b.constant(np.array(k))
     input_weights, stored_recurrent_weights = (
         b.op("Gather", operand(op, position), direction_index, axis=0) for position in (1, 2)

@@ -69,9 +69,9 @@ def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
                 (-(-axis_length // stride) - 1) * stride + dilated_extent - axis_length, 0
             )
         shorter_pad, longer_pad = total_padding // 2, total_padding - total_padding // 2
-        is_upper = attribute(op, "auto_pad") == "SAME_UPPER"
-        leading_pads.append(shorter_pad if is_upper else longer_pad)
-        trailing_pads.append(longer_pad if is_upper else shorter_pad)
+        is_same_upper = attribute(op, "auto_pad") == "SAME_UPPER"
+        leading_pads.append(shorter_pad if is_same_upper else longer_pad)
+        trailing_pads.append(longer_pad if is_same_upper else shorter_pad)
     return Windows(
         windows.kernel,
         windows.strides,

@@ -189,18 +189,18 @@ def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
     n = extents(x)[axis]
     if not isinstance(n, int):
         return _exclusive_product_of_unknown_length(b, x, axis)
-    side_products = []
+    one_sided_products = []
     for direction in (1, -1):
-        side_product, shift_distance = _shift_along_axis(b, x, axis, direction), 1
+        one_sided_product, shift_distance = _shift_along_axis(b, x, axis, direction), 1
         while shift_distance < n - 1:
-            side_product = b.op(
+            one_sided_product = b.op(
                 "Mul",
-                side_product,
-                _shift_along_axis(b, side_product, axis, direction * shift_distance),
+                one_sided_product,
+                _shift_along_axis(b, one_sided_product, axis, direction * shift_distance),
             )
             shift_distance *= 2
-        side_products.append(side_product)
-    return b.op("Mul", *side_products)
+        one_sided_products.append(one_sided_product)
+    return b.op("Mul", *one_sided_products)
 
 
 def _shift_along_axis(b: Builder, x: Value, axis: int, offset: int) -> Value:

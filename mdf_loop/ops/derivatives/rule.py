@@ -132,11 +132,13 @@ def linear(transposed: CotangentFunction, positions: Sequence[int] = (0,)) -> Ex
         b: Builder, op: Op, operand_tangents: TangentsOrCotangents
     ) -> TangentsOrCotangents:
         linear_positions = positions or range(len(op.inputs))
-        inputs = [
+        tangent_inputs = [
             x if k not in linear_positions or x is None else operand_tangents[k] or zeros(b, x)
             for k, x in enumerate(op.inputs)
         ]
-        outputs = b.multi(op.op_type, *inputs, output_count=len(op.outputs), **op.attributes)
+        outputs = b.multi(
+            op.op_type, *tangent_inputs, output_count=len(op.outputs), **op.attributes
+        )
         return [with_type_of(b, tangent, y) for tangent, y in zip(outputs, op.outputs, strict=True)]
 
     return ExplicitDerivative(tangents, transposed)
@@ -156,8 +158,8 @@ def bilinear(
         tangent_terms = []
         for k in positions:
             if operand_tangents[k] is not None:
-                inputs = (*op.inputs[:k], operand_tangents[k], *op.inputs[k + 1 :])
-                tangent_term = b.op(op.op_type, *inputs, **op.attributes)
+                tangent_inputs = (*op.inputs[:k], operand_tangents[k], *op.inputs[k + 1 :])
+                tangent_term = b.op(op.op_type, *tangent_inputs, **op.attributes)
                 tangent_terms.append(with_type_of(b, tangent_term, op.outputs[0]))
         return (sum_values(b, tangent_terms) if tangent_terms else None,)
 
