@@ -304,9 +304,10 @@ def _describe_conditional_values(
     conditional: ConditionalOutline, result_uses: Sequence[str]
 ) -> Iterator[str]:
     """Yield lines about the results and the captured values of a conditional."""
-    joins_with_uses = zip(conditional.joins, result_uses, strict=True)
+    results_with_uses = zip(conditional.joined_results, result_uses, strict=True)
     result_lines = [
-        _append_type(f"{join.name} → {use_text}", join.type) for join, use_text in joins_with_uses
+        _append_type(f"{joined_result.name} → {use_text}", joined_result.type)
+        for joined_result, use_text in results_with_uses
     ]
     yield from _label_lines("results", result_lines)
     yield from _label_lines(
@@ -397,7 +398,11 @@ def _describe_values(loop: LoopOutline, result_uses: Sequence[str]) -> Iterator[
     )
     yield from _label_lines("sliced", list(slice_lines))
     yield from _label_lines(
-        "delayed", [f"{delay.name} = {delay_text(delay)}" for delay in loop.delayed_values]
+        "delayed",
+        [
+            f"{delayed_value.name} = {delay_text(delayed_value)}"
+            for delayed_value in loop.delayed_values
+        ],
     )
     yield from _label_lines(
         "recorded", [*map(_describe_recorded, loop.recorded_values, recorded_uses)]

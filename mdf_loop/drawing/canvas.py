@@ -268,7 +268,7 @@ class Canvas:
 
     def add_invisible_edge(self, tail: str, head: str, weight: int = 1) -> None:
         """Add an invisible edge, so that Graphviz places `head` after `tail`."""
-        edge_key = (tail, head, "hold")
+        edge_key = (tail, head, "invisible")
         old_weight = int(self._edges.get(edge_key, {}).get("weight", "0"))
         self._edges[edge_key] = {"style": "invis", "weight": str(max(weight, old_weight))}
 
@@ -303,7 +303,7 @@ class Canvas:
 def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
     """Return True if an edge of the picture is visible."""
     (_, _, line_style), _ = edge
-    return line_style != "hold"
+    return line_style != "invisible"
 
 
 def _to_identifier(text: str) -> str:

@@ -69,16 +69,18 @@ def draw_conditional(
                 output_table.name,
                 path_ends_of_branches[len(path_ends_of_branches) // 2],
             )
-    edge_targets = [EdgeTarget(input_table.outer("c"), "data", tuple(conditional.expressions))]
+    edge_targets = [EdgeTarget(input_table.outer_end("c"), "data", tuple(conditional.expressions))]
     edge_targets += [
-        EdgeTarget(input_table.outer(f"o{k}"), "capture", (capture.name,))
+        EdgeTarget(input_table.outer_end(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(conditional.captures)
     ]
     return Frame(
         first_dot_node=input_table.name,
         last_dot_node=output_table.name,
         edge_targets=tuple(edge_targets),
-        result_ends=tuple(output_table.outer(f"r{k}") for k in range(len(conditional.joins))),
+        result_ends=tuple(
+            output_table.outer_end(f"r{k}") for k in range(len(conditional.joined_results))
+        ),
         report_ends={},
     )
 
@@ -111,7 +113,9 @@ def _draw_branch(
         margin="10",
     ):
         connections = (
-            draw_graph(canvas, visible_body, view.inner()) if visible_body is not None else {}
+            draw_graph(canvas, visible_body, view.inside_frame())
+            if visible_body is not None
+            else {}
         )
         pill_name_by_value = (
             _draw_pass_through(canvas, conditional, branch)
@@ -196,11 +200,11 @@ def _wire_outputs(
             if output.port_id in terminals:
                 terminal_key, line_style = terminals[output.port_id]
                 canvas.add_edge(
-                    input_table.inner(terminal_key), source_end, line_style, output.path
+                    input_table.inner_end(terminal_key), source_end, line_style, output.path
                 )
         else:
             continue
-        canvas.add_edge(source_end, output_table.inner(f"r{k}"), "data", f"{output.path} {k}")
+        canvas.add_edge(source_end, output_table.inner_end(f"r{k}"), "data", f"{output.path} {k}")
 
 
 def _keep_between_tables(

@@ -131,7 +131,7 @@ def _chains(
         receivers[sender].append(receiver)
         senders[receiver].append(sender)
 
-    def joins(node: str) -> bool:
+    def can_join(node: str) -> bool:
         outline_node = nodes[node]
         return not (
             outline_node.blocks
@@ -146,13 +146,15 @@ def _chains(
         if first_node in chained_ids:
             continue
         chain = [first_node]
-        while joins(chain[-1]) and len(chain) < MAX_CHAIN_LENGTH and len(receivers[chain[-1]]) == 1:
+        while (
+            can_join(chain[-1]) and len(chain) < MAX_CHAIN_LENGTH and len(receivers[chain[-1]]) == 1
+        ):
             (next_node,) = receivers[chain[-1]]
             if (
                 len(senders[next_node]) != 1
                 or next_node in chained_ids
                 or next_node in chain
-                or not joins(next_node)
+                or not can_join(next_node)
             ):
                 break
             chain.append(next_node)

@@ -28,22 +28,30 @@ def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
 
 def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
     """Return the part of a graph with the nodes `ids`, their neighbours, and the enclosing loops."""
-    focus_ids = {node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)}
-    neighbour_ids = {edge.receiver for edge in graph.edges if edge.sender in focus_ids}
-    neighbour_ids |= {edge.sender for edge in graph.edges if edge.receiver in focus_ids}
-    visible_ids = focus_ids | neighbour_ids
+    focused_node_ids = {
+        node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)
+    }
+    neighbour_node_ids = {edge.receiver for edge in graph.edges if edge.sender in focused_node_ids}
+    neighbour_node_ids |= {edge.sender for edge in graph.edges if edge.receiver in focused_node_ids}
+    visible_node_ids = focused_node_ids | neighbour_node_ids
     return replace(
         graph,
-        nodes=tuple(_focus_bodies(node, ids) for node in graph.nodes if node.id in visible_ids),
-        edges=tuple(edge for edge in graph.edges if {edge.sender, edge.receiver} <= visible_ids),
+        nodes=tuple(
+            _focus_bodies(node, ids) for node in graph.nodes if node.id in visible_node_ids
+        ),
+        edges=tuple(
+            edge for edge in graph.edges if {edge.sender, edge.receiver} <= visible_node_ids
+        ),
         inputs=tuple(
-            model_input for model_input in graph.inputs if model_input.node_id in visible_ids
+            model_input for model_input in graph.inputs if model_input.node_id in visible_node_ids
         ),
         outputs=tuple(
-            output if output.node_id in visible_ids else replace(output, node_id=None, port_id="")
+            output
+            if output.node_id in visible_node_ids
+            else replace(output, node_id=None, port_id="")
             for output in graph.outputs
         ),
-        cycles=tuple(cycle for cycle in graph.cycles if set(cycle) <= visible_ids),
+        cycles=tuple(cycle for cycle in graph.cycles if set(cycle) <= visible_node_ids),
     )
 
 

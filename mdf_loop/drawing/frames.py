@@ -38,9 +38,9 @@ from mdf_loop.outline.order import order_nodes
 from mdf_loop.outline.text import shorten, shorten_name, value_text, weight_text
 from mdf_loop.outline.words import headline
 
-MAX_COUNTED_LINE = 90
+MAX_COUNTED_EVENTS_LINE_LENGTH = 90
 """Maximum number of characters in a line about the scheduler's counted events."""
-MAX_TITLE_LINE = 26
+MAX_TITLE_LINE_LENGTH = 26
 """Maximum number of characters in a line of a title in a table of inputs."""
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
@@ -76,13 +76,13 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         margin="12",
     ):
         terminal_rows = loop_terminal_rows(loop, view)
-        pass_lines = describe_schedule(loop) if view.detail.shows_bodies else []
+        schedule_lines = describe_schedule(loop) if view.detail.shows_bodies else []
         input_table, output_table = draw_terminal_tables(
-            canvas, loop, terminal_rows, wrap_frame_title(loop, [*title_lines, *pass_lines])
+            canvas, loop, terminal_rows, wrap_frame_title(loop, [*title_lines, *schedule_lines])
         )
         if loop.body is not None and view.detail.shows_bodies:
-            with _draw_passes_frame(canvas, loop, pass_lines):
-                connections = draw_graph(canvas, loop.body, view.inner())
+            with _draw_passes_frame(canvas, loop, schedule_lines):
+                connections = draw_graph(canvas, loop.body, view.inside_frame())
             wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, input_table)
             _wire_outputs(canvas, loop, loop.body, connections, input_table, output_table)
             receivers_by_node = keep_body_between_tables(
@@ -100,14 +100,14 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         last_dot_node=output_table.name,
         edge_targets=tuple(_edge_targets(loop, input_table)),
         result_ends=tuple(
-            output_table.outer(terminal_key)
+            output_table.outer_end(terminal_key)
             for terminal_key in (
                 *(f"v{k}" for k in range(len(loop.carried_values))),
                 *(f"r{k}" for k in range(len(loop.recorded_values))),
             )
         ),
         report_ends={
-            report.name: output_table.outer(f"x{k}") for k, report in enumerate(loop.reports)
+            report.name: output_table.outer_end(f"x{k}") for k, report in enumerate(loop.reports)
         },
     )
 
@@ -119,21 +119,23 @@ def block_name(block: Block) -> str:
 
 
 @contextmanager
-def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
+def _draw_passes_frame(
+    canvas: Canvas, loop: LoopOutline, schedule_lines: list[str]
+) -> Iterator[None]:
     """Draw a dashed frame around a graph whose nodes the scheduler may run in several passes.
 
-    Without `pass_lines`, no frame is drawn.
+    Without `schedule_lines`, no frame is drawn.
     """
-    if not pass_lines:
+    if not schedule_lines:
         yield
         return
     canvas.mark_kinds.add("schedule")
-    schedule_lines = pass_lines if canvas.direction.is_sideways else []
+    lines_below_title = schedule_lines if canvas.direction.is_sideways else []
     with canvas.cluster(
         canvas.unused_name(loop.owner_id, "passes"),
         stack_lines(
             bold_text("for each pass of an evaluation"),
-            *map(small_text, schedule_lines),
+            *map(small_text, lines_below_title),
             align="LEFT",
         ),
         "passes",
@@ -155,7 +157,9 @@ def describe_schedule(loop: LoopOutline) -> list[str]:
         f"an evaluation {text}" for text in termination_texts or ["ends when all nodes have run"]
     ]
     if body.counted_events:
-        descriptions += wrap_text(f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_LINE)
+        descriptions += wrap_text(
+            f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_EVENTS_LINE_LENGTH
+        )
     return descriptions
 
 
@@ -184,8 +188,10 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
 
 def wrap_frame_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
     """Wrap the headline and the text lines of a loop or conditional to a small width."""
-    wrapped_lines = [line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE + 8)]
-    return wrap_text(headline(block), MAX_TITLE_LINE), wrapped_lines
+    wrapped_lines = [
+        line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE_LENGTH + 8)
+    ]
+    return wrap_text(headline(block), MAX_TITLE_LINE_LENGTH), wrapped_lines
 
 
 def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
@@ -204,26 +210,26 @@ def _edge_targets(loop: LoopOutline, input_table: TerminalTable) -> list[EdgeTar
     edge_targets = []
     if loop.trip_count is not None:
         edge_targets.append(
-            EdgeTarget(input_table.outer("N"), "data", (loop.trip_count.expression,))
+            EdgeTarget(input_table.outer_end("N"), "data", (loop.trip_count.expression,))
         )
     if loop.start_condition is not None:
         edge_targets.append(
-            EdgeTarget(input_table.outer("c"), "data", (loop.start_condition.expression,))
+            EdgeTarget(input_table.outer_end("c"), "data", (loop.start_condition.expression,))
         )
     for k, carried_value in enumerate(loop.carried_values):
         edge_targets.append(
-            EdgeTarget(input_table.outer(f"v{k}"), "data", (carried_value.initial_expression,))
+            EdgeTarget(input_table.outer_end(f"v{k}"), "data", (carried_value.initial_expression,))
         )
     for k, sliced_input in enumerate(loop.sliced_inputs):
         edge_targets.append(
-            EdgeTarget(input_table.outer(f"s{k}"), "data", (sliced_input.source_expression,))
+            EdgeTarget(input_table.outer_end(f"s{k}"), "data", (sliced_input.source_expression,))
         )
-    for k, delay in enumerate(loop.delayed_values):
+    for k, delayed_value in enumerate(loop.delayed_values):
         edge_targets.append(
-            EdgeTarget(input_table.outer(f"d{k}"), "data", (delay.initial_expression,))
+            EdgeTarget(input_table.outer_end(f"d{k}"), "data", (delayed_value.initial_expression,))
         )
     edge_targets += [
-        EdgeTarget(input_table.outer(f"o{k}"), "capture", (capture.name,))
+        EdgeTarget(input_table.outer_end(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
     ]
     return edge_targets
@@ -244,7 +250,12 @@ def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
     terminals.update(
         {sliced_input.name: (f"s{k}", "data") for k, sliced_input in enumerate(loop.sliced_inputs)}
     )
-    terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delayed_values)})
+    terminals.update(
+        {
+            delayed_value.name: (f"d{k}", "data")
+            for k, delayed_value in enumerate(loop.delayed_values)
+        }
+    )
     terminals.update({loop.iteration_name: ("i", "data"), loop.condition_name: ("c", "data")})
     terminals.pop("", None)
     return terminals
@@ -275,7 +286,7 @@ def wire_inputs(
                 "capture" if "capture" in (terminal_line_style, target.line_style) else "data"
             )
             canvas.add_edge(
-                input_table.inner(terminal_key),
+                input_table.inner_end(terminal_key),
                 target.edge_end,
                 line_style,
                 body_input.path,
@@ -301,12 +312,12 @@ def _wire_outputs(
         if output.node_id is not None:
             node_connections = connections[output.node_id]
             source_end = node_connections.outputs.get(output.port_id, node_connections.node_output)
-            canvas.add_edge(source_end, output_table.inner(terminal_key), "data", output.path)
+            canvas.add_edge(source_end, output_table.inner_end(terminal_key), "data", output.path)
         elif output.port_id in terminals:
             source_key, line_style = terminals[output.port_id]
             canvas.add_edge(
-                input_table.inner(source_key),
-                output_table.inner(terminal_key),
+                input_table.inner_end(source_key),
+                output_table.inner_end(terminal_key),
                 line_style,
                 output.path,
             )
@@ -322,8 +333,8 @@ def _draw_back_edges(
     direction = canvas.direction
     for k, carried_value in direction.stacking_order(list(enumerate(loop.carried_values))):
         canvas.add_edge(
-            output_table.inner(f"v{k}", direction.back_start_side),
-            input_table.inner(f"v{k}", direction.back_end_side),
+            output_table.inner_end(f"v{k}", direction.back_start_side),
+            input_table.inner_end(f"v{k}", direction.back_end_side),
             "back",
             f"{loop.path} {carried_value.input_name}",
             "t+1" if k == 0 else "",
@@ -331,17 +342,19 @@ def _draw_back_edges(
     terminal_key_by_name = {
         carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried_values)
     }
-    terminal_key_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
-    for k, delay in enumerate(loop.delayed_values):
-        if delay.source_name in terminal_key_by_name:
+    terminal_key_by_name |= {
+        recorded_value.name: f"r{k}" for k, recorded_value in enumerate(loop.recorded_values)
+    }
+    for k, delayed_value in enumerate(loop.delayed_values):
+        if delayed_value.source_name in terminal_key_by_name:
             canvas.add_edge(
-                output_table.inner(
-                    terminal_key_by_name[delay.source_name], direction.back_start_side
+                output_table.inner_end(
+                    terminal_key_by_name[delayed_value.source_name], direction.back_start_side
                 ),
-                input_table.inner(f"d{k}", direction.back_end_side),
+                input_table.inner_end(f"d{k}", direction.back_end_side),
                 "back",
-                f"{loop.path} {delay.name}",
-                f"t+{value_text(delay.iterations_back)}",
+                f"{loop.path} {delayed_value.name}",
+                f"t+{value_text(delayed_value.iterations_back)}",
             )
 
 

@@ -27,8 +27,8 @@ def draw_legend(canvas: Canvas) -> str:
     ]
     if not legend_entries:
         return ""
-    rows = [
+    entry_rows = [
         legend_entries[k : k + ENTRIES_PER_ROW]
         for k in range(0, len(legend_entries), ENTRIES_PER_ROW)
     ]
-    return table((row(cells) for cells in rows), CELLSPACING=3, CELLPADDING=1)
+    return table((row(cells) for cells in entry_rows), CELLSPACING=3, CELLPADDING=1)

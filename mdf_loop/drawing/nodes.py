@@ -34,7 +34,7 @@ from mdf_loop.lower import names_in
 from mdf_loop.outline import DefinitionOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
-MAX_CONDITION_LINE = 56
+MAX_CONDITION_LINE_LENGTH = 56
 """Maximum number of characters in a line of a scheduler condition."""
 MAX_TITLE_LENGTH = 44
 """Maximum number of characters of a node's id."""
@@ -55,7 +55,7 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
     if node.scheduler_condition:
         canvas.mark_kinds.add("schedule")
         remarks += wrap_text(
-            f"{MARKS['schedule'].sign} {node.scheduler_condition}", MAX_CONDITION_LINE
+            f"{MARKS['schedule'].sign} {node.scheduler_condition}", MAX_CONDITION_LINE_LENGTH
         )
     if node.is_random:
         canvas.mark_kinds.add("noise")

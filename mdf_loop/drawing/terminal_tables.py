@@ -111,7 +111,8 @@ def conditional_terminal_rows(
         *(_capture_terminals(conditional.captures, detail) if captures else []),
     ]
     output_terminals = [
-        _join_terminal(conditional, k, detail) for k in range(len(conditional.joins))
+        _joined_result_terminal(conditional, k, detail)
+        for k in range(len(conditional.joined_results))
     ]
     return tuple(zip_longest(input_terminals, output_terminals))
 
@@ -127,13 +128,15 @@ def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
     )
 
 
-def _join_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> Terminal:
+def _joined_result_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> Terminal:
     """Return the output terminal of the `k`-th result of a conditional."""
-    join = conditional.joins[k]
-    type_text = join.type if detail.shows_types else ""
-    if conditional.id == IMPORTED_FUNCTION_ID and join.ports:
-        return Terminal("join", f"r{k}", ", ".join(join.ports), type_text)
-    return Terminal("join", f"r{k}", join.name, _ports_text(join.ports, type_text))
+    joined_result = conditional.joined_results[k]
+    type_text = joined_result.type if detail.shows_types else ""
+    if conditional.id == IMPORTED_FUNCTION_ID and joined_result.ports:
+        return Terminal("join", f"r{k}", ", ".join(joined_result.ports), type_text)
+    return Terminal(
+        "join", f"r{k}", joined_result.name, _ports_text(joined_result.ports, type_text)
+    )
 
 
 def tests_condition(loop: LoopOutline) -> bool:
@@ -249,13 +252,15 @@ def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
     """Yield the input terminals of a loop's delayed values."""
-    for k, delay in enumerate(loop.delayed_values):
+    for k, delayed_value in enumerate(loop.delayed_values):
         initial_text = (
             ""
-            if delay.initial_expression is None
-            else f"← {value_text(delay.initial_expression, 20)}, then "
+            if delayed_value.initial_expression is None
+            else f"← {value_text(delayed_value.initial_expression, 20)}, then "
         )
-        yield Terminal("delayed", f"d{k}", delay.name, f"{initial_text}{delay_text(delay)}")
+        yield Terminal(
+            "delayed", f"d{k}", delayed_value.name, f"{initial_text}{delay_text(delayed_value)}"
+        )
 
 
 def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
@@ -276,11 +281,11 @@ class TerminalTable(Struct, frozen=True):
     outer_side: str
     inner_side: str
 
-    def outer(self, key: str) -> EdgeEnd:
+    def outer_end(self, key: str) -> EdgeEnd:
         """Return the end of edges outside the frame at the terminal `key`."""
         return EdgeEnd(self.name, f"{key}_o", self.outer_side)
 
-    def inner(self, key: str, side: str = "") -> EdgeEnd:
+    def inner_end(self, key: str, side: str = "") -> EdgeEnd:
         """Return the end of edges inside the frame at the terminal `key`."""
         return EdgeEnd(self.name, f"{key}_i", side or self.inner_side)
 

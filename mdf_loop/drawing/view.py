@@ -37,7 +37,7 @@ class View(Struct, frozen=True):
         is_depth_allowed = self.open_depth is None or self.open_depth > 0
         return self.detail.shows_frames and is_depth_allowed and node.id not in self.collapsed_ids
 
-    def inner(self) -> View:
+    def inside_frame(self) -> View:
         """Return the view for the graph inside a frame, which is one level deeper."""
         inner_depth = None if self.open_depth is None else self.open_depth - 1
         return replace(self, open_depth=inner_depth, nesting_depth=self.nesting_depth + 1)

@@ -13,7 +13,7 @@ from mdf_loop.outline.loops import outline_argument, port_type, result_ports
 from mdf_loop.outline.parts import BranchOutline, ConditionalOutline, OutputOutline
 from mdf_loop.outline.scope import OutlineScope, find_captures
 from mdf_loop.outline.text import value_text
-from mdf_loop.outline.values import CaptureOutline, JoinOutline
+from mdf_loop.outline.values import CaptureOutline, JoinedResultOutline
 from mdf_loop.reading.branch_graphs import describe_branch
 from mdf_loop.reading.entries import list_expressions
 from mdf_loop.reading.owned_graph import find_owned_graph
@@ -67,7 +67,9 @@ def _build_conditional(
         kind=kind,
         selector=outline_argument(selector_expression, node, None),
         branches=tuple(branches),
-        joins=_outline_joins(context, max((len(branch.outputs) for branch in branches), default=0)),
+        joined_results=_outline_joined_results(
+            context, max((len(branch.outputs) for branch in branches), default=0)
+        ),
         captures=_outline_captures(context, branches),
         notes=tuple(dict.fromkeys(branch_notes)),
     )
@@ -109,15 +111,15 @@ def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     )
 
 
-# --- joins and captures -----------------------------------------------------------------------
+# --- results and captures -----------------------------------------------------------------------
 
 
-def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
+def _outline_joined_results(context: BlockContext, count: int) -> tuple[JoinedResultOutline, ...]:
     """Return the outlines of a conditional's results, each joined from one output per branch."""
     definition, node = context.definition, context.node
     ports_of_results = [result_ports(node, definition.id, k) for k in range(count)]
     return tuple(
-        JoinOutline(
+        JoinedResultOutline(
             definition.id if count == 1 else f"{definition.id}[{k}]",
             ports,
             port_type(context, ports),

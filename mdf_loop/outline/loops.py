@@ -65,11 +65,11 @@ def outline_loop(context: BlockContext) -> LoopOutline:
         outline_slice(sliced_input, signature.iteration_input)
         for sliced_input in loop_arguments.slices
     )
-    delayed_values = tuple(outline_delay(delay) for delay in loop_arguments.delays)
+    delayed_values = tuple(outline_delay(delayed_value) for delayed_value in loop_arguments.delays)
     roles = signature.roles | dict.fromkeys(
         (sliced_input.name for sliced_input in sliced_inputs), "sliced"
     )
-    roles |= dict.fromkeys((delay.name for delay in delayed_values), "delayed")
+    roles |= dict.fromkeys((delayed_value.name for delayed_value in delayed_values), "delayed")
     scope = context.scope(tuple(loop_arguments.bindings))
     body = context.read_body(
         loop_arguments.body, loop_arguments.body_where, roles, signature.outputs, scope
@@ -386,9 +386,9 @@ def _outline_recorded_values(
 
 def port_type(context: BlockContext, ports: Iterable[str]) -> str:
     """Return the first known type of the output ports `ports`, or an empty text."""
-    paths = (f"{context.node_path}.output_ports['{port}']" for port in ports)
+    port_paths = (f"{context.node_path}.output_ports['{port}']" for port in ports)
     return next(
-        (type_text for type_text in map(context.annotations.type_of, paths) if type_text), ""
+        (type_text for type_text in map(context.annotations.type_of, port_paths) if type_text), ""
     )
 
 

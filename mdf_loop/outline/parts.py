@@ -20,7 +20,7 @@ from mdf_loop.outline.values import (
     CaptureOutline,
     CarriedOutline,
     DelayOutline,
-    JoinOutline,
+    JoinedResultOutline,
     RecordedOutline,
     ReportOutline,
     SliceOutline,
@@ -127,7 +127,7 @@ class LoopOutline(Struct, frozen=True):
         )
         yield from (carried_value.initial_expression for carried_value in self.carried_values)
         yield from (sliced_input.source_expression for sliced_input in self.sliced_inputs)
-        yield from (delay.initial_expression for delay in self.delayed_values)
+        yield from (delayed_value.initial_expression for delayed_value in self.delayed_values)
 
     @property
     def full_name(self) -> str:
@@ -173,7 +173,7 @@ class ConditionalOutline(Struct, frozen=True):
     kind: str
     selector: ArgumentOutline | None
     branches: tuple[BranchOutline, ...]
-    joins: tuple[JoinOutline, ...]
+    joined_results: tuple[JoinedResultOutline, ...]
     captures: tuple[CaptureOutline, ...]
     notes: tuple[str, ...] = ()
 
@@ -208,7 +208,7 @@ class ConditionalOutline(Struct, frozen=True):
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
         """Output ports of each result of the conditional."""
-        return tuple(join.ports for join in self.joins)
+        return tuple(joined_result.ports for joined_result in self.joined_results)
 
     @property
     def ports(self) -> frozenset[str]:

@@ -143,14 +143,17 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
         yield with_remark(
             f"{sliced_input.name or '?'} = {slice_text(sliced_input)}", sliced_input.remark
         )
-    for delay in loop.delayed_values:
+    for delayed_value in loop.delayed_values:
         initial_remark = (
             ""
-            if delay.initial_expression is None
-            else f"; before that, {value_text(delay.initial_expression)}"
+            if delayed_value.initial_expression is None
+            else f"; before that, {value_text(delayed_value.initial_expression)}"
         )
-        delayed_value = f"{delay.source_name}[{loop.iteration_name or 'i'} - {value_text(delay.iterations_back)}]"
-        yield with_remark(f"{delay.name} = {delayed_value}", f"{delay_text(delay)}{initial_remark}")
+        delayed_expression = f"{delayed_value.source_name}[{loop.iteration_name or 'i'} - {value_text(delayed_value.iterations_back)}]"
+        yield with_remark(
+            f"{delayed_value.name} = {delayed_expression}",
+            f"{delay_text(delayed_value)}{initial_remark}",
+        )
     if loop.body is None:
         yield "…"
         return
@@ -236,9 +239,9 @@ def _branch_lines(conditional: ConditionalOutline, branch: BranchOutline) -> Ite
     if branch.body is not None:
         for node in order_nodes(branch.body):
             yield from node_lines(node, branch.body)
-    for join, output in zip(conditional.joins, branch.outputs, strict=False):
+    for joined_result, output in zip(conditional.joined_results, branch.outputs, strict=False):
         source_name = output.name if output.node_id is None else output.port_id
-        for target_name in join.ports or (join.name,):
+        for target_name in joined_result.ports or (joined_result.name,):
             if target_name != source_name:
                 yield with_remark(f"{target_name} = {source_name}", _pass_remark(output))
 

@@ -95,7 +95,7 @@ class ReportOutline(Struct, frozen=True):
     ports: tuple[str, ...]
 
 
-class JoinOutline(Struct, frozen=True):
+class JoinedResultOutline(Struct, frozen=True):
     """Outline of a conditional's result, joined from one output of each branch."""
 
     name: str

@@ -158,7 +158,7 @@ def slice_text(sliced_input: SliceOutline) -> str:
     )
 
 
-def delay_text(delay: DelayOutline) -> str:
+def delay_text(delayed_value: DelayOutline) -> str:
     """Describe a delayed value, such as `v_out, 2 iterations ago`."""
-    count_text = value_text(delay.iterations_back)
-    return f"{delay.source_name}, {count_text} {'iteration' if count_text == '1' else 'iterations'} ago"
+    count_text = value_text(delayed_value.iterations_back)
+    return f"{delayed_value.source_name}, {count_text} {'iteration' if count_text == '1' else 'iterations'} ago"

@@ -41,7 +41,7 @@ def test_outline_of_an_if():
         ("t_in", None),
         ("none", "rest"),
     ]
-    assert [(j.name, j.ports, j.type) for j in choice.joins] == [
+    assert [(j.name, j.ports, j.type) for j in choice.joined_results] == [
         ("choice[0]", ("t_out",), "float64[]"),
         ("choice[1]", ("heat",), "float64[]"),
     ]

@@ -100,9 +100,9 @@ class FrameBuilder:
                 Recording(
                     self.right_ports[f"r{k}"].id, number, loop.full_name, f"{loop.owner_id}.{port}"
                 )
-                for k, row in enumerate(loop.recorded_values)
-                for port in row.ports[:1]
-                if not row.remark
+                for k, recorded_value in enumerate(loop.recorded_values)
+                for port in recorded_value.ports[:1]
+                if not recorded_value.remark
             ]
 
     def _back_wires(self) -> Iterator[Wire]:

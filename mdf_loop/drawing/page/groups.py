@@ -92,13 +92,15 @@ def _group_by_scopes(boxes: tuple[Box, ...], box_graph: nx.DiGraph) -> list[_Gro
         partial(_split_by_next_scope, scopes),
         _split_into_boxes,
     ):
-        cyclic_indices = _cyclic_groups(groups, box_graph)
-        if not cyclic_indices:
+        cyclic_group_indices = _cyclic_groups(groups, box_graph)
+        if not cyclic_group_indices:
             break
         groups = [
             split_group
             for k, group in enumerate(groups)
-            for split_group in (split_method(group, box_graph) if k in cyclic_indices else (group,))
+            for split_group in (
+                split_method(group, box_graph) if k in cyclic_group_indices else (group,)
+            )
         ]
     if _cyclic_groups(groups, box_graph):
         groups = [_Group((box,)) for group in groups for box in group.boxes]
@@ -143,28 +145,31 @@ def _cyclic_groups(groups: list[_Group], box_graph: nx.DiGraph) -> set[int]:
     group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
     group_graph = nx.DiGraph()
     group_graph.add_nodes_from(range(len(groups)))
-    for source_id, target_id in box_graph.edges:
+    for source_box_id, target_box_id in box_graph.edges:
         if (
-            source_id in group_index_by_box
-            and target_id in group_index_by_box
-            and group_index_by_box[source_id] != group_index_by_box[target_id]
+            source_box_id in group_index_by_box
+            and target_box_id in group_index_by_box
+            and group_index_by_box[source_box_id] != group_index_by_box[target_box_id]
         ):
-            group_graph.add_edge(group_index_by_box[source_id], group_index_by_box[target_id])
+            group_graph.add_edge(
+                group_index_by_box[source_box_id], group_index_by_box[target_box_id]
+            )
     cycles = (cycle for cycle in nx.strongly_connected_components(group_graph) if len(cycle) > 1)
     return {k for cycle in cycles for k in cycle if not groups[k].is_single}
 
 
 def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
     """Split a group that values leave and enter again, so that no part feeds itself."""
-    member_ids = {box.id for box in group.boxes}
+    group_box_ids = {box.id for box in group.boxes}
     reentry_counts: dict[int, int] = {}
     for box_id in _topological_order(box_graph):
         predecessor_counts = [
-            reentry_counts[predecessor] + (predecessor not in member_ids and box_id in member_ids)
+            reentry_counts[predecessor]
+            + (predecessor not in group_box_ids and box_id in group_box_ids)
             for predecessor in box_graph.pred[box_id]
             if predecessor in reentry_counts
         ]
-        if predecessor_counts or box_id in member_ids:
+        if predecessor_counts or box_id in group_box_ids:
             reentry_counts[box_id] = max(predecessor_counts, default=0)
     boxes_by_reentry_count: dict[int, list[Box]] = defaultdict(list)
     for box in group.boxes:
@@ -209,9 +214,9 @@ def _merge_neighbours(groups: list[_Group], box_graph: nx.DiGraph) -> Iterator[_
     group_graph = nx.DiGraph()
     group_graph.add_nodes_from(range(len(groups)))
     group_graph.add_edges_from(
-        (group_index_by_box[source_id], group_index_by_box[target_id])
-        for source_id, target_id in box_graph.edges
-        if source_id in group_index_by_box and target_id in group_index_by_box
+        (group_index_by_box[source_box_id], group_index_by_box[target_box_id])
+        for source_box_id, target_box_id in box_graph.edges
+        if source_box_id in group_index_by_box and target_box_id in group_index_by_box
     )
     group_graph.remove_edges_from(list(nx.selfloop_edges(group_graph)))
     pending_boxes: list[Box] = []

@@ -32,10 +32,10 @@ class _Links:
         self.reader_ids_by_box: dict[int, set[int]] = defaultdict(set)
         self.source_ids_by_box: dict[int, set[int]] = defaultdict(set)
         for wire in scene.wires:
-            source_id = self.box_id_by_end.get(wire.source, -wire.source)
-            target_id = self.box_id_by_end.get(wire.target, -wire.target)
-            self.reader_ids_by_box[source_id].add(target_id)
-            self.source_ids_by_box[target_id].add(source_id)
+            source_box_id = self.box_id_by_end.get(wire.source, -wire.source)
+            target_box_id = self.box_id_by_end.get(wire.target, -wire.target)
+            self.reader_ids_by_box[source_box_id].add(target_box_id)
+            self.source_ids_by_box[target_box_id].add(source_box_id)
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
@@ -45,25 +45,26 @@ def _fold_constant_operators(scene: Scene) -> Scene:
     """
     box_links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
-    unvisited_ids = [
+    unvisited_box_ids = [
         box.id
         for box in scene.boxes
         if box.kind == "operator" and not box_links.source_ids_by_box[box.id]
     ]
-    while unvisited_ids:
-        box_id = unvisited_ids.pop()
-        reader_ids = box_links.reader_ids_by_box[box_id]
-        (reader_id,) = reader_ids if len(reader_ids) == 1 else (0,)
-        if reader_id not in boxes_by_id or boxes_by_id[reader_id].kind != "operator":
+    while unvisited_box_ids:
+        box_id = unvisited_box_ids.pop()
+        reader_box_ids = box_links.reader_ids_by_box[box_id]
+        (reader_box_id,) = reader_box_ids if len(reader_box_ids) == 1 else (0,)
+        if reader_box_id not in boxes_by_id or boxes_by_id[reader_box_id].kind != "operator":
             continue
         folded_box = boxes_by_id.pop(box_id)
         folded_details = (("from constants", folded_box.title), *folded_box.details)
-        boxes_by_id[reader_id] = replace(
-            boxes_by_id[reader_id], details=(*boxes_by_id[reader_id].details, *folded_details)
+        boxes_by_id[reader_box_id] = replace(
+            boxes_by_id[reader_box_id],
+            details=(*boxes_by_id[reader_box_id].details, *folded_details),
         )
-        box_links.source_ids_by_box[reader_id].discard(box_id)
-        if not box_links.source_ids_by_box[reader_id]:
-            unvisited_ids.append(reader_id)
+        box_links.source_ids_by_box[reader_box_id].discard(box_id)
+        if not box_links.source_ids_by_box[reader_box_id]:
+            unvisited_box_ids.append(reader_box_id)
     remaining_ends = {end for box in boxes_by_id.values() for end in box.ends}
     removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
     wires = (wire for wire in scene.wires if not {wire.source, wire.target} & removed_ends)
@@ -77,15 +78,15 @@ def _join_chains(scene: Scene, numbering: Numbering) -> Scene:
     chain_start_by_box: dict[int, int] = {}
     boxes_by_chain: dict[int, list[Box]] = {}
     for box in _topological_order(scene, box_links):
-        sender_id = (
+        sender_box_id = (
             next(iter(box_links.source_ids_by_box[box.id]), 0)
             if len(box_links.source_ids_by_box[box.id]) == 1
             else 0
         )
-        chain_start = chain_start_by_box.get(sender_id, 0)
+        chain_start = chain_start_by_box.get(sender_box_id, 0)
         is_chain_extended = (
             chain_start
-            and box_links.reader_ids_by_box[sender_id] == {box.id}
+            and box_links.reader_ids_by_box[sender_box_id] == {box.id}
             and len(boxes_by_chain[chain_start]) < MAX_CHAIN_LENGTH
         )
         if box.kind == "operator" and is_chain_extended:
@@ -121,24 +122,26 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     boxes_by_id = {box.id: box for box in scene.boxes}
     unvisited_source_ids = {
         box_id: {
-            source_id for source_id in links.source_ids_by_box[box_id] if source_id in boxes_by_id
+            source_box_id
+            for source_box_id in links.source_ids_by_box[box_id]
+            if source_box_id in boxes_by_id
         }
         for box_id in boxes_by_id
     }
     ready_box_ids = [
-        box_id for box_id, source_ids in unvisited_source_ids.items() if not source_ids
+        box_id for box_id, source_box_ids in unvisited_source_ids.items() if not source_box_ids
     ]
     ordered_boxes: list[Box] = []
     for box_id in ready_box_ids:
         ordered_boxes.append(boxes_by_id[box_id])
-        for reader_id in links.reader_ids_by_box[box_id]:
-            source_ids = unvisited_source_ids.get(reader_id)
-            if source_ids and box_id in source_ids:
-                source_ids.discard(box_id)
-                if not source_ids:
-                    ready_box_ids.append(reader_id)
-    ordered_ids = {box.id for box in ordered_boxes}
-    return ordered_boxes + [box for box in scene.boxes if box.id not in ordered_ids]
+        for reader_box_id in links.reader_ids_by_box[box_id]:
+            source_box_ids = unvisited_source_ids.get(reader_box_id)
+            if source_box_ids and box_id in source_box_ids:
+                source_box_ids.discard(box_id)
+                if not source_box_ids:
+                    ready_box_ids.append(reader_box_id)
+    ordered_box_ids = {box.id for box in ordered_boxes}
+    return ordered_boxes + [box for box in scene.boxes if box.id not in ordered_box_ids]
 
 
 def _build_chain_box(boxes: list[Box]) -> Box:

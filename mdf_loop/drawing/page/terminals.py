@@ -90,8 +90,8 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
         for k, sliced_input in enumerate(loop.sliced_inputs)
     ]
     input_terminals += [
-        InputTerminal(f"d{k}", (delay.initial_expression,))
-        for k, delay in enumerate(loop.delayed_values)
+        InputTerminal(f"d{k}", (delayed_value.initial_expression,))
+        for k, delayed_value in enumerate(loop.delayed_values)
     ]
     terminal_by_name = _capture_keys(loop.captures)
     terminal_by_name |= {
@@ -102,7 +102,7 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
         sliced_input.name: (f"s{k}", "data") for k, sliced_input in enumerate(loop.sliced_inputs)
     }
     terminal_by_name |= {
-        delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delayed_values)
+        delayed_value.name: (f"d{k}", "data") for k, delayed_value in enumerate(loop.delayed_values)
     }
     terminal_by_name |= {loop.iteration_name: ("i", "data"), loop.condition_name: ("c", "data")}
     terminal_by_name.pop("", None)
@@ -127,17 +127,23 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     terminal_key_by_name = {
         carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried_values)
     }
-    terminal_key_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded_values)}
+    terminal_key_by_name |= {
+        recorded_value.name: f"r{k}" for k, recorded_value in enumerate(loop.recorded_values)
+    }
     return [
-        (terminal_key_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.iterations_back)}")
-        for k, delay in enumerate(loop.delayed_values)
-        if delay.source_name in terminal_key_by_name
+        (
+            terminal_key_by_name[delayed_value.source_name],
+            f"d{k}",
+            f"t+{value_text(delayed_value.iterations_back)}",
+        )
+        for k, delayed_value in enumerate(loop.delayed_values)
+        if delayed_value.source_name in terminal_key_by_name
     ]
 
 
 def _build_conditional_terminals(conditional: ConditionalOutline) -> Terminals:
     """Return the inputs and outputs (terminals) of a conditional, and their connections."""
-    result_keys = tuple(f"r{k}" for k in range(len(conditional.joins)))
+    result_keys = tuple(f"r{k}" for k in range(len(conditional.joined_results)))
     return Terminals(
         rows=conditional_terminal_rows(conditional, FULL_VIEW.detail, FULL_VIEW.shows_captures),
         input_terminals=(
