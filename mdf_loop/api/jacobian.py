@@ -30,7 +30,7 @@ from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
 from mdf_loop.passes.gradient.forward import (
     UNIT_EXTENT,
     jacobian_forward,
-    tangent_of,
+    tangent_name,
     unit_tangents,
 )
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, add_objective
@@ -221,14 +221,14 @@ class _Forward:
             program, tuple(differentiated_names.inputs.values()), output_names
         )
         tangent_shapes = {
-            tangent_of(differentiated_names.inputs[name]): shape
+            tangent_name(differentiated_names.inputs[name]): shape
             for name, shape in input_shapes.items()
         }
         self._outputs, self._input_shapes = outputs, input_shapes
         self._unit_changes = _UnitChanges(
             differentiated_names,
             forward_program,
-            [tangent_of(name) for name in output_names],
+            [tangent_name(name) for name in output_names],
             tangent_shapes,
         )
 
@@ -237,7 +237,7 @@ class _Forward:
         arrays, input_shapes, blocks = self._unit_changes.run(feeds), self._input_shapes, {}
         for name, output in self._outputs.items():
             for input_name, block in _split_blocks(
-                arrays[tangent_of(output)], input_shapes
+                arrays[tangent_name(output)], input_shapes
             ).items():
                 input_axes = range(len(input_shapes[input_name]))
                 blocks[name, input_name] = np.moveaxis(

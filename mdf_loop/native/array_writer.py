@@ -47,10 +47,10 @@ class ArrayWriter(ABC):
 
     def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
         """Emit an LLVM load of consecutive array elements, one for each vector lane of `code`."""
-        address = self.element_address(dtype, pointer, index)
-        self.bounds.access(address, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
+        element_pointer = self.element_address(dtype, pointer, index)
+        self.bounds.access(element_pointer, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
         register = code.emit(
-            f"load {code.memory_type(dtype)}, ptr {address}, align {ITEM_BYTES[dtype]}"
+            f"load {code.memory_type(dtype)}, ptr {element_pointer}, align {ITEM_BYTES[dtype]}"
         )
         if dtype != "bool":
             return register
@@ -61,9 +61,11 @@ class ArrayWriter(ABC):
         memory_type = code.memory_type(dtype)
         if dtype == "bool":
             register = code.emit(f"zext {code.type(dtype)} {register} to {memory_type}")
-        address = self.element_address(dtype, pointer, index)
-        self.bounds.access(address, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
-        code.line(f"store {memory_type} {register}, ptr {address}, align {ITEM_BYTES[dtype]}")
+        element_pointer = self.element_address(dtype, pointer, index)
+        self.bounds.access(element_pointer, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
+        code.line(
+            f"store {memory_type} {register}, ptr {element_pointer}, align {ITEM_BYTES[dtype]}"
+        )
 
     def stream(self, code: Code, dtype: str, register: str, pointer: str, align: int) -> None:
         """Emit a nontemporal LLVM store of a vector, which bypasses the cache.

@@ -38,53 +38,55 @@ def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
     `LoopText.output_shapes` has the encoding.
     """
     runtime_extents = extent_names(signature)
-    shapes = []
-    for value, is_stack in signature.outputs:
-        shape = value.shape or ()
+    encoded_shapes = []
+    for value, is_recorded in signature.outputs:
+        value_shape = value.shape or ()
         encoded_extents = [
             extent if isinstance(extent, int) else extent_code(runtime_extents.index(extent))
-            for extent in shape[is_stack:]
+            for extent in value_shape[is_recorded:]
         ]
-        shapes.append((*[ITERATION_COUNT_CODE] * is_stack, *encoded_extents))
-    return tuple(shapes)
+        encoded_shapes.append((*[ITERATION_COUNT_CODE] * is_recorded, *encoded_extents))
+    return tuple(encoded_shapes)
 
 
 class LaneBlocks(FunctionWriter):
     """Emitter of LLVM functions that run a loop over time on blocks of array elements (lanes)."""
 
     def __init__(
-        self, signature: KernelSignature, block: LaneBlock, failures: list[Failure]
+        self, signature: KernelSignature, lane_block: LaneBlock, failures: list[Failure]
     ) -> None:
         super().__init__(signature, failures)
-        self._block = block
-        has_quick_divider = machine.divides_quickly(block.vector_width)
-        self._vector = Code(
+        self._lane_block = lane_block
+        has_quick_divider = machine.divides_quickly(lane_block.vector_width)
+        self._vector_code = Code(
             self.function_text,
-            block.vector_width,
+            lane_block.vector_width,
             signature.computes_arrays,
             has_quick_divider=has_quick_divider,
         )
-        self._start = "0"
-        self._count = "1"
-        self._aligned: dict[str, str] = {}
+        self._block_start = "0"
+        self._lane_count = "1"
+        self._stream_tests: dict[str, str] = {}
 
-    def begin(self, *, counts: bool = False) -> None:
+    def begin(self, *, is_counting: bool = False) -> None:
         """Emit loads of all array pointers, and a computation of the number of array elements."""
-        super().begin(counts=counts)
+        super().begin(is_counting=is_counting)
         for extent in map(self.extent, self.signature.lane_shape):
-            self._count = self.scalar_code.emit(f"mul i64 {self._count}, {extent}")
-        shapes = dict(
+            self._lane_count = self.scalar_code.emit(f"mul i64 {self._lane_count}, {extent}")
+        encoded_shapes = dict(
             zip(
                 (value for value, _ in self.signature.outputs),
                 output_shapes(self.signature),
                 strict=True,
             )
         )
-        for value, pointer in self.stacks.items():
-            self.stacks[value] = self.bounds.array(pointer, value, shapes[value])
-        for recorded_value in self.signature.loop.recorded if self.stacks else ():
+        for value, pointer in self.output_pointers.items():
+            self.output_pointers[value] = self.bounds.array(pointer, value, encoded_shapes[value])
+        for recorded_value in self.signature.loop.recorded if self.output_pointers else ():
             if not is_single(recorded_value.row):
-                self._write_stream_test(self.stacks[recorded_value.stack], recorded_value.row.dtype)
+                self._write_stream_test(
+                    self.output_pointers[recorded_value.stack], recorded_value.row.dtype
+                )
 
     # --- functions ----------------------------------------------------------------------------
 
@@ -103,9 +105,9 @@ class LaneBlocks(FunctionWriter):
 
         LLVM removes all other code.
         """
-        self.begin(counts=True)
+        self.begin(is_counting=True)
         self.loop(self.signature.loop, self._load_inputs("0"))
-        iteration_count = self.scalar_code.emit(f"load i64, ptr {self.iterations}")
+        iteration_count = self.scalar_code.emit(f"load i64, ptr {self.iteration_count_pointer}")
         self.scalar_code.line(f"ret i64 {iteration_count}")
         return self.function(head)
 
@@ -114,28 +116,30 @@ class LaneBlocks(FunctionWriter):
 
         The last block may overlap the block before, so that it ends with the last lane.
         """
-        code, lane_count = self.scalar_code, self._block.lanes
+        scalar_code, lane_count = self.scalar_code, self._lane_block.lanes
         self.begin()
-        last_start = code.emit(f"sub i64 {self._count}, {lane_count}")
-        rounded_count = code.emit(f"add i64 {self._count}, {lane_count - 1}")
-        block_count = code.emit(f"sdiv i64 {rounded_count}, {lane_count}")
+        last_block_start = scalar_code.emit(f"sub i64 {self._lane_count}, {lane_count}")
+        rounded_count = scalar_code.emit(f"add i64 {self._lane_count}, {lane_count - 1}")
+        block_count = scalar_code.emit(f"sdiv i64 {rounded_count}, {lane_count}")
 
-        next_share = code.emit("add i64 %part, 1")
+        next_share_index = scalar_code.emit("add i64 %part, 1")
 
         def block(number: str) -> None:
-            block_start = code.emit(f"mul i64 {number}, {lane_count}")
-            is_beyond = code.emit(f"icmp sgt i64 {block_start}, {last_start}")
+            block_start = scalar_code.emit(f"mul i64 {number}, {lane_count}")
+            is_beyond = scalar_code.emit(f"icmp sgt i64 {block_start}, {last_block_start}")
             self._write_iterations(
-                code.emit(f"select i1 {is_beyond}, i64 {last_start}, i64 {block_start}")
+                scalar_code.emit(
+                    f"select i1 {is_beyond}, i64 {last_block_start}, i64 {block_start}"
+                )
             )
 
         self.repeat(
             self._write_share_begin(block_count, "%part"),
-            self._write_share_begin(block_count, next_share),
+            self._write_share_begin(block_count, next_share_index),
             1,
             block,
         )
-        code.line("ret i64 0")
+        scalar_code.line("ret i64 0")
         return self.function(f"define internal i64 @{name}{PARAMETERS}")
 
     def _write_share_begin(self, count: str, part: str) -> str:
@@ -145,18 +149,22 @@ class LaneBlocks(FunctionWriter):
 
     def _write_iterations(self, start: str) -> None:
         """Emit the loop over all iterations for the block of elements that begins at `start`."""
-        self._start = start
+        self._block_start = start
         final_cells = self.loop(self.signature.loop, self._load_inputs(start))
-        for value, is_stack in self.signature.outputs:
-            if not is_stack:
+        for value, is_recorded in self.signature.outputs:
+            if not is_recorded:
                 start_index = "0" if is_single(value) else start
-                self._store_cell(value, final_cells[value], self.stacks[value], start_index)
+                self._store_cell(
+                    value, final_cells[value], self.output_pointers[value], start_index
+                )
 
     def _load_inputs(self, start: str) -> Cells:
         """Emit loads of the loop's inputs for the block of elements that begins at `start`."""
         return {
-            value: self._load_value(value, self.memory[value], "0" if is_single(value) else start)
-            for value in self.signature.arrays
+            value: self._load_value(
+                value, self.input_pointers[value], "0" if is_single(value) else start
+            )
+            for value in self.signature.unscanned_arrays
         }
 
     # --- memory -------------------------------------------------------------------------------
@@ -166,7 +174,7 @@ class LaneBlocks(FunctionWriter):
             return Cell((self.load(self.scalar_code, value.dtype, pointer, start),), True)
         return Cell(
             tuple(
-                self.load(self._vector, value.dtype, pointer, vector_start)
+                self.load(self._vector_code, value.dtype, pointer, vector_start)
                 for vector_start in self._vector_starts(start)
             )
         )
@@ -177,7 +185,7 @@ class LaneBlocks(FunctionWriter):
             return
         for k, vector_start in enumerate(self._vector_starts(start)):
             self.store(
-                self._vector,
+                self._vector_code,
                 value.dtype,
                 self._vector_register(cell, k, value.dtype),
                 pointer,
@@ -186,104 +194,115 @@ class LaneBlocks(FunctionWriter):
 
     def _vector_starts(self, start: str) -> list[str]:
         """Emit the index of the first element of each vector in a block."""
-        vector_width = self._block.vector_width
-        vector_indices = range(self._block.vector_count)
+        vector_width = self._lane_block.vector_width
+        vector_indices = range(self._lane_block.vector_count)
         return [
             start if k == 0 else self.scalar_code.emit(f"add i64 {start}, {k * vector_width}")
             for k in vector_indices
         ]
 
     def _row_start(self, number: str) -> str:
-        row_offset = self.scalar_code.emit(f"mul i64 {number}, {self._count}")
-        return self.scalar_code.emit(f"add i64 {row_offset}, {self._start}")
+        row_offset = self.scalar_code.emit(f"mul i64 {number}, {self._lane_count}")
+        return self.scalar_code.emit(f"add i64 {row_offset}, {self._block_start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
         """Emit a load of a block of elements from a row of a scanned array."""
-        return self._load_value(scanned.row, self.memory[scanned.rows], self._row_start(number))
+        return self._load_value(
+            scanned.row, self.input_pointers[scanned.rows], self._row_start(number)
+        )
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
         """Emit a store of a block of elements to a row of a recorded array.
 
         Large rows of aligned blocks are stored with nontemporal stores, since no iteration reads the rows again.
         """
-        row, stack_pointer = recorded.row, self.stacks[recorded.stack]
-        if is_single(row):
-            self._store_cell(row, cell, stack_pointer, number)
+        recorded_row, stack_pointer = recorded.row, self.output_pointers[recorded.stack]
+        if is_single(recorded_row):
+            self._store_cell(recorded_row, cell, stack_pointer, number)
             return
-        start = self._row_start(number)
-        vector_bytes = ITEM_BYTES[row.dtype] * self._block.vector_width
-        if vector_bytes * self._block.vector_count % CACHE_LINE_BYTES or row.dtype == "bool":
-            self._store_cell(row, cell, stack_pointer, start)
+        first_lane = self._row_start(number)
+        vector_bytes = ITEM_BYTES[recorded_row.dtype] * self._lane_block.vector_width
+        if (
+            vector_bytes * self._lane_block.vector_count % CACHE_LINE_BYTES
+            or recorded_row.dtype == "bool"
+        ):
+            self._store_cell(recorded_row, cell, stack_pointer, first_lane)
             return
-        function_text, code = self.function_text, self.scalar_code
+        function_text, scalar_code = self.function_text, self.scalar_code
         streamed_block, cached_block, end_block = (
-            function_text.name(stem) for stem in ("past", "through", "written")
+            function_text.new_name(stem) for stem in ("past", "through", "written")
         )
-        code.line(
-            f"br i1 {self._write_stream_test(stack_pointer, row.dtype)}, label %{streamed_block}, label %{cached_block}"
+        scalar_code.line(
+            f"br i1 {self._write_stream_test(stack_pointer, recorded_row.dtype)}, label %{streamed_block}, label %{cached_block}"
         )
-        code.label(cached_block)
-        self._store_cell(row, cell, stack_pointer, start)
-        code.line(f"br label %{end_block}")
-        code.label(streamed_block)
-        for k, vector_start in enumerate(self._vector_starts(start)):
-            vector_pointer = self.element_address(row.dtype, stack_pointer, vector_start)
-            register = self._vector_register(cell, k, row.dtype)
+        scalar_code.label(cached_block)
+        self._store_cell(recorded_row, cell, stack_pointer, first_lane)
+        scalar_code.line(f"br label %{end_block}")
+        scalar_code.label(streamed_block)
+        for k, vector_start in enumerate(self._vector_starts(first_lane)):
+            vector_pointer = self.element_address(recorded_row.dtype, stack_pointer, vector_start)
+            register = self._vector_register(cell, k, recorded_row.dtype)
             self.stream(
-                self._vector,
-                row.dtype,
+                self._vector_code,
+                recorded_row.dtype,
                 register,
                 vector_pointer,
                 min(vector_bytes, CACHE_LINE_BYTES),
             )
-        code.line(f"br label %{end_block}")
-        code.label(end_block)
+        scalar_code.line(f"br label %{end_block}")
+        scalar_code.label(end_block)
 
     def _write_stream_test(self, stack_pointer: str, dtype: str) -> str:
         """Emit a test whether recorded rows are suitable for nontemporal stores.
 
         Rows must have at least `MIN_STREAMED_LANES` lanes, and all blocks must be aligned to cache lines.
         """
-        if stack_pointer not in self._aligned:
-            code = self.scalar_code
-            stack_address = code.emit(f"ptrtoint ptr {stack_pointer} to i64")
-            row_bytes = code.emit(f"mul i64 {self._count}, {ITEM_BYTES[dtype]}")
-            address_and_size = code.emit(f"or i64 {stack_address}, {row_bytes}")
-            misalignment = code.emit(f"and i64 {address_and_size}, {CACHE_LINE_BYTES - 1}")
-            is_aligned = code.emit(f"icmp eq i64 {misalignment}, 0")
-            has_enough_lanes = code.emit(f"icmp sge i64 {self._count}, {MIN_STREAMED_LANES}")
-            self._aligned[stack_pointer] = code.emit(f"and i1 {is_aligned}, {has_enough_lanes}")
-        return self._aligned[stack_pointer]
+        if stack_pointer not in self._stream_tests:
+            scalar_code = self.scalar_code
+            stack_address = scalar_code.emit(f"ptrtoint ptr {stack_pointer} to i64")
+            row_bytes = scalar_code.emit(f"mul i64 {self._lane_count}, {ITEM_BYTES[dtype]}")
+            address_and_size = scalar_code.emit(f"or i64 {stack_address}, {row_bytes}")
+            misalignment = scalar_code.emit(f"and i64 {address_and_size}, {CACHE_LINE_BYTES - 1}")
+            is_aligned = scalar_code.emit(f"icmp eq i64 {misalignment}, 0")
+            has_enough_lanes = scalar_code.emit(
+                f"icmp sge i64 {self._lane_count}, {MIN_STREAMED_LANES}"
+            )
+            self._stream_tests[stack_pointer] = scalar_code.emit(
+                f"and i1 {is_aligned}, {has_enough_lanes}"
+            )
+        return self._stream_tests[stack_pointer]
 
     # --- operations ---------------------------------------------------------------------------
 
     def _vector_register(self, cell: Cell, vector_index: int, dtype: str) -> str:
         """Return the register of one vector of a block, or a vector of a broadcast scalar."""
         if cell.is_scalar:
-            return self._vector.broadcast(cell.registers[0], dtype)
+            return self._vector_code.broadcast(cell.registers[0], dtype)
         return cell.registers[vector_index]
 
     def _broadcast_cell(self, value: Value, cell: Cell) -> Cell:
         """Return the vector registers of a value, broadcast from a scalar if necessary."""
         if is_single(value) or not cell.is_scalar:
             return cell
-        vector_indices = range(self._block.vector_count)
+        vector_indices = range(self._lane_block.vector_count)
         return Cell(tuple(self._vector_register(cell, k, value.dtype) for k in vector_indices))
 
     def op(self, op: Op, cells: Cells) -> None:
         """Emit an operation once for scalars, or for each vector of a block of elements."""
-        row, output = row_of(op.op_type), op.outputs[0]
-        if row.keeps_order:
+        operation_row, op_output = row_of(op.op_type), op.outputs[0]
+        if operation_row.keeps_order:
             assert op.inputs[0] is not None
-            cells[output] = self._broadcast_cell(output, self.cell(op.inputs[0], cells))
+            cells[op_output] = self._broadcast_cell(op_output, self.cell(op.inputs[0], cells))
             return
-        assert row.native_code is not None
+        assert operation_row.native_code is not None
         operands = [operand for operand in op.inputs if operand is not None]
-        if is_single(output):
+        if is_single(op_output):
             registers = [self.register(value, cells) for value in operands]
-            cells[output] = Cell((row.native_code(self.scalar_code, op, *registers),), True)
+            cells[op_output] = Cell(
+                (operation_row.native_code(self.scalar_code, op, *registers),), True
+            )
             return
-        vector_indices = range(self._block.vector_count)
+        vector_indices = range(self._lane_block.vector_count)
         lane_registers = [
             [
                 self._vector_register(self.cell(operand, cells), k, operand.dtype)
@@ -291,7 +310,7 @@ class LaneBlocks(FunctionWriter):
             ]
             for k in vector_indices
         ]
-        cells[output] = Cell(tuple(self.vectors(self._vector, op, lane_registers)))
+        cells[op_output] = Cell(tuple(self.vectors(self._vector_code, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
         """Do nothing, because this emitter never defers operations."""
@@ -312,30 +331,33 @@ class LaneBlocks(FunctionWriter):
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
         """Emit a check that ends the run with an error if a condition is false in any lane."""
-        for register in cell.registers if self.stacks else ():
-            is_false = self._vector.binary(
-                "xor", "bool", register, self._vector.constant(True, "bool")
+        for register in cell.registers if self.output_pointers else ():
+            is_false = self._vector_code.binary(
+                "xor", "bool", register, self._vector_code.constant(True, "bool")
             )
-            self._vector.fail_if(is_false, failure)
+            self._vector_code.fail_if(is_false, failure)
 
     def allocate_array(self, value: Value) -> LocalVariable:
         """Emit allocations of local memory (`alloca`) for all vectors of a block of elements."""
-        vector_type = self._vector.type(value.dtype)
+        vector_type = self._vector_code.type(value.dtype)
         return tuple(
-            self._vector.allocate_local(vector_type) for _ in range(self._block.vector_count)
+            self._vector_code.allocate_local(vector_type)
+            for _ in range(self._lane_block.vector_count)
         )
 
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
         """Emit stores of a block of array elements to local memory (`alloca`)."""
-        vector_type = self._vector.type(value.dtype)
+        vector_type = self._vector_code.type(value.dtype)
         for register, pointer in zip(
             self._broadcast_cell(value, cell).registers, variable, strict=True
         ):
-            self._vector.line(f"store {vector_type} {register}, ptr {pointer}")
+            self._vector_code.line(f"store {vector_type} {register}, ptr {pointer}")
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
         """Emit loads of a block of array elements from local memory (`alloca`)."""
-        vector_type = self._vector.type(value.dtype)
+        vector_type = self._vector_code.type(value.dtype)
         return Cell(
-            tuple(self._vector.emit(f"load {vector_type}, ptr {pointer}") for pointer in variable)
+            tuple(
+                self._vector_code.emit(f"load {vector_type}, ptr {pointer}") for pointer in variable
+            )
         )

@@ -35,7 +35,11 @@ class Bounds:
     """Emitter of bounds checks that emits nothing, used when bounds checks are off."""
 
     def array(
-        self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
+        self,
+        register: str,
+        value: Value,
+        shape: Extents | None = None,
+        buffer_number: int | None = None,
     ) -> str:
         """Register the pointer to the first byte of an array, and return the pointer.
 
@@ -43,7 +47,7 @@ class Bounds:
             register: Register of the pointer.
             value: The array.
             shape: Extents as in `LoopText.output_shapes`, or registers. By default, the extents of the value.
-            room: Number of the growable buffer that contains the array, if any.
+            buffer_number: Number of the growable buffer that contains the array, if any.
         """
         return register
 
@@ -74,44 +78,44 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
     )
 
 
-class _Memory(Struct, frozen=True):
+class _MemoryArea(Struct, frozen=True):
     """Memory area of an array, for which bounds checks compute the end.
 
     Attributes:
         value: The array.
         begin_address: Register of the address of the first byte.
         shape: Extents, or None for the extents of the value.
-        room_number: Number of the growable buffer that contains the array, or None.
-        enclosing_memory: Memory of the array that this array is a part of, or None.
+        buffer_number: Number of the growable buffer that contains the array, or None.
+        enclosing_area: Memory of the array that this array is a part of, or None.
     """
 
     value: Value
     begin_address: str
     shape: Extents | None = None
-    room_number: int | None = None
-    enclosing_memory: _Memory | None = None
+    buffer_number: int | None = None
+    enclosing_area: _MemoryArea | None = None
 
 
 class _Pointer(str):
     """Pointer register (a string) with a description of the memory area that it points into."""
 
-    __slots__ = ("memory",)
-    memory: _Memory
+    __slots__ = ("memory_area",)
+    memory_area: _MemoryArea
 
 
-def _make_pointer(register: str, memory: _Memory) -> _Pointer:
+def _make_pointer(register: str, memory_area: _MemoryArea) -> _Pointer:
     pointer = _Pointer(register)
-    pointer.memory = memory
+    pointer.memory_area = memory_area
     return pointer
 
 
-def _memories(pointer: str) -> Iterator[_Memory]:
+def _memory_areas(pointer: str) -> Iterator[_MemoryArea]:
     """Yield the array that a pointer points into, then its enclosing arrays."""
     assert isinstance(pointer, _Pointer), f"nobody knows into which array {pointer} points"
-    memory: _Memory | None = pointer.memory
-    while memory is not None:
-        yield memory
-        memory = memory.enclosing_memory
+    memory_area: _MemoryArea | None = pointer.memory_area
+    while memory_area is not None:
+        yield memory_area
+        memory_area = memory_area.enclosing_area
 
 
 class _CheckedBounds(Bounds):
@@ -122,60 +126,74 @@ class _CheckedBounds(Bounds):
     """
 
     def __init__(self, code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> None:
-        self._code = code
+        self._scalar_code = code
         self._loop = loop
-        self._extents = extents
+        self._extents_of = extents
 
     def array(
-        self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
+        self,
+        register: str,
+        value: Value,
+        shape: Extents | None = None,
+        buffer_number: int | None = None,
     ) -> str:
         """Return the pointer to an array, annotated with the memory area of the array."""
-        return _make_pointer(register, _Memory(value, register, shape, room))
+        return _make_pointer(register, _MemoryArea(value, register, shape, buffer_number))
 
     def part(self, pointer: str, value: Value) -> str:
         """Return the pointer to a part of an array, annotated with the memory area of the part."""
-        memory = next(_memories(pointer))
-        if memory.value == value:
+        memory_area = next(_memory_areas(pointer))
+        if memory_area.value == value:
             return pointer
-        return _make_pointer(pointer, _Memory(value, pointer, enclosing_memory=memory))
+        return _make_pointer(pointer, _MemoryArea(value, pointer, enclosing_area=memory_area))
 
     def derive_pointer(self, register: str, pointer: str) -> str:
         """Return a derived address, annotated with the memory area of the original pointer."""
-        return _make_pointer(register, next(_memories(pointer)))
+        return _make_pointer(register, next(_memory_areas(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
         """Emit a check that fails for a memory access that is out of bounds or misaligned."""
-        code = self._code
-        code.line(f"{CHECK_BEGIN} {pointer}")
-        address = code.emit(f"ptrtoint ptr {pointer} to i64")
-        for memory in _memories(pointer):
-            self._check_range(address, size, memory, memory.begin_address, self._byte_count(memory))
-            if memory.room_number is not None:
-                self._check_range(address, size, memory, *self._load_room(memory.room_number))
+        scalar_code = self._scalar_code
+        scalar_code.line(f"{CHECK_BEGIN} {pointer}")
+        address = scalar_code.emit(f"ptrtoint ptr {pointer} to i64")
+        for memory_area in _memory_areas(pointer):
+            self._check_range(
+                address, size, memory_area, memory_area.begin_address, self._byte_count(memory_area)
+            )
+            if memory_area.buffer_number is not None:
+                self._check_range(
+                    address, size, memory_area, *self._load_buffer(memory_area.buffer_number)
+                )
         if align > 1:
-            misalignment = code.emit(f"and i64 {address}, {align - 1}")
-            is_misaligned = code.emit(f"icmp ne i64 {misalignment}, 0")
+            misalignment = scalar_code.emit(f"and i64 {address}, {align - 1}")
+            is_misaligned = scalar_code.emit(f"icmp ne i64 {misalignment}, 0")
             action = f"take what is no multiple of {align} bytes for one in"
-            code.fail_if(is_misaligned, self._failure(action, next(_memories(pointer))))
-        code.line(f"{CHECK_END} {pointer}")
+            scalar_code.fail_if(is_misaligned, self._failure(action, next(_memory_areas(pointer))))
+        scalar_code.line(f"{CHECK_END} {pointer}")
 
     def _check_range(
-        self, address: str, size: Extent, memory: _Memory, begin: str, room: Extent
+        self, address: str, size: Extent, memory_area: _MemoryArea, begin: str, byte_count: Extent
     ) -> None:
-        """Emit a check that an access lies within `room` bytes from `begin` on."""
-        code = self._code
-        offset = code.emit(f"sub i64 {address}, {code.emit(f'ptrtoint ptr {begin} to i64')}")
-        is_beyond = code.emit(f"icmp ugt i64 {offset}, {room}")
-        remaining_bytes = code.emit(f"sub i64 {room}, {offset}")
-        is_too_short = code.emit(f"icmp ult i64 {remaining_bytes}, {size}")
-        is_outside = code.emit(f"or i1 {is_beyond}, {is_too_short}")
-        code.fail_if(is_outside, self._failure("reach outside of", memory))
+        """Emit a check that an access lies within `byte_count` bytes from `begin` on."""
+        scalar_code = self._scalar_code
+        byte_offset = scalar_code.emit(
+            f"sub i64 {address}, {scalar_code.emit(f'ptrtoint ptr {begin} to i64')}"
+        )
+        is_beyond = scalar_code.emit(f"icmp ugt i64 {byte_offset}, {byte_count}")
+        remaining_bytes = scalar_code.emit(f"sub i64 {byte_count}, {byte_offset}")
+        is_too_short = scalar_code.emit(f"icmp ult i64 {remaining_bytes}, {size}")
+        is_outside = scalar_code.emit(f"or i1 {is_beyond}, {is_too_short}")
+        scalar_code.fail_if(is_outside, self._failure("reach outside of", memory_area))
 
-    def _byte_count(self, memory: _Memory) -> Extent:
-        shape = self._extents(memory.value) if memory.shape is None else memory.shape
-        byte_count: Extent = ITEM_BYTES[memory.value.dtype]
-        for extent in shape:
-            byte_count = self._code.emit(f"mul i64 {byte_count}, {self._decode_extent(extent)}")
+    def _byte_count(self, memory_area: _MemoryArea) -> Extent:
+        array_extents = (
+            self._extents_of(memory_area.value) if memory_area.shape is None else memory_area.shape
+        )
+        byte_count: Extent = ITEM_BYTES[memory_area.value.dtype]
+        for extent in array_extents:
+            byte_count = self._scalar_code.emit(
+                f"mul i64 {byte_count}, {self._decode_extent(extent)}"
+            )
         return byte_count
 
     def _decode_extent(self, extent: Extent) -> Extent:
@@ -187,29 +205,31 @@ class _CheckedBounds(Bounds):
             return extent
         if extent == ITERATION_COUNT_CODE:
             return "%trip"
-        extent_pointer = self._code.emit(
+        extent_pointer = self._scalar_code.emit(
             f"getelementptr i64, ptr %extents, i64 {extent_code(extent)}"
         )
-        return self._code.emit(f"load i64, ptr {extent_pointer}")
+        return self._scalar_code.emit(f"load i64, ptr {extent_pointer}")
 
-    def _load_room(self, number: int) -> tuple[str, str]:
+    def _load_buffer(self, number: int) -> tuple[str, str]:
         """Emit loads of the current address and size of a growable buffer.
 
         Pointers into the buffer are invalid after it has grown.
         """
-        code = self._code
-        room_table = code.emit("getelementptr ptr, ptr %call, i64 2")
-        room_table = code.emit(f"load ptr, ptr {room_table}")
-        room_pointer = code.emit(f"getelementptr {{ptr, i64}}, ptr {room_table}, i64 {number}")
-        size_pointer = code.emit(f"getelementptr i64, ptr {room_pointer}, i64 1")
-        return code.emit(f"load ptr, ptr {room_pointer}"), code.emit(
+        scalar_code = self._scalar_code
+        buffer_table = scalar_code.emit("getelementptr ptr, ptr %call, i64 2")
+        buffer_table = scalar_code.emit(f"load ptr, ptr {buffer_table}")
+        buffer_pointer = scalar_code.emit(
+            f"getelementptr {{ptr, i64}}, ptr {buffer_table}, i64 {number}"
+        )
+        size_pointer = scalar_code.emit(f"getelementptr i64, ptr {buffer_pointer}, i64 1")
+        return scalar_code.emit(f"load ptr, ptr {buffer_pointer}"), scalar_code.emit(
             f"load i64, ptr {size_pointer}"
         )
 
-    def _failure(self, action: str, memory: _Memory) -> Failure:
+    def _failure(self, action: str, memory_area: _MemoryArea) -> Failure:
         return Failure(
             f"the native loop '{self._loop.name}' was about to {action} the memory of "
-            f"'{memory.value.name}': {FAULT_SENTENCE}",
+            f"'{memory_area.value.name}': {FAULT_SENTENCE}",
             self._loop.where,
             "native='off' computes it without machine code",
         )

@@ -25,45 +25,46 @@ class MoreExtentsChangeError(Exception):
     """Error raised if a carried array changes shape along an axis assumed to be constant.
 
     Attributes:
-        axes: The axes of carried values that change.
+        changing_axes: The axes of carried values that change.
     """
 
-    def __init__(self, axes: Axes) -> None:
+    def __init__(self, changing_axes: Axes) -> None:
         super().__init__()
-        self.axes = axes
+        self.changing_axes = changing_axes
 
 
 class ChangingArrays:
     """Emitter of LLVM code for carried arrays whose shape changes between iterations.
 
     Attributes:
-        axes: The axes whose extent changes.
-        finals: For each final value of the outer loop, the index in `%extents` of each extent that changes,
+        changing_axes: The axes whose extent changes.
+        final_extent_indices: For each final value of the outer loop, the index in `%extents` of each extent that changes,
             by axis.
     """
 
-    def __init__(self, writer: RowsWriter, axes: Axes) -> None:
-        self.axes = axes
+    def __init__(self, writer: RowsWriter, changing_axes: Axes) -> None:
+        self.changing_axes = changing_axes
         self._writer = writer
-        self._axes: dict[Value, list[int]] = {}
+        self._axes_by_value: dict[Value, list[int]] = {}
         for value, axis in sorted(
-            axes, key=itemgetter(1)
+            changing_axes, key=itemgetter(1)
         ):  # the order of a set varies between processes
-            self._axes.setdefault(value, []).append(axis)
-        self._rooms: dict[Value, int] = {}
+            self._axes_by_value.setdefault(value, []).append(axis)
+        self._buffer_numbers: dict[Value, int] = {}
         self._extent_pointers: dict[Value, dict[int, str]] = {}
-        self.finals: dict[Value, dict[int, int]] = {}
+        self.final_extent_indices: dict[Value, dict[int, int]] = {}
 
     def __contains__(self, value: Value) -> bool:
-        return value in self._axes
+        return value in self._axes_by_value
 
     # --- from one iteration to the next -----------------------------------------------------------
 
     def allocate(self, value: Value) -> None:
         """Reserve a growable buffer for a carried array, and memory for its changing extents."""
-        self._rooms[value] = self._writer.space.new_room()
+        self._buffer_numbers[value] = self._writer.function_memory.add_growable_buffer()
         self._extent_pointers[value] = {
-            axis: self._writer.scalar_code.allocate_local("i64") for axis in self._axes[value]
+            axis: self._writer.scalar_code.allocate_local("i64")
+            for axis in self._axes_by_value[value]
         }
 
     def assign(self, value: Value, other: Value, pointer: str) -> None:
@@ -71,25 +72,29 @@ class ChangingArrays:
 
         The array must not be in a buffer of a carried value.
         """
-        writer, extents = self._writer, self._writer.shapes.of(other)
+        writer, assigned_extents = self._writer, self._writer.value_extents.of(other)
         for axis, extent_pointer in self._extent_pointers[value].items():
-            writer.scalar_code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
-        room_number = self._rooms[value]
-        buffer = writer.space.grow(room_number, (*extents, ITEM_BYTES[value.dtype]))
-        buffer = writer.bounds.array(buffer, value, extents, room_number)
-        writer.copy(buffer, pointer, writer.shapes.bytes(other))
+            writer.scalar_code.line(f"store i64 {assigned_extents[axis]}, ptr {extent_pointer}")
+        buffer_number = self._buffer_numbers[value]
+        buffer_pointer = writer.function_memory.grow(
+            buffer_number, (*assigned_extents, ITEM_BYTES[value.dtype])
+        )
+        buffer_pointer = writer.bounds.array(buffer_pointer, value, assigned_extents, buffer_number)
+        writer.copy(buffer_pointer, pointer, writer.value_extents.bytes(other))
 
     def load(self, value: Value) -> Cell:
         """Emit loads of a carried array's current extents, and return the pointer to the array."""
-        writer, code = self._writer, self._writer.scalar_code
-        extents = list(writer.shapes.of(value))
+        writer, scalar_code = self._writer, self._writer.scalar_code
+        current_extents = list(writer.value_extents.of(value))
         for axis, extent_pointer in self._extent_pointers[value].items():
-            extents[axis] = code.emit(f"load i64, ptr {extent_pointer}")
-        writer.shapes.replace_extents(value, tuple(extents))
-        room_number = self._rooms[value]
+            current_extents[axis] = scalar_code.emit(f"load i64, ptr {extent_pointer}")
+        writer.value_extents.replace_extents(value, tuple(current_extents))
+        buffer_number = self._buffer_numbers[value]
         return Cell(
             pointer=writer.bounds.array(
-                writer.space.load_address(room_number), value, room=room_number
+                writer.function_memory.load_address(buffer_number),
+                value,
+                buffer_number=buffer_number,
             )
         )
 
@@ -107,52 +112,54 @@ class ChangingArrays:
         """
         first_index = index
         for carried_value in loop.carried:
-            changing_axes = self._axes.get(carried_value.body_input, [])
+            changing_axes = self._axes_by_value.get(carried_value.body_input, [])
             if changing_axes:
-                self.finals[carried_value.final] = dict(
+                self.final_extent_indices[carried_value.final] = dict(
                     zip(changing_axes, range(index, index + len(changing_axes)), strict=True)
                 )
                 index += len(changing_axes)
         return index - first_index
 
-    def final_shape(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
+    def final_shape(self, value: Value, initial_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of a final carried value, with negative codes for run-time extents.
 
         `LoopText.output_shapes` has the encoding.
 
         Args:
             value: The final value.
-            known: Encoded shape of the initial value.
+            initial_shape: Encoded shape of the initial value.
         """
-        index_by_axis = self.finals[value]
+        index_by_axis = self.final_extent_indices[value]
         return tuple(
             extent_code(index_by_axis[axis]) if axis in index_by_axis else extent
-            for axis, extent in enumerate(known)
+            for axis, extent in enumerate(initial_shape)
         )
 
     def store_extents(self, value: Value, extents: Extents) -> None:
         """Emit stores of the changing extents of a final carried value to `%extents`."""
-        code = self._writer.scalar_code
-        for axis, index in self.finals.get(value, {}).items():
-            extent_pointer = code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
-            code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
+        scalar_code = self._writer.scalar_code
+        for axis, index in self.final_extent_indices.get(value, {}).items():
+            extent_pointer = scalar_code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
+            scalar_code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
 
-    def allocate_output(self, value: Value, known: str) -> str:
+    def allocate_output(self, value: Value, initial_output: str) -> str:
         """Emit the allocation of the loop output that receives a final carried value.
 
         Args:
             value: The final value.
-            known: Pointer to the output that is used if the loop has no iterations.
+            initial_output: Pointer to the output that is used if the loop has no iterations.
         """
-        code = self._writer.scalar_code
-        output_pointer = code.allocate_local("ptr")
-        code.line(f"store ptr {known}, ptr {output_pointer}")
+        scalar_code = self._writer.scalar_code
+        output_pointer = scalar_code.allocate_local("ptr")
+        scalar_code.line(f"store ptr {initial_output}, ptr {output_pointer}")
 
         def ask() -> None:
-            code.line(f"store ptr {allocate_output(self._writer, value)}, ptr {output_pointer}")
+            scalar_code.line(
+                f"store ptr {allocate_output(self._writer, value)}, ptr {output_pointer}"
+            )
 
-        code.branch(code.emit("icmp sgt i64 %trip, 0"), ask)
-        return code.emit(f"load ptr, ptr {output_pointer}")
+        scalar_code.branch(scalar_code.emit("icmp sgt i64 %trip, 0"), ask)
+        return scalar_code.emit(f"load ptr, ptr {output_pointer}")
 
 
 def find_changed_axes(

@@ -33,7 +33,7 @@ NATIVE_COST_MARGIN = 1.05
 """Factor by which the estimate of machine code may exceed that of ONNX Runtime for the loop to be native."""
 
 
-def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> bool:
+def is_slower(native: Loop, standard: Loop, constants: Mapping[Value, Array]) -> bool:
     """Return True if machine code for a loop is estimated to be slower than ONNX Runtime.
 
     A loop with extents that are known only at run time is assumed to be faster as machine code.
@@ -41,24 +41,24 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
     Args:
         native: The loop with operations that have machine code.
         standard: The loop as ONNX Runtime executes it.
-        known: Constants of the program.
+        constants: Constants of the program.
     """
-    values = (value for operation in walk(native.ops) for value in results(operation))
-    if not all(is_fixed(value.shape) for value in values):
+    native_values = (value for operation in walk(native.ops) for value in results(operation))
+    if not all(is_fixed(value.shape) for value in native_values):
         return False
-    native_cost = _estimate_ops(native.ops, known).native_nanoseconds
+    native_cost = _estimate_ops(native.ops, constants).native_nanoseconds
     return native_cost > NATIVE_COST_MARGIN * (
-        ITERATION_NANOSECONDS + _estimate_ops(standard.ops, known).standard_nanoseconds
+        ITERATION_NANOSECONDS + _estimate_ops(standard.ops, constants).standard_nanoseconds
     )
 
 
-def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
+def _estimate_ops(ops: Iterable[Operation], constants: Mapping[Value, Array]) -> OperationCost:
     """Estimate the execution time of operations, as machine code and in ONNX Runtime.
 
     The time in ONNX Runtime includes the overhead of kernel calls.
     """
     operation_costs = [
-        _estimate_operation(operation, known)
+        _estimate_operation(operation, constants)
         for operation in ops
         if not isinstance(operation, Constant)
     ]
@@ -68,39 +68,39 @@ def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> Ope
     )
 
 
-def _estimate_operation(operation: Operation, known: Mapping[Value, Array]) -> OperationCost:
+def _estimate_operation(operation: Operation, constants: Mapping[Value, Array]) -> OperationCost:
     if isinstance(operation, Op):
-        return speed_of(operation)(operation)
+        return cost_rule_of(operation)(operation)
     if isinstance(operation, If):
         branch_costs = [
-            _estimate_ops(branch.ops, known) for branch in (operation.then, operation.otherwise)
+            _estimate_ops(branch.ops, constants) for branch in (operation.then, operation.otherwise)
         ]
         return OperationCost(*(max(costs) for costs in zip(*branch_costs, strict=True)))
     if isinstance(operation, Loop):
-        iteration_count = _iteration_count(operation, known)
-        native_cost, standard_cost = _estimate_ops(operation.ops, known)
+        iteration_count = _iteration_count(operation, constants)
+        native_cost, standard_cost = _estimate_ops(operation.ops, constants)
         return OperationCost(
             iteration_count * native_cost, iteration_count * (ITERATION_NANOSECONDS + standard_cost)
         )
     return OperationCost(0.0, 0.0)
 
 
-def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> int:
-    trip_count = None if loop.trip_count is None else known.get(loop.trip_count)
+def _iteration_count(loop: Loop, constants: Mapping[Value, Array]) -> int:
+    trip_count = None if loop.trip_count is None else constants.get(loop.trip_count)
     return INNER_ITERATIONS if trip_count is None else max(int(trip_count.item()), 0)
 
 
-def speed_of(op: Op) -> LoopCostRule:
+def cost_rule_of(op: Op) -> LoopCostRule:
     """Return the cost rule of an operation, which estimates the execution time."""
-    row = row_of(op.op_type)
-    if row.loop_cost is not None:
-        return row.loop_cost
-    if row.keeps_order or row.reads_only_shapes:
+    operation_row = row_of(op.op_type)
+    if operation_row.loop_cost is not None:
+        return operation_row.loop_cost
+    if operation_row.keeps_order or operation_row.reads_only_shapes:
         return ZERO_COST
-    if row.is_elementwise:
+    if operation_row.is_elementwise:
         return (
             FUNCTION_COST
-            if row.min_microseconds is transcendental_microseconds
+            if operation_row.min_microseconds is transcendental_microseconds
             else ARITHMETIC_COST
         )
-    return OTHER_OPERATION_COST if row.moved_operands is None else MOVEMENT_COST
+    return OTHER_OPERATION_COST if operation_row.moved_operands is None else MOVEMENT_COST

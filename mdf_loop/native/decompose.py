@@ -47,57 +47,64 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
         )
 
 
-def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
+def decompose_loop(loop: Loop, constants: Mapping[Value, Array]) -> DecomposedLoop:
     """Decompose all operations of a loop that have no machine code of their own.
 
     Args:
         loop: The loop.
-        known: Constants of the program of the loop.
+        constants: Constants of the program of the loop.
     """
-    if not any(isinstance(op, Op) and _lacks_code(op) for op in walk(loop.ops)):
-        return DecomposedLoop(loop, known, {})
-    constants = tuple(Constant(value, array) for value, array in known.items())
-    program = Program("loop", (), (*constants, loop), ())
+    if not any(isinstance(op, Op) and _lacks_machine_code(op) for op in walk(loop.ops)):
+        return DecomposedLoop(loop, constants, {})
+    constant_ops = tuple(Constant(value, array) for value, array in constants.items())
+    loop_program = Program("loop", (), (*constant_ops, loop), ())
     original_ops: dict[Value, Op] = {}
-    while (next_program := rewrite(program, partial(_decompose_op, original_ops))) is not program:
-        program = next_program
-    *outer_ops, decomposed_loop = guard_integer_division(program).ops
+    while (
+        next_program := rewrite(loop_program, partial(_decompose_op, original_ops))
+    ) is not loop_program:
+        loop_program = next_program
+    *outer_ops, decomposed_loop = guard_integer_division(loop_program).ops
     assert isinstance(decomposed_loop, Loop)
     all_constants = {op.value: op.array for op in outer_ops if isinstance(op, Constant)}
     return DecomposedLoop(decomposed_loop, all_constants, original_ops)
 
 
-def _lacks_code(op: Op) -> bool:
-    row = row_of(op.op_type)
-    is_move = row.moved_operands is not None and len(op.outputs) == 1
-    has_code = is_move or row.native_code is not None or row.native_array_code is not None
-    return row.decomposition is not None and not has_code
+def _lacks_machine_code(op: Op) -> bool:
+    operation_row = row_of(op.op_type)
+    is_data_movement = operation_row.moved_operands is not None and len(op.outputs) == 1
+    has_machine_code = (
+        is_data_movement
+        or operation_row.native_code is not None
+        or operation_row.native_array_code is not None
+    )
+    return operation_row.decomposition is not None and not has_machine_code
 
 
 def _decompose_op(
     original_ops: dict[Value, Op], b: Builder, op: Op
 ) -> tuple[Value | None, ...] | None:
     decompose = row_of(op.op_type).decomposition
-    if decompose is None or not _lacks_code(op):
+    if decompose is None or not _lacks_machine_code(op):
         return None
-    old_op_count = len(b.ops)
+    first_new_op_index = len(b.ops)
     try:
-        outputs = decompose(b, op)
+        decomposed_outputs = decompose(b, op)
     except LoopError:  # no decomposition for these operands
-        outputs = ()
+        decomposed_outputs = ()
     is_recursive = any(
-        isinstance(new_op, Op) and new_op.op_type == op.op_type for new_op in b.ops[old_op_count:]
+        isinstance(new_op, Op) and new_op.op_type == op.op_type
+        for new_op in b.ops[first_new_op_index:]
     )
-    if is_recursive or outputs == ():
-        b.discard(b.ops[old_op_count:])
-        del b.ops[old_op_count:]
+    if is_recursive or decomposed_outputs == ():
+        b.discard(b.ops[first_new_op_index:])
+        del b.ops[first_new_op_index:]
         return None
     original_op = original_ops.get(op.outputs[0], op)
     new_values = (
         value
-        for new_op in b.ops[old_op_count:]
+        for new_op in b.ops[first_new_op_index:]
         if isinstance(new_op, Op)
         for value in new_op.outputs
     )
     original_ops.update(dict.fromkeys((*new_values, *op.outputs), original_op))
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+    return decomposed_outputs if isinstance(decomposed_outputs, tuple) else (decomposed_outputs,)

@@ -37,12 +37,12 @@ MAX_SPLIT_ELEMENTS, MAX_SPLIT_OPS = 32, 4000
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
     """Return the operands whose elements an operation reads, rather than only their shape."""
-    operands = tuple(reads(operation))
-    only_states_shape = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
-    return operands[:1] if only_states_shape else operands
+    operand_values = tuple(reads(operation))
+    reads_first_only = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
+    return operand_values[:1] if reads_first_only else operand_values
 
 
-class Element(Struct, frozen=True):
+class ElementPosition(Struct, frozen=True):
     """Position of a scalar in an array that has several elements per batch member."""
 
     array: Value
@@ -59,12 +59,12 @@ class ElementwiseValues:
         ops: Operations that compute the elements.
     """
 
-    def __init__(self, members: str, known: Mapping[Value, Array]) -> None:
-        self.constants = dict(known)
-        self.element_positions: dict[Value, Element] = {}
+    def __init__(self, batch_axis: str, constants: Mapping[Value, Array]) -> None:
+        self.constants = dict(constants)
+        self.element_positions: dict[Value, ElementPosition] = {}
         self.ops: list[Op] = []
-        self._members = members
-        self._elements: dict[Value, Elements] = {}
+        self._batch_axis = batch_axis
+        self._elements_by_value: dict[Value, Elements] = {}
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class ElementwiseValues:
         """Set the scalars into which an array is split, in row-major order."""
         elements_array = np.empty(len(elements), object)
         elements_array[:] = elements
-        self._elements[value] = elements_array.reshape(self._member_shape(value))
+        self._elements_by_value[value] = elements_array.reshape(self._member_shape(value))
 
     def create_input_elements(self, value: Value) -> list[Value]:
         """Create the scalars into which an input of the loop body is split."""
@@ -89,7 +89,7 @@ class ElementwiseValues:
         element_values = self._new_elements(value, self._element_shape(value))
         for index, element in enumerate(element_values):
             if element is not value:
-                self.element_positions[element] = Element(value, index, len(element_values))
+                self.element_positions[element] = ElementPosition(value, index, len(element_values))
         return element_values
 
     def matching_elements(self, value: Value, enter: Value) -> list[Value]:
@@ -98,25 +98,25 @@ class ElementwiseValues:
         Raises:
             NotNative: The shapes differ, or the value has no elements.
         """
-        shape = self._member_shape(value)
-        if shape != self._member_shape(enter):
+        member_shape = self._member_shape(value)
+        if member_shape != self._member_shape(enter):
             raise NotNative(f"'{enter.name}' changes its shape")
-        if 0 in shape:
+        if 0 in member_shape:
             raise NotNative(f"members stop each for itself, and '{enter.name}' has no elements")
         return self.of(value)
 
     def _elements_of(self, value: Value) -> Elements:
-        if value not in self._elements:
-            array = self.constants.get(value)
-            if array is None or array.size == 1:
+        if value not in self._elements_by_value:
+            constant_array = self.constants.get(value)
+            if constant_array is None or constant_array.size == 1:
                 self.set_elements(
-                    value, self.create_outer_elements(value) if array is None else [value]
+                    value, self.create_outer_elements(value) if constant_array is None else [value]
                 )
             else:
                 element_values = self._new_elements(value, ())
-                self.constants.update(zip(element_values, np.ravel(array), strict=True))
+                self.constants.update(zip(element_values, np.ravel(constant_array), strict=True))
                 self.set_elements(value, element_values)
-        return self._elements[value]
+        return self._elements_by_value[value]
 
     def _new_elements(self, value: Value, shape: Shape) -> list[Value]:
         """Create a value of the given shape for each element of an array.
@@ -126,26 +126,26 @@ class ElementwiseValues:
         member_shape = self._member_shape(value)
         if member_shape == () and value.shape == shape:
             return [value]
-        names = (f"{value.name} {index}" for index in range(math.prod(member_shape)))
-        return [Value(name, value.dtype, shape) for name in names]
+        element_names = (f"{value.name} {index}" for index in range(math.prod(member_shape)))
+        return [Value(name, value.dtype, shape) for name in element_names]
 
     def _element_shape(self, value: Value) -> Shape:
         """Return the shape of one element of a value: (batch,), or () without a batch axis."""
-        return (self._members,) if self._has_batch_axis(value) else ()
+        return (self._batch_axis,) if self._has_batch_axis(value) else ()
 
     def _has_batch_axis(self, value: Value) -> bool:
-        return value.shape is not None and value.shape[:1] == (self._members,)
+        return value.shape is not None and value.shape[:1] == (self._batch_axis,)
 
     def _member_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of a value without the batch axis."""
-        shape = value.shape
-        if shape is not None and self._has_batch_axis(value):
-            shape = shape[1:]
-        if not is_fixed(shape):
+        member_shape = value.shape
+        if member_shape is not None and self._has_batch_axis(value):
+            member_shape = member_shape[1:]
+        if not is_fixed(member_shape):
             raise NotNative(f"the shape of '{value.name}' is known only when it runs")
-        if math.prod(shape) > MAX_SPLIT_ELEMENTS:
+        if math.prod(member_shape) > MAX_SPLIT_ELEMENTS:
             raise NotNative("members stop each for itself, and have large arrays")
-        return shape
+        return member_shape
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -155,17 +155,17 @@ class ElementwiseValues:
         Raises:
             NotNative: The operation cannot be split. The message states the reason.
         """
-        row = row_of(op.op_type)
+        operation_row = row_of(op.op_type)
         try:
-            if len(op.outputs) > 1 and (row.keeps_order or row.is_elementwise):
+            if len(op.outputs) > 1 and (operation_row.keeps_order or operation_row.is_elementwise):
                 raise NotNative(_unsupported_on_arrays(op))
-            if row.keeps_order:
+            if operation_row.keeps_order:
                 self._reshape_elements(op)
-            elif row.is_elementwise and row.native_code is not None:
+            elif operation_row.is_elementwise and operation_row.native_code is not None:
                 self._split_elementwise(op)
             elif op.op_type in BINARY_OP_BY_REDUCTION:
                 self._split_reduction(op)
-            elif row.moved_operands is not None:
+            elif operation_row.moved_operands is not None:
                 self._move_elements(op)
             else:
                 raise NotNative(_unsupported_on_arrays(op))
@@ -177,13 +177,13 @@ class ElementwiseValues:
 
     def _split_elementwise(self, op: Op) -> None:
         (output,) = op.outputs
-        shape = self._member_shape(output)
+        member_shape = self._member_shape(output)
         operand_elements = [
             None if operand is None else self._align_elements(operand, output)
             for operand in op.inputs
         ]
         broadcast_elements = [
-            None if elements is None else np.broadcast_to(elements, shape).reshape(-1)
+            None if elements is None else np.broadcast_to(elements, member_shape).reshape(-1)
             for elements in operand_elements
         ]
         output_elements = [
@@ -194,7 +194,7 @@ class ElementwiseValues:
                 k,
                 op,
             )
-            for k in range(math.prod(shape))
+            for k in range(math.prod(member_shape))
         ]
         self.set_elements(output, output_elements)
 
@@ -205,12 +205,16 @@ class ElementwiseValues:
         has_batch_axis = any(
             operand is not None and self._has_batch_axis(operand) for operand in operands
         )
-        shape: Shape = (self._members,) if has_batch_axis else ()
-        has_same_shape = like.shape == shape
-        element = like if has_same_shape else Value(f"{like.name} {number}", like.dtype, shape)
-        attributes = op.attributes if op_type == op.op_type else {}
-        self.ops.append(Op(op_type, tuple(operands), (element,), attributes, where=op.where))
-        return element
+        element_shape: Shape = (self._batch_axis,) if has_batch_axis else ()
+        has_same_shape = like.shape == element_shape
+        output_element = (
+            like if has_same_shape else Value(f"{like.name} {number}", like.dtype, element_shape)
+        )
+        scalar_attributes = op.attributes if op_type == op.op_type else {}
+        self.ops.append(
+            Op(op_type, tuple(operands), (output_element,), scalar_attributes, where=op.where)
+        )
+        return output_element
 
     def _align_elements(self, value: Value, output: Value) -> Elements:
         """Return the elements of an operand, reshaped for broadcasting to the output's shape."""
@@ -223,16 +227,18 @@ class ElementwiseValues:
         """Set the elements of an output that reshapes or broadcasts the operand."""
         operand, output = op.inputs[0], op.outputs[0]
         assert operand is not None
-        elements, shape = self._elements_of(operand), self._member_shape(output)
-        if elements.size != math.prod(shape):
-            elements = np.broadcast_to(self._align_elements(operand, output), shape)
+        elements, output_shape = self._elements_of(operand), self._member_shape(output)
+        if elements.size != math.prod(output_shape):
+            elements = np.broadcast_to(self._align_elements(operand, output), output_shape)
         self.set_elements(output, list(elements.flat))
 
     def _move_elements(self, op: Op) -> None:
         """Set the elements of outputs that consist of moved operand elements."""
-        operands, output_positions = positions_of(op, self._single_member_shape, self.constants.get)
+        moved_operands, output_positions = positions_of(
+            op, self._single_member_shape, self.constants.get
+        )
         operand_elements = [
-            element for operand in operands for element in self._elements_of(operand).flat
+            element for operand in moved_operands for element in self._elements_of(operand).flat
         ]
         for output, positions in zip(op.outputs, output_positions, strict=True):
             if (
@@ -272,13 +278,13 @@ class ElementwiseValues:
     def _reduced_axes(self, op: Op, data: Value) -> list[int]:
         """Return the axes that a reduction reduces, not counting the batch axis."""
         batch_axis_count = int(self._has_batch_axis(data))
-        axes = [
+        reduced_axes = [
             axis - batch_axis_count
             for axis in stated_axes(op, len(data.shape or ()), self.constants.get)
         ]
-        if min(axes, default=-1) < 0:
+        if min(reduced_axes, default=-1) < 0:
             raise NotNative(f"it has {qualified_name(op.op_type)} over members")
-        return axes
+        return reduced_axes
 
     def _reduce_row(
         self, op: Op, row: list[Value], output: Value, number: int, *, in_parts: bool
@@ -286,9 +292,9 @@ class ElementwiseValues:
         """Append scalar operations that reduce elements, in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
-            template = replace(output, name=f"{output.name} of {number}")
+            output_template = replace(output, name=f"{output.name} of {number}")
             return self._append(
-                BINARY_OP_BY_REDUCTION[op.op_type], (a, b), template, len(self.ops), op
+                BINARY_OP_BY_REDUCTION[op.op_type], (a, b), output_template, len(self.ops), op
             )
 
         if in_parts and len(row) >= MIN_TERMS_IN_PARTS:

@@ -28,8 +28,8 @@ def executable_memory_problem() -> str | None:
     try:
         _make_page_executable()
     except (OSError, MemoryError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        return f"this system does not allow memory that can be executed ({reason})"
+        failure_reason = getattr(error, "strerror", None) or type(error).__name__
+        return f"this system does not allow memory that can be executed ({failure_reason})"
     return None
 
 
@@ -47,14 +47,16 @@ def _make_page_executable() -> None:
 
 def _make_posix_page_executable() -> None:
     libc: Any = ctypes.CDLL(None, use_errno=True)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    with mmap.mmap(-1, mmap.PAGESIZE, flags, mmap.PROT_READ | mmap.PROT_WRITE) as page:
-        page[0] = 1
-        page_view = ctypes.c_char.from_buffer(page)
-        address = ctypes.c_void_p(ctypes.addressof(page_view))
+    mapping_flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(
+        -1, mmap.PAGESIZE, mapping_flags, mmap.PROT_READ | mmap.PROT_WRITE
+    ) as memory_page:
+        memory_page[0] = 1
+        page_view = ctypes.c_char.from_buffer(memory_page)
+        page_address = ctypes.c_void_p(ctypes.addressof(page_view))
         del page_view  # a page with a view cannot be closed
         page_size = ctypes.c_size_t(mmap.PAGESIZE)
-        if libc.mprotect(address, page_size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        if libc.mprotect(page_address, page_size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
             error_number = ctypes.get_errno()
             raise OSError(error_number, os.strerror(error_number))
 
@@ -65,15 +67,18 @@ def _make_windows_page_executable() -> None:
     kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
     kernel32.VirtualAlloc.restype = ctypes.c_void_p
     page_size = ctypes.c_size_t(mmap.PAGESIZE)
-    page = kernel32.VirtualAlloc(None, page_size, MEM_COMMIT_AND_RESERVE, PAGE_READWRITE)
-    if not page:
+    page_address = kernel32.VirtualAlloc(None, page_size, MEM_COMMIT_AND_RESERVE, PAGE_READWRITE)
+    if not page_address:
         raise ctypes.WinError(ctypes.get_last_error())
     try:
-        ctypes.memset(page, 1, 1)
+        ctypes.memset(page_address, 1, 1)
         former_protection = ctypes.c_uint32()
         if not kernel32.VirtualProtect(
-            ctypes.c_void_p(page), page_size, PAGE_EXECUTE_READ, ctypes.byref(former_protection)
+            ctypes.c_void_p(page_address),
+            page_size,
+            PAGE_EXECUTE_READ,
+            ctypes.byref(former_protection),
         ):
             raise ctypes.WinError(ctypes.get_last_error())
     finally:
-        kernel32.VirtualFree(ctypes.c_void_p(page), ctypes.c_size_t(0), MEM_RELEASE)
+        kernel32.VirtualFree(ctypes.c_void_p(page_address), ctypes.c_size_t(0), MEM_RELEASE)

@@ -45,61 +45,63 @@ class _FunctionReplacer:
 
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
         self._program = program
-        self._chosen_ids = {id(op) for op in functions}
+        self._replaced_op_ids = {id(op) for op in functions}
         self._b = Builder.for_rewrite_of(program)
-        self._trip, self._axis = self._b.constant(np.array(1)), ints(self._b, 0)
-        self._known = {**constants_in(program), self._trip: np.array(1)}
+        self._one, self._first_axis = self._b.constant(np.array(1)), ints(self._b, 0)
+        self._constants = {**constants_in(program), self._one: np.array(1)}
         self._kernels: dict[Loop, Kernel] = {}
 
     def replace_functions(self) -> LoopedFunctions:
         """Return the program with one-iteration loops in place of transcendental functions."""
-        ops = self._replace_in(self._program.ops)
+        new_ops = self._replace_in(self._program.ops)
         if not self._kernels:
             return LoopedFunctions(self._program, {})
-        return LoopedFunctions(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
+        return LoopedFunctions(replace(self._program, ops=(*self._b.ops, *new_ops)), self._kernels)
 
     def _replace_in(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
-        new_operations: list[Operation] = []
+        new_ops: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Op):
-                new_operations += (
+                new_ops += (
                     self._make_loop(operation)
-                    if id(operation) in self._chosen_ids
+                    if id(operation) in self._replaced_op_ids
                     else (operation,)
                 )
             elif isinstance(operation, If):
                 inner_ops = [self._replace_in(body.ops) for body in bodies(operation)]
-                new_operations.append(with_bodies(operation, inner_ops))
+                new_ops.append(with_bodies(operation, inner_ops))
             else:
-                new_operations.append(operation)
-        return tuple(new_operations)
+                new_ops.append(operation)
+        return tuple(new_ops)
 
     def _make_loop(self, op: Op) -> tuple[Operation, ...]:
         """Return a one-iteration loop that computes an operation, and a Squeeze of its rows."""
         b, (output,) = self._b, op.outputs
-        row = b.new(output.dtype, output.shape, f"{output.name} row")
-        rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")
-        loop = Loop(
+        output_row = b.new(output.dtype, output.shape, f"{output.name} row")
+        output_rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")
+        one_iteration_loop = Loop(
             name=output.name,
-            trip_count=self._trip,
+            trip_count=self._one,
             condition=None,
             iteration=b.new("int64", (), "iteration"),
             condition_in=b.new("bool", (), "go"),
             condition_out=None,
             carried=(),
-            recorded=(Recorded(row, rows),),
-            ops=(replace(op, outputs=(row,)),),
+            recorded=(Recorded(output_row, output_rows),),
+            ops=(replace(op, outputs=(output_row,)),),
             where=op.where,
         )
         try:
-            self._kernels[loop] = self._compile_kernel(loop)
+            self._kernels[one_iteration_loop] = self._compile_kernel(one_iteration_loop)
         except NotNative:
             return (op,)
-        return loop, Op("Squeeze", (rows, self._axis), (output,), where=op.where)
+        return one_iteration_loop, Op(
+            "Squeeze", (output_rows, self._first_axis), (output,), where=op.where
+        )
 
     def _compile_kernel(self, loop: Loop) -> Kernel:
         """Compile a one-iteration loop, with vectorized functions also for scalars."""
-        decomposed_loop = decompose_loop(loop, self._known)
+        decomposed_loop = decompose_loop(loop, self._constants)
         return compile_kernel(
             replace(
                 signature_of(decomposed_loop.loop, decomposed_loop.constants), computes_arrays=True

@@ -38,57 +38,65 @@ class FusedOperations:
 
     def __init__(self, writer: FusedWriter, loop: Loop) -> None:
         self._writer = writer
-        self._group: list[Op] = []
-        self._readers = reader_ids(loop)
+        self._deferred_ops: list[Op] = []
+        self._reader_ids = reader_ids(loop)
 
     def defer(self, op: Op, cells: dict[Value, Cell]) -> None:
         """Defer the emission of an elementwise operation, for fusion with later ones.
 
         Earlier operations with another shape are emitted first.
         """
-        writer, output = self._writer, op.outputs[0]
-        writer.set_extents(output, writer.broadcast_shape(op))
-        if self._group and writer.extents(self._group[0].outputs[0]) != writer.extents(output):
+        writer, op_output = self._writer, op.outputs[0]
+        writer.set_extents(op_output, writer.broadcast_shape(op))
+        if self._deferred_ops and writer.extents(
+            self._deferred_ops[0].outputs[0]
+        ) != writer.extents(op_output):
             self.flush(cells)
-        self._group.append(op)
+        self._deferred_ops.append(op)
 
     def flush(self, cells: dict[Value, Cell]) -> None:
         """Emit one loop over array elements that computes all deferred operations."""
         writer = self._writer
-        op_group, self._group = self._group, []
-        if not op_group:
+        fused_ops, self._deferred_ops = self._deferred_ops, []
+        if not fused_ops:
             return
-        group_outputs = dict.fromkeys(
-            op.outputs[0] for op in op_group
+        fused_outputs = dict.fromkeys(
+            op.outputs[0] for op in fused_ops
         )  # ordered, for deterministic code
-        group_ids = {id(op) for op in op_group}
+        fused_op_ids = {id(op) for op in fused_ops}
         read_values = [
             operand
-            for op in op_group
+            for op in fused_ops
             for operand in op.inputs
-            if operand is not None and operand not in group_outputs
+            if operand is not None and operand not in fused_outputs
         ]
-        first_output = op_group[0].outputs[0]
-        sources = {
+        first_output = fused_ops[0].outputs[0]
+        operand_cells = {
             value: self._broadcast_operand(value, first_output, cells) for value in read_values
         }
         output_buffers = {
-            output: writer.buffer(output)
-            for output in group_outputs
-            if self._readers.get(output, set()) - group_ids
+            output: writer.allocate_buffer(output)
+            for output in fused_outputs
+            if self._reader_ids.get(output, set()) - fused_op_ids
         }
 
         def write(code: Code, k: str) -> None:
-            registers = {
+            registers_by_value = {
                 value: self._load_element(code, value, source, k)
-                for value, source in sources.items()
+                for value, source in operand_cells.items()
             }
-            for op in op_group:
-                output = op.outputs[0]
-                operands = [registers[value] for value in op.inputs if value is not None]
-                (registers[output],) = writer.vectors(code, op, [operands])
-                if output in output_buffers:
-                    writer.store(code, output.dtype, registers[output], output_buffers[output], k)
+            for op in fused_ops:
+                op_output = op.outputs[0]
+                operands = [registers_by_value[value] for value in op.inputs if value is not None]
+                (registers_by_value[op_output],) = writer.vectors(code, op, [operands])
+                if op_output in output_buffers:
+                    writer.store(
+                        code,
+                        op_output.dtype,
+                        registers_by_value[op_output],
+                        output_buffers[op_output],
+                        k,
+                    )
 
         writer.for_each_element(product(writer.scalar_code, writer.extents(first_output)), write)
         cells.update((value, Cell(pointer=pointer)) for value, pointer in output_buffers.items())
@@ -96,25 +104,29 @@ class FusedOperations:
     def _broadcast_operand(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
         """Return an operand as a scalar, or as an array broadcast to the shape of `like`."""
         writer = self._writer
-        cell, extents, target_extents = (
+        operand_cell, operand_extents, target_extents = (
             writer.cell(value, cells),
             writer.extents(value),
             writer.extents(like),
         )
-        if not cell.is_scalar:
-            cell = Cell(pointer=writer.pointer_of(value, cell))
-        if cell.is_scalar or strip_leading_ones(extents) == strip_leading_ones(target_extents):
-            return cell
-        if not (is_fixed(extents) and is_fixed(target_extents)):
-            return views.broadcast(writer, value, cell, target_extents)
+        if not operand_cell.is_scalar:
+            operand_cell = Cell(pointer=writer.pointer_of(value, operand_cell))
+        if operand_cell.is_scalar or strip_leading_ones(operand_extents) == strip_leading_ones(
+            target_extents
+        ):
+            return operand_cell
+        if not (is_fixed(operand_extents) and is_fixed(target_extents)):
+            return views.broadcast(writer, value, operand_cell, target_extents)
         try:
-            positions = np.broadcast_to(
-                np.arange(math.prod(extents)).reshape(extents), target_extents
+            element_indices = np.broadcast_to(
+                np.arange(math.prod(operand_extents)).reshape(operand_extents), target_extents
             )
         except ValueError:
             raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
         broadcast_value = Value(value.name, value.dtype, target_extents)
-        return moves.gather_known(writer, broadcast_value, [(value, cell)], positions.reshape(-1))
+        return moves.gather_known(
+            writer, broadcast_value, [(value, operand_cell)], element_indices.reshape(-1)
+        )
 
     def _load_element(self, code: Code, value: Value, cell: Cell, index: str) -> str:
         if cell.is_scalar:

@@ -18,7 +18,7 @@ MAX_CACHED_KERNELS = 256
 """Maximum number of entries in the cache of machine code."""
 
 _COMPILED_CODE: LRUCache[machine.MachineCode] = LRUCache(MAX_CACHED_KERNELS)
-_LOCK = ForkSafeLock()
+_CODE_CACHE_LOCK = ForkSafeLock()
 
 
 class Kernel(Struct, frozen=True, eq=False):
@@ -37,17 +37,17 @@ class Kernel(Struct, frozen=True, eq=False):
     runtime_extents: Sequence[str]
 
     @property
-    def address(self) -> int:
+    def loop_address(self) -> int:
         """Address of the machine code that runs the loop."""
         return self.machine_code.addresses[0]
 
     @property
-    def count(self) -> int | None:
+    def count_address(self) -> int | None:
         """Address of the machine code that counts the iterations in advance, or None."""
         return self.machine_code.addresses[1] if self.loop_text.has_count_function else None
 
     @property
-    def shares(self) -> int | None:
+    def share_count_address(self) -> int | None:
         """Address of the machine code that returns the useful number of threads, or None."""
         return self.machine_code.addresses[-1] if self.loop_text.has_share_function else None
 
@@ -58,7 +58,11 @@ def write_kernel(signature: KernelSignature, width: int) -> LoopText:
     Raises:
         NotNative: An operation of the loop has no machine code.
     """
-    return write_steps(signature, width) if signature.is_in_steps else write_lanes(signature, width)
+    return (
+        write_steps(signature, width)
+        if signature.computes_whole_arrays
+        else write_lanes(signature, width)
+    )
 
 
 def compile_kernel(signature: KernelSignature) -> Kernel:
@@ -70,7 +74,7 @@ def compile_kernel(signature: KernelSignature) -> Kernel:
         NotNative: An operation of the loop has no machine code.
     """
     loop_text = write_kernel(signature, machine.vector_width())
-    with _LOCK:
+    with _CODE_CACHE_LOCK:
         machine_code = _COMPILED_CODE.get(loop_text.llvm_code)
         if machine_code is None:
             function_names = (

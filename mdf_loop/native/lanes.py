@@ -59,35 +59,39 @@ def write_lanes(signature: KernelSignature, width: int) -> LoopText:
     failures: list[Failure] = []
     if not signature.lane_shape:
         block_writers = [LaneBlocks(signature, LaneBlock(), failures)]
-        functions = [block_writers[0].write_loop(f"define i64 @{LOOP_FUNCTION}{PARAMETERS}")]
+        llvm_functions = [block_writers[0].write_loop(f"define i64 @{LOOP_FUNCTION}{PARAMETERS}")]
     else:
         lane_count = _known_count(signature)
-        lane_block = _choose_block(signature, width, lane_count)
+        element_block = _choose_block(signature, width, lane_count)
         writer_class = LaneBlocks if signature.loop.member_axis is None else MemberBlocks
-        block_writers = [writer_class(signature, lane_block, failures)]
-        functions = [block_writers[0].write_blocks("wide")]
-        if lane_count is None or lane_count < lane_block.lanes:
+        block_writers = [writer_class(signature, element_block, failures)]
+        llvm_functions = [block_writers[0].write_blocks("wide")]
+        if lane_count is None or lane_count < element_block.lanes:
             block_writers.append(writer_class(signature, LaneBlock(), failures))
-            functions.append(block_writers[1].write_blocks("narrow"))
+            llvm_functions.append(block_writers[1].write_blocks("narrow"))
         if not lane_count:
             block_writers.append(writer_class(signature, NO_LANES, failures))
-            functions.append(block_writers[-1].write_loop(f"define internal i64 @none{PARAMETERS}"))
+            llvm_functions.append(
+                block_writers[-1].write_loop(f"define internal i64 @none{PARAMETERS}")
+            )
         small_function_name = (
-            "wide" if lane_count is not None and lane_count >= lane_block.lanes else "narrow"
+            "wide" if lane_count is not None and lane_count >= element_block.lanes else "narrow"
         )
-        functions.append(
+        llvm_functions.append(
             _write_dispatch(
                 signature,
                 "wide",
                 small_function_name,
-                lane_block.lanes,
+                element_block.lanes,
                 "wide" if lane_count else "none",
             )
         )
-        functions.append(_write_share_count(signature, lane_block.lanes))
-    if signature.counts:
+        llvm_functions.append(_write_share_count(signature, element_block.lanes))
+    if signature.needs_iteration_count:
         block_writers.append(LaneBlocks(signature, NO_LANES, failures))
-        functions.append(block_writers[-1].write_count(f"define i64 @{COUNT_FUNCTION}{PARAMETERS}"))
+        llvm_functions.append(
+            block_writers[-1].write_count(f"define i64 @{COUNT_FUNCTION}{PARAMETERS}")
+        )
     declarations = {
         name: declaration
         for block_writer in block_writers
@@ -95,25 +99,25 @@ def write_lanes(signature: KernelSignature, width: int) -> LoopText:
     }
     for name in ("smin", "smax") if signature.lane_shape else ():
         declarations[f"llvm.{name}.i64"] = f"declare i64 @llvm.{name}.i64(i64, i64)"
-    llvm_code = "\n".join((*declarations.values(), *functions))
+    llvm_code = "\n".join((*declarations.values(), *llvm_functions))
     return LoopText(
         llvm_code,
         tuple(failures),
         output_shapes(signature),
-        signature.counts,
+        signature.needs_iteration_count,
         bool(signature.lane_shape),
     )
 
 
 def _known_count(signature: KernelSignature) -> int | None:
     """Return the number of array elements (lanes) if it is a constant, else None."""
-    extents = [extent for extent in signature.lane_shape if isinstance(extent, int)]
-    return math.prod(extents) if len(extents) == len(signature.lane_shape) else None
+    known_extents = [extent for extent in signature.lane_shape if isinstance(extent, int)]
+    return math.prod(known_extents) if len(known_extents) == len(signature.lane_shape) else None
 
 
-def _choose_block(signature: KernelSignature, width: int, count: int | None) -> LaneBlock:
+def _choose_block(signature: KernelSignature, vector_width: int, count: int | None) -> LaneBlock:
     """Choose the size of the blocks of array elements that are computed together."""
-    counts_by_length = VECTOR_COUNTS_OF_FOUR_LANES if width == 4 else VECTOR_COUNTS
+    counts_by_length = VECTOR_COUNTS_OF_FOUR_LANES if vector_width == 4 else VECTOR_COUNTS
     max_vector_count = next(
         (
             vector_count
@@ -123,9 +127,9 @@ def _choose_block(signature: KernelSignature, width: int, count: int | None) -> 
         MIN_VECTOR_COUNT,
     )
     if count is None:
-        return LaneBlock(width, max_vector_count)
-    width = min(width, 1 << max(count, 1).bit_length() - 1)
-    return LaneBlock(width, max(1, min(max_vector_count, count // width)))
+        return LaneBlock(vector_width, max_vector_count)
+    vector_width = min(vector_width, 1 << max(count, 1).bit_length() - 1)
+    return LaneBlock(vector_width, max(1, min(max_vector_count, count // vector_width)))
 
 
 def _write_dispatch(
@@ -141,19 +145,21 @@ def _write_dispatch(
         none: Name of the function for no lanes.
     """
     count_lines, lane_count = _write_lane_count(signature)
-    arguments = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
-    lines = [
+    call_arguments = (
+        "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
+    )
+    function_lines = [
         f"define i64 @{LOOP_FUNCTION}{PARAMETERS} {{",
         *count_lines,
         f"  %none = icmp eq i64 {lane_count}, 0",
         "  br i1 %none, label %n, label %some",
-        f"n:\n  %c = call i64 @{none}{arguments}\n  ret i64 %c",
+        f"n:\n  %c = call i64 @{none}{call_arguments}\n  ret i64 %c",
         f"some:\n  %large = icmp sge i64 {lane_count}, {block_size}",
         "  br i1 %large, label %l, label %s",
-        f"l:\n  %a = call i64 @{large}{arguments}\n  ret i64 %a",
-        f"s:\n  %b = call i64 @{small}{arguments}\n  ret i64 %b\n}}",
+        f"l:\n  %a = call i64 @{large}{call_arguments}\n  ret i64 %a",
+        f"s:\n  %b = call i64 @{small}{call_arguments}\n  ret i64 %b\n}}",
     ]
-    return "\n".join(lines)
+    return "\n".join(function_lines)
 
 
 def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
@@ -161,17 +167,17 @@ def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
 
     Lanes are the elements of the arrays.
     """
-    lines, lane_count = (
+    instruction_lines, lane_count = (
         [],
         str(math.prod(extent for extent in signature.lane_shape if isinstance(extent, int))),
     )
     for k, name in enumerate(extent for extent in signature.lane_shape if isinstance(extent, str)):
         extent_index = extent_names(signature).index(name)
-        lines.append(f"  %p{k} = getelementptr i64, ptr %extents, i64 {extent_index}")
-        lines.append(f"  %e{k} = load i64, ptr %p{k}")
-        lines.append(f"  %n{k} = mul i64 {lane_count}, %e{k}")
+        instruction_lines.append(f"  %p{k} = getelementptr i64, ptr %extents, i64 {extent_index}")
+        instruction_lines.append(f"  %e{k} = load i64, ptr %p{k}")
+        instruction_lines.append(f"  %n{k} = mul i64 {lane_count}, %e{k}")
         lane_count = f"%n{k}"
-    return lines, lane_count
+    return instruction_lines, lane_count
 
 
 def _write_share_count(signature: KernelSignature, lanes: int) -> str:
@@ -182,7 +188,7 @@ def _write_share_count(signature: KernelSignature, lanes: int) -> str:
     )
     min_lanes = lanes if signature.loop.member_axis is None else lanes * MIN_MEMBERS_PER_LANE
     min_call, max_call = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
-    lines = [
+    function_lines = [
         f"define i64 @{SHARE_COUNT_FUNCTION}(i64 %trip, ptr %extents) {{",
         *count_lines,
         f"  %some = {min_call}(i64 %trip, i64 {MIN_SHARE_OPERATIONS})",
@@ -196,4 +202,4 @@ def _write_share_count(signature: KernelSignature, lanes: int) -> str:
         f"  %shares = {max_call}(i64 %fewer, i64 1)",
         "  ret i64 %shares\n}",
     ]
-    return "\n".join(lines)
+    return "\n".join(function_lines)

@@ -67,9 +67,9 @@ class LoopDecisions(Struct, frozen=True, eq=False):
             return lambda: None
         from mdf_loop.native.operator import keep_alive, register
 
-        operators = tuple(self.loops.values())
-        domain = register(options, operators)
-        return lambda: keep_alive(options, domain, operators)
+        custom_operators = tuple(self.loops.values())
+        domain_address = register(options, custom_operators)
+        return lambda: keep_alive(options, domain_address, custom_operators)
 
     def writer(self, otherwise: LoopWriter) -> LoopWriter:
         """Return a writer of loops as ONNX nodes, which writes native loops as custom operators.
@@ -91,7 +91,9 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         other_ops = (
             op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in loop_op_ids
         )
-        return any(map(_has_large_arrays, self.loops)) and not any(map(_has_open_bits, other_ops))
+        return any(map(_has_large_arrays, self.loops)) and not any(
+            map(_depends_on_math_library, other_ops)
+        )
 
 
 def decide_loops(
@@ -121,28 +123,30 @@ def decide_loops(
     decision_maker.visit(program.ops)
     if mode == "require":
         decision_maker.refuse_standard()
-    own_functions = find_outside_functions(program, whole=whole)
-    if mode == "off" or not own_functions.functions or reason_unavailable() is not None:
+    unhoisted_functions = find_outside_functions(program, whole=whole)
+    if mode == "off" or not unhoisted_functions.functions or reason_unavailable() is not None:
         return LoopDecisions(program, decision_maker.loops, decision_maker.form_by_name)
     array_loops = (
-        decision_maker.arrays
+        decision_maker.array_loops
         if whole is None
-        else _decide_without_compiling(whole, mode, brief=brief).arrays
+        else _decide_without_compiling(whole, mode, brief=brief).array_loops
     )
-    functions = own_functions.of_loops(array_loops)
+    functions_to_compile = unhoisted_functions.of_loops(array_loops)
     if get_loop_program is not None and _last_loop_computes_arrays(get_loop_program(), mode):
-        functions = list(own_functions.functions)
+        functions_to_compile = list(unhoisted_functions.functions)
     return (
-        _add_function_loops(program, functions, decision_maker)
-        if functions
+        _add_function_loops(program, functions_to_compile, decision_maker)
+        if functions_to_compile
         else LoopDecisions(program, decision_maker.loops, decision_maker.form_by_name)
     )
 
 
 def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
     """Return True if the last loop would be native in a long run, and computes arrays."""
-    loops = [operation for operation in program.ops if isinstance(operation, Loop)]
-    return any(loop is loops[-1] for loop in _decide_without_compiling(program, mode).arrays)
+    outermost_loops = [operation for operation in program.ops if isinstance(operation, Loop)]
+    return any(
+        loop is outermost_loops[-1] for loop in _decide_without_compiling(program, mode).array_loops
+    )
 
 
 def _add_function_loops(
@@ -153,12 +157,12 @@ def _add_function_loops(
     from mdf_loop.native.operator import make_operator
 
     looped_functions = replace_functions_by_loops(program, functions)
-    operators = {
+    function_operators = {
         loop: make_operator(kernel, f"function_{k}")
         for k, (loop, kernel) in enumerate(looped_functions.kernels.items())
     }
     return LoopDecisions(
-        looped_functions.program, {**decisions.loops, **operators}, decisions.form_by_name
+        looped_functions.program, {**decisions.loops, **function_operators}, decisions.form_by_name
     )
 
 
@@ -171,10 +175,10 @@ def refuse_standard_loops(program: Program) -> None:
         UnsupportedError: Some loops cannot be native. The error lists each with its reason.
     """
     decision_maker = _decide_without_compiling(program, "require")
-    problem = reason_unavailable() if decision_maker.form_by_name else None
-    if problem is not None:
-        decision_maker.standard = [
-            (loop, problem) for loop in program.ops if isinstance(loop, Loop)
+    unavailable_reason = reason_unavailable() if decision_maker.form_by_name else None
+    if unavailable_reason is not None:
+        decision_maker.standard_loops = [
+            (loop, unavailable_reason) for loop in program.ops if isinstance(loop, Loop)
         ]
     decision_maker.refuse_standard()
 
@@ -192,7 +196,7 @@ def _decide_without_compiling(
 ) -> _DecisionMaker:
     """Decide which loops of a program would be native, without compiling them."""
     decision_maker = _DecisionMaker(
-        constants_in(program), mode, brief, find_outside_functions(program), makes=False
+        constants_in(program), mode, brief, find_outside_functions(program), compiles=False
     )
     decision_maker.visit(program.ops)
     return decision_maker
@@ -203,29 +207,29 @@ class _DecisionMaker:
 
     Attributes:
         loops: Operators of native loops.
-        arrays: Native loops that compute arrays.
+        array_loops: Native loops that compute arrays.
         form_by_name: Decision for each loop by name.
-        standard: Standard loops with their reasons.
+        standard_loops: Standard loops with their reasons.
     """
 
     def __init__(
         self,
-        known: Mapping[Value, Array],
+        constants: Mapping[Value, Array],
         mode: str,
-        brief: bool,
-        outside: OutsideFunctions,
-        makes: bool = True,
+        is_brief: bool,
+        outside_functions: OutsideFunctions,
+        compiles: bool = True,
     ) -> None:
         self.loops: dict[Loop, NativeLoop] = {}
-        self.arrays: list[Loop] = []
+        self.array_loops: list[Loop] = []
         """Native loops that compute arrays."""
         self.form_by_name: dict[str, str] = {}
-        self.standard: list[tuple[Loop, str]] = []
-        self._known = known
+        self.standard_loops: list[tuple[Loop, str]] = []
+        self._constants = constants
         self._mode = mode
-        self._brief = brief
-        self._outside = outside
-        self._makes = makes
+        self._is_brief = is_brief
+        self._outside_functions = outside_functions
+        self._compiles = compiles
 
     def refuse_standard(self) -> None:
         """Raise an UnsupportedError that lists all loops that are not native."""
@@ -236,7 +240,7 @@ class _DecisionMaker:
                 loop.where,
                 "change what is named, or run it with native='auto'",
             )
-            for loop, reason in self.standard
+            for loop, reason in self.standard_loops
         )
 
     def visit(self, ops: Iterable[Operation]) -> None:
@@ -253,7 +257,7 @@ class _DecisionMaker:
             self._decide_native(loop)
         except NotNative as reason:
             self.form_by_name[loop.name] = f"standard: {reason}"
-            self.standard.append((loop, str(reason)))
+            self.standard_loops.append((loop, str(reason)))
             self.visit(loop.ops)
             return
         for operation in walk((loop,)):
@@ -272,7 +276,7 @@ class _DecisionMaker:
             isinstance(operation, Loop) and operation.member_axis for operation in walk(loop.ops)
         ):
             raise NotNative("members stop each for itself in a loop inside")
-        decomposed_loop = decompose_loop(loop, self._known)
+        decomposed_loop = decompose_loop(loop, self._constants)
         try:
             signature = signature_of(decomposed_loop.loop, decomposed_loop.constants)
             self._compile_if_faster(loop, signature, decomposed_loop.loop)
@@ -283,7 +287,7 @@ class _DecisionMaker:
         self, loop: Loop, signature: KernelSignature, composed_loop: Loop
     ) -> None:
         """Compile a loop to machine code, or raise NotNative if this does not pay off."""
-        if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
+        if self._mode == "auto" and is_slower(composed_loop, loop, self._constants):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
         if (
             self._mode == "auto"
@@ -291,38 +295,41 @@ class _DecisionMaker:
             and self._has_same_bits(loop, signature)
         ):
             raise NotNative(STANDARD_FOR_LITTLE_WORK.removeprefix("standard: "))
-        problem = reason_unavailable() if self._makes else None
-        if problem is not None:
-            raise NotNative(problem)
+        unavailable_reason = reason_unavailable() if self._compiles else None
+        if unavailable_reason is not None:
+            raise NotNative(unavailable_reason)
         from mdf_loop.native.kernel import compile_kernel, write_kernel
 
-        if self._makes:
+        if self._compiles:
             from mdf_loop.native.operator import make_operator
 
             self.loops[loop] = make_operator(compile_kernel(signature), f"loop_{len(self.loops)}")
         else:
             write_kernel(signature, 1)
         if signature.computes_arrays:
-            self.arrays.append(loop)
+            self.array_loops.append(loop)
 
     def _has_same_bits(self, loop: Loop, signature: KernelSignature) -> bool:
         """Return True if machine code and ONNX Runtime compute bit-identical results of a loop.
 
         Functions that were hoisted out of the loop count, too.
         """
-        hoisted_functions = self._outside.of_loop(loop) if signature.computes_arrays else []
+        hoisted_functions = (
+            self._outside_functions.of_loop(loop) if signature.computes_arrays else []
+        )
         return not hoisted_functions and has_same_bits(loop, many=signature.computes_arrays)
 
     def _has_little_work(self, loop: Loop) -> bool:
-        trip_count = None if loop.trip_count is None else self._known.get(loop.trip_count)
+        trip_count = None if loop.trip_count is None else self._constants.get(loop.trip_count)
         if trip_count is None:
-            return self._brief
+            return self._is_brief
         return (
-            int(trip_count.item()) * estimate_work(loop.ops, self._known) < MIN_NATIVE_MICROSECONDS
+            int(trip_count.item()) * estimate_work(loop.ops, self._constants)
+            < MIN_NATIVE_MICROSECONDS
         )
 
 
-def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
+def estimate_work(ops: Iterable[Operation], constants: Mapping[Value, Array]) -> float:
     """Return a lower bound of the time of operations in ONNX Runtime, in microseconds.
 
     The result is infinite if an inner loop has an unknown number of iterations.
@@ -331,19 +338,19 @@ def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> flo
     for operation in ops:
         microseconds += CALL_MICROSECONDS
         if isinstance(operation, Loop):
-            microseconds += _iteration_count(operation, known) * (
-                CALL_MICROSECONDS + estimate_work(operation.ops, known)
+            microseconds += _iteration_count(operation, constants) * (
+                CALL_MICROSECONDS + estimate_work(operation.ops, constants)
             )
         elif isinstance(operation, Op):
             microseconds += row_of(operation.op_type).min_microseconds(operation)
         else:
-            microseconds += sum(estimate_work(body.ops, known) for body in bodies(operation))
+            microseconds += sum(estimate_work(body.ops, constants) for body in bodies(operation))
     return microseconds
 
 
-def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
+def _iteration_count(loop: Loop, constants: Mapping[Value, Array]) -> float:
     """Return the number of iterations of a loop, or infinity if it is not constant."""
-    trip_count = None if loop.trip_count is None else known.get(loop.trip_count)
+    trip_count = None if loop.trip_count is None else constants.get(loop.trip_count)
     return (
         math.inf
         if trip_count is None or loop.condition is not None
@@ -353,10 +360,10 @@ def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
 
 def _has_large_arrays(loop: Loop) -> bool:
     """Return True if a loop carries an array large enough to divide among threads."""
-    shapes = (carried_value.body_input.shape or () for carried_value in loop.carried)
+    carried_shapes = (carried_value.body_input.shape or () for carried_value in loop.carried)
     return any(
         math.prod(_extent_or_minimum(extent) for extent in shape) >= MIN_SHARED_ELEMENTS
-        for shape in shapes
+        for shape in carried_shapes
     )
 
 
@@ -364,9 +371,9 @@ def _extent_or_minimum(extent: int | str) -> int:
     return extent if isinstance(extent, int) else MIN_SHARED_ELEMENTS
 
 
-def _has_open_bits(op: Op) -> bool:
-    row = row_of(op.op_type)
-    return row.reproducibility is Reproducibility.RUNTIME_DEPENDENT and any(
+def _depends_on_math_library(op: Op) -> bool:
+    operation_row = row_of(op.op_type)
+    return operation_row.reproducibility is Reproducibility.RUNTIME_DEPENDENT and any(
         is_float(value.dtype) for value in op.outputs
     )
 
@@ -385,10 +392,10 @@ def has_same_bits(loop: Loop, *, many: bool) -> bool:
 
 
 def _has_same_bits(op: Op, *, many: bool) -> bool:
-    bits, dtype = row_of(op.op_type).reproducibility, op.outputs[0].dtype
-    if bits is Reproducibility.FIXED or not is_float(dtype):
+    reproducibility, dtype = row_of(op.op_type).reproducibility, op.outputs[0].dtype
+    if reproducibility is Reproducibility.FIXED or not is_float(dtype):
         return True
-    return not many and (bits is Reproducibility.ROUNDED_ONCE or dtype == "float64")
+    return not many and (reproducibility is Reproducibility.ROUNDED_ONCE or dtype == "float64")
 
 
 @functools.cache

@@ -54,8 +54,8 @@ class LoopText(Struct, frozen=True):
         has_count_function: True if a function counts the iterations in advance.
         has_share_function: True if a function computes the number of shares.
         scratch_bytes: Bytes of memory for arrays of known size.
-        room_count: Number of growable buffers.
-        late_extent_count: Number of extents of outputs that the loop computes. They follow the input extents in
+        growable_buffer_count: Number of growable buffers.
+        computed_extent_count: Number of extents of outputs that the loop computes. They follow the input extents in
             `%extents`.
     """
 
@@ -65,5 +65,5 @@ class LoopText(Struct, frozen=True):
     has_count_function: bool = False
     has_share_function: bool = False
     scratch_bytes: int = 0
-    room_count: int = 0
-    late_extent_count: int = 0
+    growable_buffer_count: int = 0
+    computed_extent_count: int = 0

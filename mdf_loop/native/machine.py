@@ -14,7 +14,7 @@ from mdf_loop.locks import LockHeldOverForks
 from mdf_loop.native.executable_memory import executable_memory_problem
 from mdf_loop.ops.native.code import NotNative
 
-_LOCK = LockHeldOverForks()
+_LLVM_LOCK = LockHeldOverForks()
 """Lock for all calls of llvmlite, which also prevents a fork during a compilation."""
 
 _RETIRED_ENGINES: list[Any] = []
@@ -22,7 +22,7 @@ _RETIRED_ENGINES: list[Any] = []
 
 
 @functools.cache
-def _llvm() -> Any:
+def _initialized_llvm() -> Any:
     """Import llvmlite's LLVM binding, and initialize LLVM."""
     import llvmlite.binding as llvm
 
@@ -34,9 +34,9 @@ def _llvm() -> Any:
 @functools.cache
 def _processor() -> tuple[str, str]:
     """Return LLVM's name of this processor, and a text of the processor's features."""
-    with _LOCK:
-        llvm = _llvm()
-        return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    with _LLVM_LOCK:
+        llvm_binding = _initialized_llvm()
+        return llvm_binding.get_host_cpu_name(), llvm_binding.get_host_cpu_features().flatten()
 
 
 def _new_target_machine() -> Any:
@@ -44,16 +44,16 @@ def _new_target_machine() -> Any:
 
     Each engine owns one, and a target machine that has compiled code is large.
     """
-    cpu, features = _processor()
-    target = _llvm().Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, opt=2)
+    cpu_name, cpu_features = _processor()
+    llvm_target = _initialized_llvm().Target.from_default_triple()
+    return llvm_target.create_target_machine(cpu=cpu_name, features=cpu_features, opt=2)
 
 
 @functools.cache
 def _shared_target_machine() -> Any:
     """Return the LLVM target machine that compiles all code.
 
-    The caller holds `_LOCK`.
+    The caller holds `_LLVM_LOCK`.
     """
     return _new_target_machine()
 
@@ -61,11 +61,11 @@ def _shared_target_machine() -> Any:
 @functools.cache
 def vector_width() -> int:
     """Return the number of float64 numbers in a vector register of this processor."""
-    with _LOCK:
-        features = _llvm().get_host_cpu_features()
-    if features.get("avx512f"):
+    with _LLVM_LOCK:
+        cpu_features = _initialized_llvm().get_host_cpu_features()
+    if cpu_features.get("avx512f"):
         return 8
-    return 4 if features.get("avx2") else 2
+    return 4 if cpu_features.get("avx2") else 2
 
 
 def divides_quickly(lanes: int) -> bool:
@@ -89,7 +89,7 @@ def has_fma() -> bool:
     return "+fma," in f"{_processor()[1]}," or platform.machine().lower() in ("arm64", "aarch64")
 
 
-SAMPLE = """
+SAMPLE_CODE = """
 define double @sample(double %x) {
   %y = fmul double %x, %x
   %z = fsub double %y, 0x3FF8000000000000
@@ -105,12 +105,12 @@ def compilation_problem() -> str | None:
     import ctypes
 
     try:
-        machine_code = compile_llvm(SAMPLE, ("sample",))
+        machine_code = compile_llvm(SAMPLE_CODE, ("sample",))
     except NotNative as reason:
         return str(reason)
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"no machine code can be made here: {first_line}"
+        error_line = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"no machine code can be made here: {error_line}"
     sample_output = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(machine_code.addresses[0])(
         2.5
     )
@@ -141,33 +141,37 @@ def compile_llvm(llvm_code: str, names: Sequence[str]) -> MachineCode:
     Raises:
         NotNative: The system does not let this process execute memory that the process has written.
     """
-    problem = executable_memory_problem()
-    if problem is not None:  # not cached, since a process may lose the right at any time
-        raise NotNative(problem)
-    with _LOCK:
+    memory_problem = executable_memory_problem()
+    if memory_problem is not None:  # not cached, since a process may lose the right at any time
+        raise NotNative(memory_problem)
+    with _LLVM_LOCK:
         while _RETIRED_ENGINES:
             _RETIRED_ENGINES.pop().close()
-        engine = _load_engine(_compile_object(llvm_code))
-        machine_code = MachineCode(engine, tuple(map(engine.get_function_address, names)))
-    weakref.finalize(machine_code, _RETIRED_ENGINES.append, engine).atexit = False
+        execution_engine = _load_engine(_compile_object(llvm_code))
+        machine_code = MachineCode(
+            execution_engine, tuple(map(execution_engine.get_function_address, names))
+        )
+    weakref.finalize(machine_code, _RETIRED_ENGINES.append, execution_engine).atexit = False
     return machine_code
 
 
 def _compile_object(llvm_code: str) -> bytes:
     """Compile LLVM code to an object file.
 
-    The caller holds `_LOCK` until llvmlite has freed all temporary objects.
+    The caller holds `_LLVM_LOCK` until llvmlite has freed all temporary objects.
     """
-    llvm = _llvm()
-    module = llvm.parse_assembly(llvm_code)
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(_shared_target_machine(), options)
-    pass_manager = builder.getModulePassManager()
-    pass_manager.run(module, builder)
+    llvm_binding = _initialized_llvm()
+    llvm_module = llvm_binding.parse_assembly(llvm_code)
+    llvm_module.verify()
+    tuning_options = llvm_binding.create_pipeline_tuning_options(speed_level=1)
+    tuning_options.loop_vectorization = tuning_options.slp_vectorization = (
+        tuning_options.loop_unrolling
+    ) = False
+    pass_builder = llvm_binding.create_pass_builder(_shared_target_machine(), tuning_options)
+    pass_manager = pass_builder.getModulePassManager()
+    pass_manager.run(llvm_module, pass_builder)
     _free_passes(pass_manager)
-    object_file: bytes = _shared_target_machine().emit_object(module)
+    object_file: bytes = _shared_target_machine().emit_object(llvm_module)
     return object_file
 
 
@@ -187,12 +191,12 @@ def _free_passes(passes: Any) -> None:
 def _load_engine(code: bytes) -> Any:
     """Load an object file into an llvmlite execution engine.
 
-    The caller holds `_LOCK`.
+    The caller holds `_LLVM_LOCK`.
     """
-    llvm = _llvm()
-    empty_module = llvm.parse_assembly("")
-    engine = llvm.create_mcjit_compiler(empty_module, _new_target_machine())
-    engine.remove_module(empty_module)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
+    llvm_binding = _initialized_llvm()
+    empty_module = llvm_binding.parse_assembly("")
+    execution_engine = llvm_binding.create_mcjit_compiler(empty_module, _new_target_machine())
+    execution_engine.remove_module(empty_module)
+    execution_engine.add_object_file(llvm_binding.ObjectFileRef.from_data(code))
+    execution_engine.finalize_object()
+    return execution_engine

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.ir import Array, Carried, Constant, Loop, Op, Operation, Value, body_outputs
-from mdf_loop.native.elementwise import Element, ElementwiseValues, elements_read
+from mdf_loop.native.elementwise import ElementPosition, ElementwiseValues, elements_read
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
 from mdf_loop.passes.failing import first_that_may_fail, operation_name
@@ -33,10 +33,10 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
     loop: Loop
     constants: Mapping[Value, Array]
-    element_positions: Mapping[Value, Element]
+    element_positions: Mapping[Value, ElementPosition]
 
 
-def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
+def split_members(loop: Loop, constants: Mapping[Value, Array]) -> MemberLoop:
     """Split each batch member's arrays into scalars, in a loop with early exit of members.
 
     Raises:
@@ -45,10 +45,10 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     _refuse_rows_and_bodies(loop)
     assert loop.member_axis is not None
     assert loop.condition_out is not None
-    elementwise_values = ElementwiseValues(loop.member_axis, known)
+    elementwise_values = ElementwiseValues(loop.member_axis, constants)
     member_iteration = replace(loop.iteration, shape=(loop.member_axis,))
     elementwise_values.set_elements(loop.iteration, [member_iteration])
-    enter_elements = [
+    carried_input_elements = [
         elementwise_values.create_input_elements(carried_value.body_input)
         for carried_value in loop.carried
     ]
@@ -59,7 +59,7 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     _refuse_failing((*elementwise_values.ops, *unused_ops), elementwise_values.constants)
     carried_elements = tuple(
         Carried(*element_values, name=carried_value.name)
-        for carried_value, elements in zip(loop.carried, enter_elements, strict=True)
+        for carried_value, elements in zip(loop.carried, carried_input_elements, strict=True)
         for element_values in zip(
             elementwise_values.matching_elements(carried_value.initial, carried_value.body_input),
             elements,
@@ -96,9 +96,9 @@ def _refuse_rows_and_bodies(loop: Loop) -> None:
             )
 
 
-def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
+def _refuse_failing(ops: Iterable[Operation], constants: Mapping[Value, Array]) -> None:
     """Raise NotNative if an operation of a loop body may fail at run time."""
-    failing_op = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
+    failing_op = first_that_may_fail(ops, lambda value: constants.get(value) if value else None)
     if failing_op is not None:
         raise NotNative(f"members stop each for itself, and {operation_name(failing_op)} may fail")
 

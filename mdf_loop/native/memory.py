@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.native import small_arrays
 from mdf_loop.native.shapes import ValueExtents
-from mdf_loop.native.space import StackSpace
+from mdf_loop.native.space import FunctionMemory
 from mdf_loop.native.support import KernelSignature
 from mdf_loop.native.writer import FunctionWriter
 from mdf_loop.ops.native.code import ITEM_BYTES, Cell, Code, Extent, Extents, Failure, is_single
@@ -20,37 +20,37 @@ class MemoryWriter(FunctionWriter):
 
     Attributes:
         vector_code: Writer of vector instructions.
-        space: Memory of computed arrays.
-        shapes: Extents of arrays.
+        function_memory: Memory of computed arrays.
+        value_extents: Extents of arrays.
     """
 
     def __init__(self, signature: KernelSignature, width: int, failures: list[Failure]) -> None:
         super().__init__(signature, failures)
         self.vector_code = Code(self.function_text, width, True)
-        self.space = StackSpace(self.scalar_code)
-        self.shapes = ValueExtents(self.scalar_code)
+        self.function_memory = FunctionMemory(self.scalar_code)
+        self.value_extents = ValueExtents(self.scalar_code)
 
     # --- shapes -------------------------------------------------------------------------------
 
     def extents(self, value: Value) -> Extents:
         """Return the extents of an array."""
-        return self.shapes.of(value)
+        return self.value_extents.of(value)
 
     def shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of an array, or raise NotNative if the shape is not constant."""
-        return self.shapes.fixed_extents(value)
+        return self.value_extents.fixed_extents(value)
 
     def is_extent(self, number: Extent) -> bool:
         """Return True if a number is the extent of some array, and therefore not negative."""
-        return self.shapes.contains_extent(number)
+        return self.value_extents.contains_extent(number)
 
     def broadcast_shape(self, op: Op) -> Extents:
         """Return the common shape to which the operands of an operation are broadcast."""
-        return self.shapes.broadcast_shape(op)
+        return self.value_extents.broadcast_shape(op)
 
     def set_extents(self, value: Value, extents: Extents) -> None:
         """Set the extents of a computed value."""
-        self.shapes.record_extents(value, extents)
+        self.value_extents.record_extents(value, extents)
 
     def small_integers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
         """Return the elements of a small array of integers, or None for any other array."""
@@ -62,7 +62,7 @@ class MemoryWriter(FunctionWriter):
 
     def assign_extents(self, value: Value, other: Value) -> None:
         """Set the extents of an array to those of another array."""
-        self.shapes.record_extents(value, self.extents(other))
+        self.value_extents.record_extents(value, self.extents(other))
 
     def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for a value that is computed at run time."""
@@ -70,16 +70,20 @@ class MemoryWriter(FunctionWriter):
 
     # --- memory -------------------------------------------------------------------------------
 
-    def buffer(self, value: Value) -> str:
+    def allocate_buffer(self, value: Value) -> str:
         """Allocate memory for an array, and return the register of the address."""
-        factors = (*self.extents(value), ITEM_BYTES[value.dtype])
-        known_factors = [factor for factor in factors if isinstance(factor, int)]
-        if len(known_factors) == len(factors):
-            return self.bounds.array(self.space.allocate(math.prod(known_factors)), value)
-        room_number = self.space.new_room()
-        return self.bounds.array(self.space.grow(room_number, factors), value, room=room_number)
+        size_factors = (*self.extents(value), ITEM_BYTES[value.dtype])
+        known_factors = [factor for factor in size_factors if isinstance(factor, int)]
+        if len(known_factors) == len(size_factors):
+            return self.bounds.array(self.function_memory.allocate(math.prod(known_factors)), value)
+        buffer_number = self.function_memory.add_growable_buffer()
+        return self.bounds.array(
+            self.function_memory.grow(buffer_number, size_factors),
+            value,
+            buffer_number=buffer_number,
+        )
 
-    def table(self, numbers: Sequence[int]) -> str:
+    def constant_table(self, numbers: Sequence[int]) -> str:
         """Return the address of a constant table of integers.
 
         The name of the table is a hash, so equal tables share memory.
@@ -96,7 +100,7 @@ class MemoryWriter(FunctionWriter):
         if is_single(value):
             self.store(self.scalar_code, value.dtype, cell.registers[0], pointer, index)
             return
-        value_bytes = self.shapes.bytes(value)
+        value_bytes = self.value_extents.bytes(value)
         if index != "0":
             pointer = self.offset_pointer(pointer, self.multiply(index, value_bytes))
         self.copy(pointer, self.pointer_of(value, cell), value_bytes)
@@ -108,15 +112,16 @@ class MemoryWriter(FunctionWriter):
         """
         if cell.pointer:
             return cell.pointer
-        pointer = self.buffer(value)
+        array_pointer = self.allocate_buffer(value)
         if not cell.is_scalar:
             for index, register in enumerate(cell.registers):
-                self.store(self.scalar_code, value.dtype, register, pointer, str(index))
-            return pointer
+                self.store(self.scalar_code, value.dtype, register, array_pointer, str(index))
+            return array_pointer
         self.for_each_element(
-            self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, pointer, k)
+            self.value_extents.size(value),
+            lambda code, k: self._fill(code, value.dtype, cell, array_pointer, k),
         )
-        return pointer
+        return array_pointer
 
     def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, index: str) -> None:
         self.store(code, dtype, code.broadcast(cell.registers[0], dtype), pointer, index)

@@ -33,24 +33,28 @@ def make_loop_writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) 
 
 
 def _write_node(outer: OnnxScope, native: NativeLoop) -> None:
-    signature, scope = native.kernel.signature, outer.writer
+    signature, onnx_writer = native.kernel.signature, outer.writer
     loop = signature.loop
     if loop.trip_count is not None:
-        trip_count = scope.onnx_values[loop.trip_count]
+        trip_count = onnx_writer.onnx_values[loop.trip_count]
     else:
-        trip_count = scope.constant(
+        trip_count = onnx_writer.constant(
             np.array(MAX_TRIP_COUNT if loop.max_iterations is None else loop.max_iterations)
         )
-    inputs = [_limit_trip_count(outer, native, trip_count)]
+    node_inputs = [_limit_trip_count(outer, native, trip_count)]
     for value in signature.inputs:  # constants may be defined in the body
-        is_in_body = value not in scope.onnx_values
-        inputs.append(
-            scope.constant(signature.constants[value]) if is_in_body else scope.onnx_values[value]
+        is_in_body = value not in onnx_writer.onnx_values
+        node_inputs.append(
+            onnx_writer.constant(signature.constants[value])
+            if is_in_body
+            else onnx_writer.onnx_values[value]
         )
-    outputs = [outer.define_value(value) for value, _ in signature.outputs]
-    memory = oir.Value(name=scope.new_name("memory"), type=value_type("uint8"))
-    node_name = outer.append_node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
-    scope.node_registry.failures_by_node_name[node_name] = tuple(native.failures)
+    node_outputs = [outer.define_value(value) for value, _ in signature.outputs]
+    memory_output = oir.Value(name=onnx_writer.new_name("memory"), type=value_type("uint8"))
+    node_name = outer.append_node(
+        native.name, node_inputs, [*node_outputs, memory_output], {}, loop.where, DOMAIN
+    )
+    onnx_writer.node_registry.failures_by_node_name[node_name] = tuple(native.failures)
 
 
 MAX_ROW_BYTES = 1 << 57
@@ -60,16 +64,16 @@ No process has so much memory, but ONNX Runtime can still count the bytes of eig
 """
 
 
-def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
+def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip_count: oir.Value) -> oir.Value:
     """Limit a trip count so that the bytes of all recorded rows fit into int64.
 
     The operator first allocates the rows of all iterations. ONNX Runtime prints a message if their number of
     bytes overflows int64. With the limit, the allocation fails without the message, and the loop runs in
     several parts.
     """
-    loop, scope = native.kernel.signature.loop, outer.writer
-    if not loop.recorded or loop.condition is not None or trip.producer() is None:
-        return trip
+    loop, onnx_writer = native.kernel.signature.loop, outer.writer
+    if not loop.recorded or loop.condition is not None or trip_count.producer() is None:
+        return trip_count
     row_bytes = (
         math.prod(
             extent
@@ -79,9 +83,9 @@ def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> 
         * numpy_dtype(recorded_value.row.dtype).itemsize
         for recorded_value in loop.recorded
     )
-    limit = scope.constant(np.array(-(-MAX_ROW_BYTES // max(row_bytes))))
+    max_trip_count = onnx_writer.constant(np.array(-(-MAX_ROW_BYTES // max(row_bytes))))
     limited_trip_count = oir.Value(
-        name=scope.new_name("trip"), type=value_type("int64"), shape=oir.Shape(())
+        name=onnx_writer.new_name("trip"), type=value_type("int64"), shape=oir.Shape(())
     )
-    outer.append_node("Min", [trip, limit], [limited_trip_count], {}, loop.where)
+    outer.append_node("Min", [trip_count, max_trip_count], [limited_trip_count], {}, loop.where)
     return limited_trip_count

@@ -30,7 +30,7 @@ DOMAIN = "mdf_loop"
 _DOMAIN_NAME = ctypes.create_string_buffer(DOMAIN.encode())
 """Domain name as a C string, which ONNX Runtime refers to."""
 
-_LOCK = LockHeldOverForks()
+_REGISTRATION_LOCK = LockHeldOverForks()
 """Lock for all calls of the shared library."""
 _RELEASED_DOMAINS: list[Any] = []
 """Domains and operators of sessions that were deleted. The next registration frees them."""
@@ -67,14 +67,14 @@ class NativeLoop(Struct, frozen=True, eq=False):
     Attributes:
         name: Name of the operator.
         kernel: Kernel of the loop.
-        structure: Structure for the shared library.
-        references: Arrays that the structure points to.
+        c_operator: Structure for the shared library.
+        c_arrays: Arrays that the structure points to.
     """
 
     name: str
     kernel: Kernel
-    structure: _Operator
-    references: tuple[Any, ...]
+    c_operator: _Operator
+    c_arrays: tuple[Any, ...]
 
     @property
     def failures(self) -> Sequence[Failure]:
@@ -85,15 +85,17 @@ class NativeLoop(Struct, frozen=True, eq=False):
 def make_operator(kernel: Kernel, name: str) -> NativeLoop:
     """Return the ONNX Runtime custom operator of a compiled loop."""
     signature, loop_text, extent_names = kernel.signature, kernel.loop_text, kernel.runtime_extents
-    inputs = signature.inputs
-    outputs = signature.outputs
+    loop_inputs = signature.inputs
+    loop_outputs = signature.outputs
     extent_positions = [
-        position for name in extent_names for position in _find_extent(name, inputs)
+        position for name in extent_names for position in _find_extent(name, loop_inputs)
     ]
-    input_types = [element_type(dtype) for dtype in ("int64", *(value.dtype for value in inputs))]
-    element_types = [element_type(value.dtype) for value, _ in outputs]
+    input_types = [
+        element_type(dtype) for dtype in ("int64", *(value.dtype for value in loop_inputs))
+    ]
+    element_types = [element_type(value.dtype) for value, _ in loop_outputs]
     memory_types = [element_type("uint8")]  # memory
-    references = (
+    c_arrays = (
         _c_array(ctypes.c_int32, input_types),
         _c_array(ctypes.c_int32, element_types + memory_types),
         _c_array(ctypes.c_int64, extent_positions),
@@ -101,7 +103,7 @@ def make_operator(kernel: Kernel, name: str) -> NativeLoop:
             ctypes.c_int64,
             [
                 encoded_extent
-                for value in inputs
+                for value in loop_inputs
                 for encoded_extent in _encode_shape(value.shape, extent_names)
             ],
         ),
@@ -114,24 +116,24 @@ def make_operator(kernel: Kernel, name: str) -> NativeLoop:
             ],
         ),
     )
-    structure = _Operator(
+    c_operator = _Operator(
         name=name.encode(),
-        loop=kernel.address,
-        count=kernel.count,
-        shares=kernel.shares,
+        loop=kernel.loop_address,
+        count=kernel.count_address,
+        shares=kernel.share_count_address,
         inputs=len(input_types),
         outputs=len(element_types) + len(memory_types),
         extents=len(extent_names),
-        late=loop_text.late_extent_count,
-        rooms=loop_text.room_count,
-        input_types=references[0],
-        output_types=references[1],
-        where=references[2],
-        given=references[3],
-        shapes=references[4],
+        late=loop_text.computed_extent_count,
+        rooms=loop_text.growable_buffer_count,
+        input_types=c_arrays[0],
+        output_types=c_arrays[1],
+        where=c_arrays[2],
+        given=c_arrays[3],
+        shapes=c_arrays[4],
         scratch=loop_text.scratch_bytes,
     )
-    return NativeLoop(name, kernel, structure, references)
+    return NativeLoop(name, kernel, c_operator, c_arrays)
 
 
 def _c_array(kind: Any, numbers: Sequence[int]) -> Any:
@@ -166,19 +168,21 @@ def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
 
 def trampoline_path() -> Path | None:
     """Return the path of the shared library of custom operators, or None if there is none."""
-    system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
-    processor = platform.machine().lower()
-    processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
-    suffix = {"linux": "so", "macos": "dylib", "windows": "dll"}.get(system or "", "")
-    library_path = Path(__file__).parent / "trampolines" / f"{system}-{processor}.{suffix}"
+    system_name = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
+    processor_name = platform.machine().lower()
+    processor_name = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor_name, processor_name)
+    library_suffix = {"linux": "so", "macos": "dylib", "windows": "dll"}.get(system_name or "", "")
+    library_path = (
+        Path(__file__).parent / "trampolines" / f"{system_name}-{processor_name}.{library_suffix}"
+    )
     return library_path if library_path.exists() else None
 
 
 @functools.cache
 def _load_library() -> tuple[str, Any]:
-    path = trampoline_path()
-    assert path is not None
-    return str(path), ctypes.CDLL(str(path))
+    library_path = trampoline_path()
+    assert library_path is not None
+    return str(library_path), ctypes.CDLL(str(library_path))
 
 
 def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
@@ -189,21 +193,21 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
     """
     if not operators:
         return None
-    path, library = _load_library()
-    with _LOCK:
+    library_path, library = _load_library()
+    with _REGISTRATION_LOCK:
         while _RELEASED_DOMAINS:
             library.mdf_loop_release(ctypes.c_void_p(_RELEASED_DOMAINS.pop()[0]))
         operator_pointers = (ctypes.c_void_p * len(operators))(
-            *(ctypes.addressof(operator.structure) for operator in operators)
+            *(ctypes.addressof(operator.c_operator) for operator in operators)
         )
         ctypes.c_void_p.in_dll(library, "mdf_loop_operators").value = ctypes.addressof(
             operator_pointers
         )
         ctypes.c_int64.in_dll(library, "mdf_loop_count").value = len(operators)
         ctypes.c_void_p.in_dll(library, "mdf_loop_name").value = ctypes.addressof(_DOMAIN_NAME)
-        options.register_custom_ops_library(path)
-        domain: int = ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value or 0
-        return domain
+        options.register_custom_ops_library(library_path)
+        domain_address: int = ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value or 0
+        return domain_address
 
 
 def keep_alive(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:

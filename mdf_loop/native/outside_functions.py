@@ -56,19 +56,26 @@ def find_outside_functions(program: Program, *, whole: Program | None = None) ->
 def _find_functions(ops: Iterable[Operation]) -> Iterator[Op]:
     for operation in ops:
         if isinstance(operation, Op):
-            if _has_open_bits(operation):
+            if _depends_on_math_library(operation):
                 yield operation
         elif not isinstance(operation, Loop):
             for body in bodies(operation):
                 yield from _find_functions(body.ops)
 
 
-def _has_open_bits(op: Op) -> bool:
+def _depends_on_math_library(op: Op) -> bool:
     """Return True if the last bits of an operation's result depend on the math library."""
-    values = [*(value for value in op.inputs if value is not None), *op.outputs]
-    has_code = all(value.dtype in REGISTER_TYPES and value.shape is not None for value in values)
-    has_open_bits = (
+    op_values = [*(value for value in op.inputs if value is not None), *op.outputs]
+    has_machine_code = all(
+        value.dtype in REGISTER_TYPES and value.shape is not None for value in op_values
+    )
+    has_library_bits = (
         row_of(op.op_type).reproducibility is Reproducibility.RUNTIME_DEPENDENT
         and not row_of(op.op_type).is_random
     )
-    return has_code and has_open_bits and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)
+    return (
+        has_machine_code
+        and has_library_bits
+        and len(op.outputs) == 1
+        and is_float(op.outputs[0].dtype)
+    )

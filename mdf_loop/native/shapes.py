@@ -19,10 +19,10 @@ class ValueExtents:
     """Extents of all arrays in a loop, as known numbers or as LLVM registers."""
 
     def __init__(self, code: Code) -> None:
-        self._code = code
-        self._names: Mapping[str, str] = {}
+        self._scalar_code = code
+        self._registers_by_name: Mapping[str, str] = {}
         self._index_by_extent: Mapping[Extent, int] = {}
-        self._known: dict[Value, Extents] = {}
+        self._extents_by_value: dict[Value, Extents] = {}
 
     def set_inputs(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
         """Record the extents of the loop's inputs.
@@ -31,10 +31,10 @@ class ValueExtents:
             names: Registers of extents by name, in the order of `%extents`.
             captured: Input values.
         """
-        self._names = names
+        self._registers_by_name = names
         self._index_by_extent = {register: index for index, register in enumerate(names.values())}
         for value in captured:
-            self._known[value] = tuple(
+            self._extents_by_value[value] = tuple(
                 extent if isinstance(extent, int) else names[extent] for extent in value.shape or ()
             )
 
@@ -49,23 +49,23 @@ class ValueExtents:
         Raises:
             NotNative: An extent is neither recorded nor known before the loop.
         """
-        if value in self._known:
-            return self._known[value]
-        extents = (
+        if value in self._extents_by_value:
+            return self._extents_by_value[value]
+        optional_extents = (
             [self.resolve_extent(extent) for extent in value.shape]
             if value.shape is not None
             else [None]
         )
-        known_extents = tuple(extent for extent in extents if extent is not None)
-        if len(known_extents) < len(extents):
+        known_extents = tuple(extent for extent in optional_extents if extent is not None)
+        if len(known_extents) < len(optional_extents):
             raise unknown_shape(value)
-        return self._known.setdefault(value, known_extents)
+        return self._extents_by_value.setdefault(value, known_extents)
 
     def contains_extent(self, number: Extent) -> bool:
         """Return True if a number is known to be an extent of some array."""
         if isinstance(number, int):
             return number >= 0
-        return any(number in extents for extents in self._known.values())
+        return any(number in extents for extents in self._extents_by_value.values())
 
     def fixed_extents(self, value: Value) -> tuple[int, ...]:
         """Return the extents of an array, or raise NotNative if an extent is not constant.
@@ -73,10 +73,10 @@ class ValueExtents:
         Raises:
             NotNative: An extent is known only at run time.
         """
-        extents = self.of(value)
-        if not is_fixed(extents):
+        value_extents = self.of(value)
+        if not is_fixed(value_extents):
             raise unknown_shape(value)
-        return extents
+        return value_extents
 
     def record_extents(self, value: Value, extents: Extents) -> None:
         """Record the extents of an array, which must agree with its declared shape.
@@ -86,63 +86,63 @@ class ValueExtents:
         """
         if is_fixed(value.shape) and is_fixed(extents):
             return
-        shape = value.shape
-        if shape is None or len(shape) != len(extents):
+        stated_shape = value.shape
+        if stated_shape is None or len(stated_shape) != len(extents):
             raise unknown_shape(value)
         if any(
             isinstance(stated_extent, int) and stated_extent != extent
-            for stated_extent, extent in zip(shape, extents, strict=True)
+            for stated_extent, extent in zip(stated_shape, extents, strict=True)
         ):
             raise unknown_shape(value)
-        if self._known.setdefault(value, extents) != extents:
+        if self._extents_by_value.setdefault(value, extents) != extents:
             raise unknown_shape(value)
 
     def replace_extents(self, value: Value, extents: Extents) -> None:
         """Replace the recorded extents of an array for all code emitted afterwards."""
-        self._known[value] = extents
+        self._extents_by_value[value] = extents
 
     def resolve_extent(self, extent: int | str) -> Extent | None:
         """Return the number or register of an extent, or None for an unknown name."""
-        return extent if isinstance(extent, int) else self._names.get(extent)
+        return extent if isinstance(extent, int) else self._registers_by_name.get(extent)
 
     def broadcast_shape(self, op: Op) -> Extents:
         """Return the common shape to which the operands of an operation are broadcast."""
-        shapes = [self.of(value) for value in op.inputs if value is not None]
-        rank = max(map(len, shapes))
-        joined_extents: list[Extent] = []
+        operand_shapes = [self.of(value) for value in op.inputs if value is not None]
+        output_rank = max(map(len, operand_shapes))
+        output_extents: list[Extent] = []
         for axis_extents in zip(
-            *((*[1] * (rank - len(shape)), *shape) for shape in shapes), strict=True
+            *((*[1] * (output_rank - len(shape)), *shape) for shape in operand_shapes), strict=True
         ):
-            extents = {extent for extent in axis_extents if extent != 1}
-            if len(extents) > 1:
+            distinct_extents = {extent for extent in axis_extents if extent != 1}
+            if len(distinct_extents) > 1:
                 raise NotNative(
                     f"it has {qualified_name(op.op_type)} of arrays that may differ in shape"
                 )
-            joined_extents.append(extents.pop() if extents else 1)
-        return tuple(joined_extents)
+            output_extents.append(distinct_extents.pop() if distinct_extents else 1)
+        return tuple(output_extents)
 
     def encoded_shape(self, value: Value) -> tuple[int, ...] | None:
         """Return the shape of an array, with negative codes for run-time extents.
 
         Return None if the shape is unknown before the loop. `LoopText.output_shapes` has the encoding.
         """
-        extents = self.of(value)
+        value_extents = self.of(value)
         if not all(
-            isinstance(extent, int) or extent in self._index_by_extent for extent in extents
+            isinstance(extent, int) or extent in self._index_by_extent for extent in value_extents
         ):
             return None
         return tuple(
             extent if isinstance(extent, int) else extent_code(self._index_by_extent[extent])
-            for extent in extents
+            for extent in value_extents
         )
 
     def size(self, value: Value) -> Extent:
         """Return the number of elements of an array, as a number or an LLVM register."""
-        return product(self._code, self.of(value))
+        return product(self._scalar_code, self.of(value))
 
     def bytes(self, value: Value) -> Extent:
         """Return the number of bytes of an array, as a number or an LLVM register."""
-        return product(self._code, (*self.of(value), ITEM_BYTES[value.dtype]))
+        return product(self._scalar_code, (*self.of(value), ITEM_BYTES[value.dtype]))
 
 
 def unknown_shape(value: Value) -> NotNative:

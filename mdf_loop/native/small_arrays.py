@@ -26,13 +26,17 @@ def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
 
 def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
     """Emit an operation on small integer arrays in registers; return None for other arrays."""
-    row, output = row_of(op.op_type), op.outputs[0]
+    operation_row, op_output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
-    is_elementwise = row.is_elementwise and row.native_code is not None
-    is_move = (row.moved_operands is not None or row.keeps_order) and has_known_positions(
-        op, writer.constant_of
-    )
-    if output.dtype != "int64" or not is_fixed(output.shape) or not (is_elementwise or is_move):
+    is_elementwise = operation_row.is_elementwise and operation_row.native_code is not None
+    is_data_movement = (
+        operation_row.moved_operands is not None or operation_row.keeps_order
+    ) and has_known_positions(op, writer.constant_of)
+    if (
+        op_output.dtype != "int64"
+        or not is_fixed(op_output.shape)
+        or not (is_elementwise or is_data_movement)
+    ):
         return None
     register_arrays = {}
     for value in operands:
@@ -41,13 +45,13 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
             return None
         register_arrays[value] = np.array(registers, object).reshape(writer.shape(value))
     if is_elementwise:
-        assert row.native_code is not None
+        assert operation_row.native_code is not None
         broadcast_arrays = np.broadcast_arrays(*(register_arrays[value] for value in operands))
         operand_tuples = zip(*(np.ravel(array) for array in broadcast_arrays), strict=True)
         return cell_of(
-            output,
+            op_output,
             [
-                row.native_code(writer.scalar_code, op, *operand_registers)
+                operation_row.native_code(writer.scalar_code, op, *operand_registers)
                 for operand_registers in operand_tuples
             ],
         )
@@ -56,7 +60,7 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
         register for operand in moved_operands for register in register_arrays[operand].reshape(-1)
     ]
     return cell_of(
-        output,
+        op_output,
         ["0" if position == ZERO_POSITION else flat_registers[position] for position in positions],
     )
 
@@ -68,34 +72,35 @@ def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> 
     """
     registers = _registers(writer, value, cells)
     if registers is None:
-        extents = writer.extents(value)
+        array_extents = writer.extents(value)
         if (
             value.dtype != "int64"
-            or not is_fixed(extents)
-            or math.prod(extents) > MAX_SMALL_ARRAY_ELEMENTS
+            or not is_fixed(array_extents)
+            or math.prod(array_extents) > MAX_SMALL_ARRAY_ELEMENTS
         ):
             return None
-        pointer = writer.cell(value, cells).pointer
-        indices = map(str, range(math.prod(extents)))
+        array_pointer = writer.cell(value, cells).pointer
+        index_literals = map(str, range(math.prod(array_extents)))
         registers = tuple(
-            writer.load(writer.scalar_code, "int64", pointer, index) for index in indices
+            writer.load(writer.scalar_code, "int64", array_pointer, index)
+            for index in index_literals
         )
     return tuple(register if register.startswith("%") else int(register) for register in registers)
 
 
 def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
     """Return the registers of a small integer array, or None if it is only in memory."""
-    array = writer.constant_of(value)
+    constant_array = writer.constant_of(value)
     if (
-        array is not None
-        and array.size <= MAX_SMALL_ARRAY_ELEMENTS
+        constant_array is not None
+        and constant_array.size <= MAX_SMALL_ARRAY_ELEMENTS
         and value.dtype in ("int64", "int32", "bool")
     ):
-        return tuple(literal(number, value.dtype) for number in np.ravel(array))
-    cell = cells.get(value)
-    if cell is None or not cell.registers or not is_fixed(writer.extents(value)):
+        return tuple(literal(number, value.dtype) for number in np.ravel(constant_array))
+    value_cell = cells.get(value)
+    if value_cell is None or not value_cell.registers or not is_fixed(writer.extents(value)):
         return None
     element_count = math.prod(writer.shape(value))
     if element_count > MAX_SMALL_ARRAY_ELEMENTS:
         return None
-    return cell.registers * element_count if cell.is_scalar else cell.registers
+    return value_cell.registers * element_count if value_cell.is_scalar else value_cell.registers

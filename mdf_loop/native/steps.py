@@ -33,7 +33,7 @@ from mdf_loop.native.loop_text import (
 )
 from mdf_loop.native.memory import MemoryWriter
 from mdf_loop.native.space import ALIGNMENT
-from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, RowStack
+from mdf_loop.native.stacks import DeferredRows, GrowingRows, InnerStack, KnownRows, RowStack
 from mdf_loop.native.support import KernelSignature, extent_names
 from mdf_loop.native.writer import Cells, LocalVariable
 from mdf_loop.ops import row_of
@@ -62,7 +62,7 @@ def write_steps(signature: KernelSignature, width: int) -> LoopText:
         try:
             return _write_functions(signature, width, changing_axes)
         except MoreExtentsChangeError as change:
-            changing_axes |= change.axes
+            changing_axes |= change.changing_axes
 
 
 def _write_functions(signature: KernelSignature, width: int, changing_axes: Axes) -> LoopText:
@@ -73,32 +73,43 @@ def _write_functions(signature: KernelSignature, width: int, changing_axes: Axes
         NotNative: An operation of the loop has no machine code.
     """
     failures: list[Failure] = []
-    writers = [KernelWriter(signature, width, failures, changing_axes)]
-    functions = [writers[0].write_loop(f"define i64 @{LOOP_FUNCTION}{PARAMETERS}")]
-    has_count_function = signature.counts or bool(writers[0].changing.finals)
+    kernel_writers = [KernelWriter(signature, width, failures, changing_axes)]
+    llvm_functions = [kernel_writers[0].write_loop(f"define i64 @{LOOP_FUNCTION}{PARAMETERS}")]
+    has_count_function = signature.needs_iteration_count or bool(
+        kernel_writers[0].changing_arrays.final_extent_indices
+    )
     if has_count_function:
-        writers.append(KernelWriter(signature, width, failures, changing_axes))
-        write_count = writers[1].write_count if signature.counts else writers[1].write_trip_count
-        functions.append(write_count(f"define i64 @{COUNT_FUNCTION}{PARAMETERS}"))
-    scratch_bytes = max(writer.space.scratch_bytes for writer in writers)
+        kernel_writers.append(KernelWriter(signature, width, failures, changing_axes))
+        write_count = (
+            kernel_writers[1].write_count
+            if signature.needs_iteration_count
+            else kernel_writers[1].write_trip_count
+        )
+        llvm_functions.append(write_count(f"define i64 @{COUNT_FUNCTION}{PARAMETERS}"))
+    scratch_bytes = max(writer.function_memory.scratch_bytes for writer in kernel_writers)
     if scratch_bytes > MAX_SCRATCH_BYTES:
         raise NotNative("its arrays are large")
     declarations = {
         name: declaration
-        for writer in writers
+        for writer in kernel_writers
         for name, declaration in writer.function_text.declarations.items()
     }
-    llvm_code = "\n".join((*declarations.values(), *functions))
-    room_count = max(writer.space.room_count for writer in writers)
-    output_shapes, late_extent_count = writers[0].output_shapes(), writers[0].late_extent_count
+    llvm_code = "\n".join((*declarations.values(), *llvm_functions))
+    growable_buffer_count = max(
+        writer.function_memory.growable_buffer_count for writer in kernel_writers
+    )
+    output_shapes, computed_extent_count = (
+        kernel_writers[0].output_shapes(),
+        kernel_writers[0].computed_extent_count,
+    )
     return LoopText(
         llvm_code,
         tuple(failures),
         output_shapes,
         has_count_function,
         scratch_bytes=scratch_bytes + ALIGNMENT,
-        room_count=room_count,
-        late_extent_count=late_extent_count,
+        growable_buffer_count=growable_buffer_count,
+        computed_extent_count=computed_extent_count,
     )
 
 
@@ -106,71 +117,82 @@ class KernelWriter(MemoryWriter):
     """Emitter of LLVM functions for a loop that computes whole arrays in memory.
 
     Attributes:
-        changing: Carried arrays whose shape changes.
-        late_extent_count: Number of extents of outputs that the loop computes.
+        changing_arrays: Carried arrays whose shape changes.
+        computed_extent_count: Number of extents of outputs that the loop computes.
     """
 
     def __init__(
-        self, signature: KernelSignature, width: int, failures: list[Failure], changing: Axes
+        self, signature: KernelSignature, width: int, failures: list[Failure], changing_axes: Axes
     ) -> None:
         super().__init__(signature, width, failures)
-        self.late_extent_count = 0
-        self.changing = ChangingArrays(self, changing)
-        self._stacks: dict[Value, InnerStack] = {}
-        self._outputs: dict[Value, tuple[int, ...]] = {}
-        self._fused = FusedOperations(self, signature.loop)
+        self.computed_extent_count = 0
+        self.changing_arrays = ChangingArrays(self, changing_axes)
+        self._inner_row_stacks: dict[Value, InnerStack] = {}
+        self._encoded_output_shapes: dict[Value, tuple[int, ...]] = {}
+        self._fused_operations = FusedOperations(self, signature.loop)
 
     def write_loop(self, head: str) -> str:
         """Return an LLVM function that runs all iterations of the loop."""
         self._begin_function()
         final_cells = self._write_iterations()
-        for value, is_stack in self.signature.outputs:
-            if not is_stack:
-                self._outputs[value] = shape = self._final_shape(value)
-                pointer = self.stacks[value]
-                if value in self.changing.finals:
-                    pointer = self.changing.allocate_output(value, pointer)
+        for value, is_recorded in self.signature.outputs:
+            if not is_recorded:
+                self._encoded_output_shapes[value] = output_shape = self._final_shape(value)
+                output_pointer = self.output_pointers[value]
+                if value in self.changing_arrays.final_extent_indices:
+                    output_pointer = self.changing_arrays.allocate_output(value, output_pointer)
                 self.store_value(
-                    value, final_cells[value], self.bounds.array(pointer, value, shape)
+                    value,
+                    final_cells[value],
+                    self.bounds.array(output_pointer, value, output_shape),
                 )
-        return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
+        return self._end_function(
+            head, self.scalar_code.emit(f"load i64, ptr {self.iteration_count_pointer}")
+        )
 
     def write_count(self, head: str) -> str:
         """Return an LLVM function that counts the iterations without writing outputs."""
-        self._begin_function(counts=True)
+        self._begin_function(is_counting=True)
         self._write_iterations()
-        return self._end_function(head, self.scalar_code.emit(f"load i64, ptr {self.iterations}"))
+        return self._end_function(
+            head, self.scalar_code.emit(f"load i64, ptr {self.iteration_count_pointer}")
+        )
 
     def write_trip_count(self, head: str) -> str:
         """Return an LLVM function that returns the trip count and stores initial extents."""
-        self._begin_function(counts=True)
+        self._begin_function(is_counting=True)
         for carried_value in self.signature.loop.carried:
-            self.changing.store_extents(carried_value.final, self.extents(carried_value.initial))
+            self.changing_arrays.store_extents(
+                carried_value.final, self.extents(carried_value.initial)
+            )
         return self._end_function(head, self.scalar_code.intrinsic("smax", "int64", "%trip", "0"))
 
-    def _begin_function(self, *, counts: bool = False) -> None:
-        self.begin(counts=counts)
+    def _begin_function(self, *, is_counting: bool = False) -> None:
+        self.begin(is_counting=is_counting)
         register_by_name = {name: self.extent(name) for name in extent_names(self.signature)}
-        self.shapes.set_inputs(register_by_name, self.signature.inputs)
-        self.late_extent_count = self.changing.assign_extent_indices(
-            self.signature.loop, self.shapes.input_extent_count
+        self.value_extents.set_inputs(register_by_name, self.signature.inputs)
+        self.computed_extent_count = self.changing_arrays.assign_extent_indices(
+            self.signature.loop, self.value_extents.input_extent_count
         )
-        self.space.begin(self.pointer("%out", len(self.signature.outputs)))
+        self.function_memory.begin(self.pointer("%out", len(self.signature.outputs)))
 
     def _write_iterations(self) -> Cells:
         """Emit all iterations of the loop, and return the cells of the final carried values."""
         signature = self.signature
         final_cells = self.loop(
             signature.loop,
-            {array: self.as_cell(array, self.memory[array]) for array in signature.arrays},
+            {
+                array: self.as_cell(array, self.input_pointers[array])
+                for array in signature.unscanned_arrays
+            },
         )
-        for value in self.changing.finals:
-            self.changing.store_extents(value, self.extents(value))
+        for value in self.changing_arrays.final_extent_indices:
+            self.changing_arrays.store_extents(value, self.extents(value))
         return final_cells
 
     def _end_function(self, head: str, end: str) -> str:
         self.scalar_code.line(f"ret i64 {end}")
-        self.space.end()
+        self.function_memory.end()
         return self.function(head)
 
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -178,81 +200,91 @@ class KernelWriter(MemoryWriter):
 
         Call the method after all code is emitted.
         """
-        return tuple(self._outputs[value] for value, _ in self.signature.outputs)
+        return tuple(self._encoded_output_shapes[value] for value, _ in self.signature.outputs)
 
     def _final_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of a final carried value, with negative codes for run-time extents."""
         for carried_value in self.signature.loop.carried:
-            if carried_value.final is value and value in self.changing.finals:
-                initial_shape = self.shapes.encoded_shape(carried_value.initial)
+            if carried_value.final is value and value in self.changing_arrays.final_extent_indices:
+                initial_shape = self.value_extents.encoded_shape(carried_value.initial)
                 assert initial_shape is not None
-                return self.changing.final_shape(value, initial_shape)
-        extents = self.shapes.encoded_shape(value)
-        assert extents is not None
-        return extents
+                return self.changing_arrays.final_shape(value, initial_shape)
+        encoded_extents = self.value_extents.encoded_shape(value)
+        assert encoded_extents is not None
+        return encoded_extents
 
     # --- operations ---------------------------------------------------------------------------
 
     def op(self, op: Op, cells: Cells) -> None:
         """Emit an operation, or defer an elementwise operation on arrays for fusion."""
-        row, output = row_of(op.op_type), op.outputs[0]
+        operation_row, op_output = row_of(op.op_type), op.outputs[0]
         operands = [operand for operand in op.inputs if operand is not None]
-        if row.is_elementwise and row.native_code is not None and is_single(output):
+        if (
+            operation_row.is_elementwise
+            and operation_row.native_code is not None
+            and is_single(op_output)
+        ):
             if any(not is_single(operand) for operand in operands):  # an operand may be deferred
                 self.flush(cells)
             registers = [self.register(operand, cells) for operand in operands]
-            cells[output] = Cell((row.native_code(self.scalar_code, op, *registers),), True)
+            cells[op_output] = Cell(
+                (operation_row.native_code(self.scalar_code, op, *registers),), True
+            )
         elif (small_array := small_arrays.compute_in_registers(self, op, cells)) is not None:
-            cells[output] = small_array
-        elif row.is_elementwise and row.native_code is not None:
-            self._fused.defer(op, cells)
+            cells[op_output] = small_array
+        elif operation_row.is_elementwise and operation_row.native_code is not None:
+            self._fused_operations.defer(op, cells)
         else:
             self.flush(cells)
-            cells[output] = self._write_whole_op(op, cells)
+            cells[op_output] = self._write_whole_op(op, cells)
 
     def _write_whole_op(self, op: Op, cells: Cells) -> Cell:
-        row = row_of(op.op_type)
-        if row.native_array_code is not None:
-            return row.native_array_code(self, op, cells)
-        if row.moved_operands is None and not row.keeps_order:
+        operation_row = row_of(op.op_type)
+        if operation_row.native_array_code is not None:
+            return operation_row.native_array_code(self, op, cells)
+        if operation_row.moved_operands is None and not operation_row.keeps_order:
             raise NotNative(f"it has {qualified_name(op.op_type)}")
         return moves.write_move(self, op, cells)
 
     def flush(self, cells: Cells) -> None:
         """Emit all deferred elementwise operations."""
-        self._fused.flush(cells)
+        self._fused_operations.flush(cells)
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
         """Emit a check that ends the run with an error if an element of an array is false."""
 
         def each(code: Code, k: str) -> None:
-            element = self.load(code, "bool", pointer, k)
-            is_false = code.binary("xor", "bool", element, code.constant(True, "bool"))
+            loaded_bool = self.load(code, "bool", array_pointer, k)
+            is_false = code.binary("xor", "bool", loaded_bool, code.constant(True, "bool"))
             code.fail_if(is_false, failure)
 
-        pointer = self.pointer_of(value, cell)
-        self.for_each_element(self.shapes.size(value), each)
+        array_pointer = self.pointer_of(value, cell)
+        self.for_each_element(self.value_extents.size(value), each)
 
     # --- places -------------------------------------------------------------------------------
 
     def allocate_array(self, value: Value) -> LocalVariable:
         """Allocate memory for an array that is assigned more than once."""
-        if value not in self.changing:
-            return (self.buffer(value),)
-        self.changing.allocate(value)
+        if value not in self.changing_arrays:
+            return (self.allocate_buffer(value),)
+        self.changing_arrays.allocate(value)
         return ("",)
 
     def store_array(self, value: Value, other: Value, cell: Cell, variable: LocalVariable) -> None:
         """Emit an assignment of the array `other` to the array `value`, by a copy in memory."""
-        if value in self.changing:
-            self.changing.assign(value, other, self.pointer_of(other, cell))
+        if value in self.changing_arrays:
+            self.changing_arrays.assign(value, other, self.pointer_of(other, cell))
         else:
             self.assign_extents(value, other)
             self.store_value(value, cell, variable[0])
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
         """Return a cell with the pointer to an array in memory."""
-        return self.changing.load(value) if value in self.changing else Cell(pointer=variable[0])
+        return (
+            self.changing_arrays.load(value)
+            if value in self.changing_arrays
+            else Cell(pointer=variable[0])
+        )
 
     def assign_carried(
         self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
@@ -263,13 +295,22 @@ class KernelWriter(MemoryWriter):
         overwritten.
         """
         self._check_extents(loop)
-        owned_pointers = self.space.own - {variable[0] for variable in variables.values()}
+        owned_pointers = self.function_memory.unshared_pointers - {
+            variable[0] for variable in variables.values()
+        }
         assigned_cells = dict(cells)
         for carried_value in loop.carried:
-            cell = self.cell(carried_value.body_output, cells)
-            if cell.pointer and cell.pointer not in {*owned_pointers, variables[carried_value][0]}:
-                copy_pointer = self.buffer(carried_value.body_output)
-                self.copy(copy_pointer, cell.pointer, self.shapes.bytes(carried_value.body_output))
+            output_cell = self.cell(carried_value.body_output, cells)
+            if output_cell.pointer and output_cell.pointer not in {
+                *owned_pointers,
+                variables[carried_value][0],
+            }:
+                copy_pointer = self.allocate_buffer(carried_value.body_output)
+                self.copy(
+                    copy_pointer,
+                    output_cell.pointer,
+                    self.value_extents.bytes(carried_value.body_output),
+                )
                 assigned_cells[carried_value.body_output] = Cell(pointer=copy_pointer)
         super().assign_carried(loop, assigned_cells, variables)
 
@@ -290,46 +331,52 @@ class KernelWriter(MemoryWriter):
         changed_axes = frozenset(
             axis for value_extents in carried_extents for axis in find_changed_axes(*value_extents)
         )
-        if not changed_axes <= self.changing.axes:
+        if not changed_axes <= self.changing_arrays.changing_axes:
             raise MoreExtentsChangeError(changed_axes)
 
     # --- rows ---------------------------------------------------------------------------------
 
     def assign_extents(self, value: Value, other: Value) -> None:
         """Set the extents of the array `value` to those of the array `other`."""
-        if other not in self.changing:
+        if other not in self.changing_arrays:
             super().assign_extents(value, other)
         elif is_single(value):
             raise NotNative("what it carries may change its shape")
         else:
-            self.shapes.replace_extents(value, self.extents(other))
+            self.value_extents.replace_extents(value, self.extents(other))
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """Emit all iterations of a loop, and return the cells of the results."""
         for scanned_input in loop.scanned:
-            self.shapes.record_extents(scanned_input.row, self.extents(scanned_input.rows)[1:])
+            self.value_extents.record_extents(
+                scanned_input.row, self.extents(scanned_input.rows)[1:]
+            )
         return super().loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
         """Return a cell with the pointer to a row of a scanned array."""
-        pointer, offset = (
-            self.memory[scanned.rows],
-            self.multiply(number, self.shapes.bytes(scanned.row)),
+        rows_pointer, row_offset = (
+            self.input_pointers[scanned.rows],
+            self.multiply(number, self.value_extents.bytes(scanned.row)),
         )
-        return self.as_cell(scanned.row, self.offset_pointer(pointer, offset))
+        return self.as_cell(scanned.row, self.offset_pointer(rows_pointer, row_offset))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Prepare the memory for the scanned and recorded rows of an inner loop."""
         for scanned_input in loop.scanned:
-            rows = self.cell(scanned_input.rows, cells)
-            self.memory[scanned_input.rows] = self.pointer_of(scanned_input.rows, rows)
+            rows_cell = self.cell(scanned_input.rows, cells)
+            self.input_pointers[scanned_input.rows] = self.pointer_of(scanned_input.rows, rows_cell)
         for recorded_value in loop.recorded:
             if self._has_known_rows(loop, recorded_value):
-                pointer = self.buffer(recorded_value.stack)
-                shape = self.extents(recorded_value.stack)[1:]
-                self._stacks[recorded_value.stack] = KnownRows(self, recorded_value, pointer, shape)
+                rows_pointer = self.allocate_buffer(recorded_value.stack)
+                row_shape = self.extents(recorded_value.stack)[1:]
+                self._inner_row_stacks[recorded_value.stack] = KnownRows(
+                    self, recorded_value, rows_pointer, row_shape
+                )
             else:
-                self._stacks[recorded_value.stack] = GrowingRows(self, loop, recorded_value)
+                self._inner_row_stacks[recorded_value.stack] = GrowingRows(
+                    self, loop, recorded_value
+                )
 
     def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
         """Return True if an inner loop records a number of rows that is known in advance.
@@ -351,14 +398,18 @@ class KernelWriter(MemoryWriter):
 
     def stack_cells(self, loop: Loop, count: str) -> Cells:
         """Return the cells of the arrays that an inner loop has recorded."""
-        stacks = [recorded_value.stack for recorded_value in loop.recorded]
-        pointers = {stack: self._stacks[stack].rows_pointer(count) for stack in stacks}
-        return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
+        recorded_arrays = [recorded_value.stack for recorded_value in loop.recorded]
+        rows_pointers = {
+            stack: self._inner_row_stacks[stack].rows_pointer(count) for stack in recorded_arrays
+        }
+        return {stack: self.as_cell(stack, pointer) for stack, pointer in rows_pointers.items()}
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
         """Emit a store of one row of a recorded array."""
         is_inner_loop = loop is not self.signature.loop
-        row_stack = self._stacks[recorded.stack] if is_inner_loop else self._output_rows(recorded)
+        row_stack = (
+            self._inner_row_stacks[recorded.stack] if is_inner_loop else self._output_rows(recorded)
+        )
         row_stack.record(cell, number)
 
     def _output_rows(self, recorded: Recorded) -> RowStack:
@@ -367,18 +418,24 @@ class KernelWriter(MemoryWriter):
         An extent without a number in the program is 0 if there are no rows, for native and standard loops.
         So the first row determines this extent, even if the writer knows the extent.
         """
-        extents = self.shapes.encoded_shape(recorded.row)
-        if extents is not None and is_fixed(recorded.row.shape):
-            self._outputs[recorded.stack] = shape = (ITERATION_COUNT_CODE, *extents)
-            pointer = self.stacks[recorded.stack]
-            pointer = self.bounds.array(pointer, recorded.stack, shape)
-            return KnownRows(self, recorded, pointer, self.extents(recorded.row))
-        late_rows = LateRows(
+        row_extents = self.value_extents.encoded_shape(recorded.row)
+        if row_extents is not None and is_fixed(recorded.row.shape):
+            self._encoded_output_shapes[recorded.stack] = output_shape = (
+                ITERATION_COUNT_CODE,
+                *row_extents,
+            )
+            output_pointer = self.output_pointers[recorded.stack]
+            output_pointer = self.bounds.array(output_pointer, recorded.stack, output_shape)
+            return KnownRows(self, recorded, output_pointer, self.extents(recorded.row))
+        deferred_rows = DeferredRows(
             self,
             self.signature.loop,
             recorded,
-            self.shapes.input_extent_count + self.late_extent_count,
+            self.value_extents.input_extent_count + self.computed_extent_count,
         )
-        self._outputs[recorded.stack] = (ITERATION_COUNT_CODE, *late_rows.row_shape)
-        self.late_extent_count += late_rows.count
-        return late_rows
+        self._encoded_output_shapes[recorded.stack] = (
+            ITERATION_COUNT_CODE,
+            *deferred_rows.row_shape,
+        )
+        self.computed_extent_count += deferred_rows.extent_count
+        return deferred_rows

@@ -25,7 +25,7 @@ from mdf_loop.ir import (
     results,
     walk,
 )
-from mdf_loop.native.elementwise import Element, elements_read
+from mdf_loop.native.elementwise import ElementPosition, elements_read
 from mdf_loop.native.members import split_members
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import REGISTER_TYPES, NotNative, is_single
@@ -52,7 +52,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
         scalar_constants: Constants that are scalars.
         captured_values: Values that the body reads from outside, and arrays that are constants inside.
         computes_arrays: True if the loop computes arrays. Rows of scalars are not arrays.
-        is_in_steps: True if the loop is executed in steps, since its arrays read each other.
+        computes_whole_arrays: True if the loop is executed in steps, since its arrays read each other.
         element_positions: Positions of scalars that are elements of arrays outside of the loop.
     """
 
@@ -62,15 +62,15 @@ class KernelSignature(Struct, frozen=True, eq=False):
     scalar_constants: Mapping[Value, Array]
     captured_values: tuple[Value, ...]
     computes_arrays: bool
-    is_in_steps: bool = False
-    element_positions: Mapping[Value, Element] = field(default_factory=dict)
+    computes_whole_arrays: bool = False
+    element_positions: Mapping[Value, ElementPosition] = field(default_factory=dict)
 
-    def element_position(self, value: Value) -> Element:
+    def element_position(self, value: Value) -> ElementPosition:
         """Return the position of a scalar in an array outside of the loop."""
-        return self.element_positions.get(value) or Element(value)
+        return self.element_positions.get(value) or ElementPosition(value)
 
     @property
-    def counts(self) -> bool:
+    def needs_iteration_count(self) -> bool:
         """True if a separate function must count the iterations before the rows are allocated."""
         return self.loop.condition is not None and bool(self.loop.recorded)
 
@@ -81,12 +81,14 @@ class KernelSignature(Struct, frozen=True, eq=False):
         control_values = (
             value for value in (loop.condition, loop.first_iteration) if value is not None
         )
-        initials = (carried_value.initial for carried_value in loop.carried)
-        inputs = (*control_values, *self.captured_values, *initials)
-        return tuple(dict.fromkeys(value for value in inputs if value not in self.scalar_constants))
+        initial_values = (carried_value.initial for carried_value in loop.carried)
+        input_values = (*control_values, *self.captured_values, *initial_values)
+        return tuple(
+            dict.fromkeys(value for value in input_values if value not in self.scalar_constants)
+        )
 
     @property
-    def arrays(self) -> tuple[Value, ...]:
+    def unscanned_arrays(self) -> tuple[Value, ...]:
         """Arrays outside of the loop that contain the unscanned inputs."""
         return tuple(
             dict.fromkeys(self.element_position(value).array for value in self.unscanned_inputs)
@@ -96,7 +98,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
     def inputs(self) -> tuple[Value, ...]:
         """Inputs of the machine code without the trip count, ending with the stop flag."""
         scanned_arrays = (scanned_input.rows for scanned_input in self.loop.scanned)
-        return (*dict.fromkeys((*self.arrays, *scanned_arrays)), STOP_FLAG)
+        return (*dict.fromkeys((*self.unscanned_arrays, *scanned_arrays)), STOP_FLAG)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
@@ -133,7 +135,7 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
     for operation in walk((loop,)):
         if isinstance(operation, Loop):
             _check_loop(operation)
-    element_positions: Mapping[Value, Element] = {}
+    element_positions: Mapping[Value, ElementPosition] = {}
     if loop.member_axis is not None:
         member_loop = split_members(loop, constants)
         loop, constants, element_positions = (
@@ -151,22 +153,22 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
     )
     if any(array.shape is None for array in scanned_arrays):
         raise NotNative("the shape of what it scans is known only when it runs")
-    shapes = {
+    lane_shapes = {
         strip_leading_ones(value)
         for value in (*inner_values, *captured_values, *_outer_values(loop))
     } - {()}
-    operations = (op for op in walk(loop.ops) if isinstance(op, Op))
-    is_elementwise = all(map(_is_elementwise, operations))
+    ops_in_loop = (op for op in walk(loop.ops) if isinstance(op, Op))
+    is_elementwise = all(map(_is_elementwise, ops_in_loop))
     has_rows = any(map(_has_rows, walk(loop.ops)))
-    if len(shapes) < 2 and is_elementwise and not has_rows and _keeps_shapes(loop):
-        lane_shape = next(iter(shapes), ())
+    if len(lane_shapes) < 2 and is_elementwise and not has_rows and _keeps_shapes(loop):
+        lane_shape = next(iter(lane_shapes), ())
         signature = KernelSignature(
             loop,
             lane_shape,
             constants,
             scalar_constants,
             captured_values,
-            bool(shapes),
+            bool(lane_shapes),
             element_positions=element_positions,
         )
         if {extent for extent in signature.lane_shape if isinstance(extent, str)} <= {
@@ -180,7 +182,7 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
         for value in _collect_reads(loop, reads)
         if value not in inner_values and value not in scalar_constants
     )
-    stacks = {
+    recorded_arrays = {
         recorded_value.stack
         for operation in walk(loop.ops)
         if isinstance(operation, Loop)
@@ -189,10 +191,16 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
     computes_arrays = any(
         strip_leading_ones(value)
         for value in (*inner_values, *captured_values)
-        if value not in stacks
+        if value not in recorded_arrays
     )
     return KernelSignature(
-        loop, (), constants, scalar_constants, captured_values, computes_arrays, is_in_steps=True
+        loop,
+        (),
+        constants,
+        scalar_constants,
+        captured_values,
+        computes_arrays,
+        computes_whole_arrays=True,
     )
 
 
@@ -217,8 +225,10 @@ def _has_rows(operation: Operation) -> bool:
 
 def _is_elementwise(op: Op) -> bool:
     """Return True for a reshaping, or an elementwise operation that has machine code."""
-    row = row_of(op.op_type)
-    return row.keeps_order or (row.is_elementwise and row.native_code is not None)
+    operation_row = row_of(op.op_type)
+    return operation_row.keeps_order or (
+        operation_row.is_elementwise and operation_row.native_code is not None
+    )
 
 
 # --- unsupported loops ----------------------------------------------------------------------------
@@ -260,9 +270,9 @@ def _outer_values(loop: Loop) -> Iterator[Value]:
     """Yield the initial and final carried values of a loop, and a row of each array of rows."""
     for carried_value in loop.carried:
         yield from (carried_value.initial, carried_value.final)
-    stacks = (recorded_value.stack for recorded_value in loop.recorded)
-    for rows in (*(scanned_input.rows for scanned_input in loop.scanned), *stacks):
-        yield replace(rows, shape=None if rows.shape is None else rows.shape[1:])
+    recorded_arrays = (recorded_value.stack for recorded_value in loop.recorded)
+    for rows_array in (*(scanned_input.rows for scanned_input in loop.scanned), *recorded_arrays):
+        yield replace(rows_array, shape=None if rows_array.shape is None else rows_array.shape[1:])
 
 
 def _collect_reads(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
@@ -295,15 +305,17 @@ def strip_leading_ones(value: Value) -> Extents:
     if len(value.shape) > MAX_AXES:
         raise NotNative(f"it has an array of more than {MAX_AXES} axes")
     kept_axes = (k for k, extent in enumerate(value.shape) if extent != 1)
-    first_axis = next(kept_axes, None)
-    return () if first_axis is None else value.shape[first_axis:]
+    first_kept_axis = next(kept_axes, None)
+    return () if first_kept_axis is None else value.shape[first_kept_axis:]
 
 
 def extent_names(signature: KernelSignature) -> list[str]:
     """Return the names of all extents that are known only at run time, in order of use."""
-    shapes = (value.shape or () for value in signature.inputs)
+    input_shapes = (value.shape or () for value in signature.inputs)
     return list(
-        dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str))
+        dict.fromkeys(
+            extent for shape in input_shapes for extent in shape if isinstance(extent, str)
+        )
     )
 
 

@@ -38,40 +38,40 @@ class FunctionWriter(ArrayWriter):
     """Base class of emitters of the LLVM functions of a loop.
 
     Attributes:
-        memory: Pointers to the inputs.
-        stacks: Pointers to the outputs. Empty if the function only counts iterations.
-        counts: True if the function only counts iterations.
+        input_pointers: Pointers to the inputs.
+        output_pointers: Pointers to the outputs. Empty if the function only counts iterations.
+        is_counting: True if the function only counts iterations.
     """
 
     def __init__(self, signature: KernelSignature, failures: list[Failure]) -> None:
         super().__init__(signature, failures)
-        self.memory: dict[Value, str] = {}
-        self.stacks: dict[Value, str] = {}
-        self.counts = False
-        self._stop_pointer = ""
+        self.input_pointers: dict[Value, str] = {}
+        self.output_pointers: dict[Value, str] = {}
+        self.is_counting = False
+        self._stop_flag_pointer = ""
 
-    def begin(self, *, counts: bool = False) -> None:
+    def begin(self, *, is_counting: bool = False) -> None:
         """Emit loads of the pointers to all inputs and outputs.
 
-        If `counts` is True, there are no outputs.
+        If `is_counting` is True, there are no outputs.
         """
-        code, signature = self.scalar_code, self.signature
-        self.counts = counts
+        scalar_code, signature = self.scalar_code, self.signature
+        self.is_counting = is_counting
         for k, value in enumerate(signature.inputs):
-            self.memory[value] = self.bounds.array(self.pointer("%in", k), value)
-        if not counts:
+            self.input_pointers[value] = self.bounds.array(self.pointer("%in", k), value)
+        if not is_counting:
             for k, (value, _) in enumerate(signature.outputs):
-                self.stacks[value] = self.pointer("%out", k)
+                self.output_pointers[value] = self.pointer("%out", k)
         self.bounds.access(
-            self.memory[STOP_FLAG], ITEM_BYTES[STOP_FLAG.dtype], ITEM_BYTES[STOP_FLAG.dtype]
+            self.input_pointers[STOP_FLAG], ITEM_BYTES[STOP_FLAG.dtype], ITEM_BYTES[STOP_FLAG.dtype]
         )
-        flag_address = code.emit(f"load i64, ptr {self.memory[STOP_FLAG]}")
-        self._stop_pointer = code.emit(f"inttoptr i64 {flag_address} to ptr")
+        flag_address = scalar_code.emit(f"load i64, ptr {self.input_pointers[STOP_FLAG]}")
+        self._stop_flag_pointer = scalar_code.emit(f"inttoptr i64 {flag_address} to ptr")
 
     def pointer(self, array: str, position: int) -> str:
         """Emit a load of the pointer at index `position` of an array of pointers."""
-        address = self.scalar_code.emit(f"getelementptr ptr, ptr {array}, i64 {position}")
-        return self.scalar_code.emit(f"load ptr, ptr {address}")
+        pointer_address = self.scalar_code.emit(f"getelementptr ptr, ptr {array}, i64 {position}")
+        return self.scalar_code.emit(f"load ptr, ptr {pointer_address}")
 
     def function(self, head: str) -> str:
         """Return the emitted code as an LLVM function whose first line is `head`."""
@@ -132,8 +132,8 @@ class FunctionWriter(ArrayWriter):
         """Return the cell (registers or pointer) of a value or constant."""
         if value in cells:
             return cells[value]
-        number = self.signature.scalar_constants[value].reshape(-1)[0]
-        return Cell((self.scalar_code.constant(number, value.dtype),), True)
+        constant_number = self.signature.scalar_constants[value].reshape(-1)[0]
+        return Cell((self.scalar_code.constant(constant_number, value.dtype),), True)
 
     def register(self, value: Value, cells: Cells) -> str:
         """Return the register of a scalar, or raise NotNative for an array.
@@ -141,10 +141,10 @@ class FunctionWriter(ArrayWriter):
         Raises:
             NotNative: The value is an array.
         """
-        cell = self.cell(value, cells)
-        if not cell.is_scalar:
+        value_cell = self.cell(value, cells)
+        if not value_cell.is_scalar:
             raise NotNative(f"'{value.name}' is an array where one number is wanted")
-        return cell.registers[0]
+        return value_cell.registers[0]
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -172,40 +172,43 @@ class FunctionWriter(ArrayWriter):
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
         """Emit an elementwise operation on several vectors of elements."""
-        row = row_of(op.op_type)
-        assert row.native_code is not None
-        if row.native_vector_code is not None:
-            return row.native_vector_code(code, op, *operands)
-        return [row.native_code(code, op, *registers) for registers in operands]
+        operation_row = row_of(op.op_type)
+        assert operation_row.native_code is not None
+        if operation_row.native_vector_code is not None:
+            return operation_row.native_vector_code(code, op, *operands)
+        return [operation_row.native_code(code, op, *registers) for registers in operands]
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:
         """Emit a run-time assertion, which ends the run with an error if its condition is false."""
-        failure, condition = Failure(guard.message, guard.where), self.cell(guard.condition, cells)
-        if condition.is_scalar:
-            is_false = self.scalar_code.binary("xor", "bool", condition.registers[0], "true")
-            self.scalar_code.fail_if(is_false, failure)
+        guard_failure, condition_cell = (
+            Failure(guard.message, guard.where),
+            self.cell(guard.condition, cells),
+        )
+        if condition_cell.is_scalar:
+            is_false = self.scalar_code.binary("xor", "bool", condition_cell.registers[0], "true")
+            self.scalar_code.fail_if(is_false, guard_failure)
         else:
-            self.check(guard.condition, condition, failure)
+            self.check(guard.condition, condition_cell, guard_failure)
         cells[guard.output] = self.cell(guard.value, cells)
         self.assign_extents(guard.output, guard.value)
 
     def _write_branch(self, choice: If, cells: Cells) -> None:
         """Emit a conditional (`If`), of which only the selected branch is executed."""
-        code, function_text = self.scalar_code, self.function_text
-        labels = [function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
-        variables = {value: self._allocate_variable(value) for value in choice.outputs}
+        scalar_code, function_text = self.scalar_code, self.function_text
+        block_labels = [function_text.new_name(stem) for stem in ("then", "otherwise", "chosen")]
+        output_variables = {value: self._allocate_variable(value) for value in choice.outputs}
         condition = self.register(choice.condition, cells)
-        code.line(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
-        for label, branch in zip(labels, (choice.then, choice.otherwise), strict=False):
-            code.label(label)
+        scalar_code.line(f"br i1 {condition}, label %{block_labels[0]}, label %{block_labels[1]}")
+        for label, branch in zip(block_labels, (choice.then, choice.otherwise), strict=False):
+            scalar_code.label(label)
             branch_cells = dict(cells)
             self.ops(branch.ops, branch_cells)
             for value, branch_output in zip(choice.outputs, branch.outputs, strict=True):
-                self._store_variable(value, branch_output, branch_cells, variables[value])
-            code.line(f"br label %{labels[2]}")
-        code.label(labels[2])
+                self._store_variable(value, branch_output, branch_cells, output_variables[value])
+            scalar_code.line(f"br label %{block_labels[2]}")
+        scalar_code.label(block_labels[2])
         cells.update(
-            (value, self._load_variable(value, variables[value])) for value in choice.outputs
+            (value, self._load_variable(value, output_variables[value])) for value in choice.outputs
         )
 
     # --- places -----------------------------------------------------------------------------------
@@ -237,47 +240,50 @@ class FunctionWriter(ArrayWriter):
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
         """Emit a counting loop from `begin` to `end` (exclusive) in steps of `step`."""
-        code, function_text = self.scalar_code, self.function_text
-        number_pointer = code.allocate_local("i64")
+        scalar_code, function_text = self.scalar_code, self.function_text
+        loop_number_pointer = scalar_code.allocate_local("i64")
         test_block, body_block, end_block = (
-            function_text.name(stem) for stem in ("again", "body", "done")
+            function_text.new_name(stem) for stem in ("again", "body", "done")
         )
-        code.line(f"store i64 {begin}, ptr {number_pointer}")
-        code.line(f"br label %{test_block}")
-        code.label(test_block)
-        number = code.emit(f"load i64, ptr {number_pointer}")
-        is_less = code.emit(f"icmp slt i64 {number}, {end}")
-        code.line(f"br i1 {is_less}, label %{body_block}, label %{end_block}")
-        code.label(body_block)
-        write(number)
-        next_number = code.emit(f"add i64 {number}, {step}")
-        code.line(f"store i64 {next_number}, ptr {number_pointer}")
-        code.line(f"br label %{test_block}")
-        code.label(end_block)
+        scalar_code.line(f"store i64 {begin}, ptr {loop_number_pointer}")
+        scalar_code.line(f"br label %{test_block}")
+        scalar_code.label(test_block)
+        loop_number = scalar_code.emit(f"load i64, ptr {loop_number_pointer}")
+        is_below_end = scalar_code.emit(f"icmp slt i64 {loop_number}, {end}")
+        scalar_code.line(f"br i1 {is_below_end}, label %{body_block}, label %{end_block}")
+        scalar_code.label(body_block)
+        write(loop_number)
+        next_number = scalar_code.emit(f"add i64 {loop_number}, {step}")
+        scalar_code.line(f"store i64 {next_number}, ptr {loop_number_pointer}")
+        scalar_code.line(f"br label %{test_block}")
+        scalar_code.label(end_block)
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """Emit all iterations of a loop, and return the cells of the results."""
-        code, function_text = self.scalar_code, self.function_text
+        scalar_code, function_text = self.scalar_code, self.function_text
         iteration_pointer, condition_pointer, last_condition_pointer = (
-            code.allocate_local("i64"),
-            code.allocate_local("i1"),
-            code.allocate_local("i1"),
+            scalar_code.allocate_local("i64"),
+            scalar_code.allocate_local("i1"),
+            scalar_code.allocate_local("i1"),
         )
         for carried_value in loop.carried:
             self.assign_extents(carried_value.body_input, carried_value.initial)
-        variables = {
+        carried_variables = {
             carried_value: self._allocate_variable(carried_value.body_input)
             for carried_value in loop.carried
         }
         initial_condition = (
             "true" if loop.condition is None else self.register(loop.condition, cells)
         )
-        code.line(f"store i64 0, ptr {iteration_pointer}")
+        scalar_code.line(f"store i64 0, ptr {iteration_pointer}")
         for flag_pointer in (condition_pointer, last_condition_pointer):
-            code.line(f"store i1 {initial_condition}, ptr {flag_pointer}")
+            scalar_code.line(f"store i1 {initial_condition}, ptr {flag_pointer}")
         for carried_value in loop.carried:
             self._store_variable(
-                carried_value.body_input, carried_value.initial, cells, variables[carried_value]
+                carried_value.body_input,
+                carried_value.initial,
+                cells,
+                carried_variables[carried_value],
             )
         trip_count = self._trip_count(loop, cells)
         if loop.condition is None:
@@ -285,55 +291,61 @@ class FunctionWriter(ArrayWriter):
         if loop is not self.signature.loop:
             self.prepare_rows(loop, cells)
         test_block, body_block, end_block = (
-            function_text.name(stem) for stem in ("again", "body", "done")
+            function_text.new_name(stem) for stem in ("again", "body", "done")
         )
-        code.line(f"br label %{test_block}")
-        code.label(test_block)
-        iteration = code.emit(f"load i64, ptr {iteration_pointer}")
-        is_less = code.emit(f"icmp slt i64 {iteration}, {trip_count}")
-        has_next_iteration = code.emit(
-            f"and i1 {is_less}, {code.emit(f'load i1, ptr {condition_pointer}')}"
+        scalar_code.line(f"br label %{test_block}")
+        scalar_code.label(test_block)
+        iteration_index = scalar_code.emit(f"load i64, ptr {iteration_pointer}")
+        is_below_trip_count = scalar_code.emit(f"icmp slt i64 {iteration_index}, {trip_count}")
+        has_next_iteration = scalar_code.emit(
+            f"and i1 {is_below_trip_count}, {scalar_code.emit(f'load i1, ptr {condition_pointer}')}"
         )
-        code.line(f"br i1 {has_next_iteration}, label %{body_block}, label %{end_block}")
-        code.label(body_block)
+        scalar_code.line(f"br i1 {has_next_iteration}, label %{body_block}, label %{end_block}")
+        scalar_code.label(body_block)
         self._check_stop_flag()
         self._write_iteration(
-            loop, dict(cells), (iteration, condition_pointer, last_condition_pointer), variables
+            loop,
+            dict(cells),
+            (iteration_index, condition_pointer, last_condition_pointer),
+            carried_variables,
         )
-        next_iteration = code.emit(f"add i64 {iteration}, 1")
-        code.line(f"store i64 {next_iteration}, ptr {iteration_pointer}")
-        code.line(f"br label %{test_block}")
-        code.label(end_block)
+        next_iteration = scalar_code.emit(f"add i64 {iteration_index}, 1")
+        scalar_code.line(f"store i64 {next_iteration}, ptr {iteration_pointer}")
+        scalar_code.line(f"br label %{test_block}")
+        scalar_code.label(end_block)
         final_cells: Cells = {
             carried_value.final: self._load_variable(
-                carried_value.body_input, variables[carried_value]
+                carried_value.body_input, carried_variables[carried_value]
             )
             for carried_value in loop.carried
         }
         for carried_value in loop.carried:
             self.assign_extents(carried_value.final, carried_value.body_input)
-        iteration_count = code.emit(f"load i64, ptr {iteration_pointer}")
+        iteration_count = scalar_code.emit(f"load i64, ptr {iteration_pointer}")
         if loop is not self.signature.loop:
             final_cells.update(self.stack_cells(loop, iteration_count))
         if loop.iteration_count is not None:
             final_cells[loop.iteration_count] = Cell((iteration_count,), True)
         if loop.last_condition is not None:
             final_cells[loop.last_condition] = Cell(
-                (code.emit(f"load i1, ptr {last_condition_pointer}"),), True
+                (scalar_code.emit(f"load i1, ptr {last_condition_pointer}"),), True
             )
-        self.iterations = iteration_pointer
+        self.iteration_count_pointer = iteration_pointer
         return final_cells
 
     def _check_stop_flag(self) -> None:
         """Emit an early return that is taken if the stop flag is set."""
-        code, function_text = self.scalar_code, self.function_text
-        stop_flag = code.emit(f"load volatile i64, ptr {self._stop_pointer}")
-        is_stop_requested = code.emit(f"icmp ne i64 {stop_flag}, 0")
-        stop_block, continue_block = function_text.name("stopped"), function_text.name("goes_on")
-        code.line(f"br i1 {is_stop_requested}, label %{stop_block}, label %{continue_block}")
-        code.label(stop_block)
-        code.line(f"ret i64 -{STOPPED_CODE}")
-        code.label(continue_block)
+        scalar_code, function_text = self.scalar_code, self.function_text
+        stop_flag = scalar_code.emit(f"load volatile i64, ptr {self._stop_flag_pointer}")
+        is_stop_requested = scalar_code.emit(f"icmp ne i64 {stop_flag}, 0")
+        stop_block, continue_block = (
+            function_text.new_name("stopped"),
+            function_text.new_name("goes_on"),
+        )
+        scalar_code.line(f"br i1 {is_stop_requested}, label %{stop_block}, label %{continue_block}")
+        scalar_code.label(stop_block)
+        scalar_code.line(f"ret i64 -{STOPPED_CODE}")
+        scalar_code.label(continue_block)
 
     def _trip_count(self, loop: Loop, cells: Cells) -> str:
         if loop is self.signature.loop:
@@ -350,24 +362,26 @@ class FunctionWriter(ArrayWriter):
         variables: Mapping[Carried, LocalVariable],
     ) -> None:
         iteration_index, condition_pointer, last_condition_pointer = control
-        code = self.scalar_code
+        scalar_code = self.scalar_code
         iteration_number = iteration_index
         if loop.first_iteration is not None:
-            iteration_number = code.emit(
+            iteration_number = scalar_code.emit(
                 f"add i64 {iteration_index}, {self.register(loop.first_iteration, cells)}"
             )
         cells[loop.iteration] = Cell((iteration_number,), True)
-        cells[loop.condition_in] = Cell((code.emit(f"load i1, ptr {condition_pointer}"),), True)
+        cells[loop.condition_in] = Cell(
+            (scalar_code.emit(f"load i1, ptr {condition_pointer}"),), True
+        )
         for carried_value in loop.carried:
             cells[carried_value.body_input] = self._load_variable(
                 carried_value.body_input, variables[carried_value]
             )
         if loop.condition is not None and loop.scanned:
-            self._check_rows(loop, code.emit(f"add i64 {iteration_index}, 1"))
+            self._check_rows(loop, scalar_code.emit(f"add i64 {iteration_index}, 1"))
         for scanned_input in loop.scanned:
             cells[scanned_input.row] = self._scanned_cell(scanned_input, iteration_index)
         self.ops(loop.ops, cells)
-        if loop is not self.signature.loop or not self.counts:
+        if loop is not self.signature.loop or not self.is_counting:
             for recorded_value in loop.recorded:
                 self.record(
                     loop, recorded_value, self.cell(recorded_value.row, cells), iteration_index
@@ -379,7 +393,7 @@ class FunctionWriter(ArrayWriter):
                 last_condition_pointer,
                 *((condition_pointer,) if loop.condition is not None else ()),
             ):
-                code.line(f"store i1 {condition_out}, ptr {flag_pointer}")
+                scalar_code.line(f"store i1 {condition_out}, ptr {flag_pointer}")
 
     def assign_carried(
         self, loop: Loop, cells: Cells, variables: Mapping[Carried, LocalVariable]
@@ -400,8 +414,10 @@ class FunctionWriter(ArrayWriter):
             row_index = self.scalar_code.emit(f"sub i64 {last_index}, {iteration}")
         if not is_single(scanned.row):
             return self.array_row(scanned, row_index)
-        pointer = self.memory[scanned.rows]
-        return Cell((self.load(self.scalar_code, scanned.row.dtype, pointer, row_index),), True)
+        rows_pointer = self.input_pointers[scanned.rows]
+        return Cell(
+            (self.load(self.scalar_code, scanned.row.dtype, rows_pointer, row_index),), True
+        )
 
     def _row_count(self, scanned: Scanned) -> Extent:
         """Return the number of rows of a scanned array, as a number or a register."""
@@ -423,6 +439,10 @@ class FunctionWriter(ArrayWriter):
             has_too_few_rows = self.scalar_code.emit(
                 f"icmp slt i64 {self._row_count(scanned_input)}, {row_count}"
             )
-            sentence = f"the loop has more iterations than '{scanned_input.rows.name}' has rows"
-            hint = "give a row for each iteration"
-            self.scalar_code.fail_if(has_too_few_rows, Failure(sentence, loop.where, hint))
+            error_sentence = (
+                f"the loop has more iterations than '{scanned_input.rows.name}' has rows"
+            )
+            error_hint = "give a row for each iteration"
+            self.scalar_code.fail_if(
+                has_too_few_rows, Failure(error_sentence, loop.where, error_hint)
+            )

@@ -34,12 +34,12 @@ def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> P
     }
     substitutions: dict[Value, Value] = {}
     for name, shown_name in rows.items():
-        x = values_by_name[name]
-        with b.at(x.where, name):
-            row_count = b.op("Gather", b.op("Shape", x), scalar(b, 0, "int64"), axis=0)
-            is_equal = b.op("Equal", row_count, values_by_name[steps])
-            substitutions[x] = b.guard(
-                x, is_equal, f"'{shown_name}' must have a row for each of the steps"
+        rows_input = values_by_name[name]
+        with b.at(rows_input.where, name):
+            row_count = b.op("Gather", b.op("Shape", rows_input), scalar(b, 0, "int64"), axis=0)
+            has_enough_rows = b.op("Equal", row_count, values_by_name[steps])
+            substitutions[rows_input] = b.guard(
+                rows_input, has_enough_rows, f"'{shown_name}' must have a row for each of the steps"
             )
     for operation in program.ops:
         if isinstance(operation, Constant):

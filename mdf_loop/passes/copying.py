@@ -22,7 +22,7 @@ def copy_operations(
     b: Builder,
     ops: Iterable[Operation],
     substitutions: Mapping[Value, Value],
-    extents: Mapping[str, str] = MappingProxyType({}),
+    new_extent_names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
     """Return copies of operations, and a mapping from each copied value to its copy.
 
@@ -30,16 +30,16 @@ def copy_operations(
         b: The builder that generates the names. Copied constants become constants of this builder.
         ops: The operations to copy.
         substitutions: Replacements of values that the operations read from outside.
-        extents: Replacements of extent names.
+        new_extent_names: Replacements of extent names.
     """
-    copier = _Copies(b, dict(substitutions), extents)
-    return copier.copy_all(ops), copier.replacements
+    operation_copier = _OperationCopier(b, dict(substitutions), new_extent_names)
+    return operation_copier.copy_all(ops), operation_copier.replacements
 
 
-class _Copies(Struct, frozen=True):
+class _OperationCopier(Struct, frozen=True):
     b: Builder
     replacements: dict[Value, Value]
-    extents: Mapping[str, str]
+    new_extent_names: Mapping[str, str]
 
     def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
         copied_ops: list[Operation] = []
@@ -59,10 +59,10 @@ class _Copies(Struct, frozen=True):
         return substitute(with_bodies(operation, body_copies), self.replacements)
 
     def _fresh_value(self, value: Value) -> Value:
-        shape = value.shape and tuple(
-            self.extents.get(str(extent), extent) for extent in value.shape
+        renamed_shape = value.shape and tuple(
+            self.new_extent_names.get(str(extent), extent) for extent in value.shape
         )
-        return replace(value, name=self.b.name(value.name), shape=shape)
+        return replace(value, name=self.b.name(value.name), shape=renamed_shape)
 
 
 def without_guards(

@@ -33,11 +33,12 @@ def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> froze
         program_output.name
         for program_output in program.outputs
         if (
-            program_output.value in dependence.piecewise_constant
-            and program_output.value not in dependence.smooth
+            program_output.value in dependence.piecewise_constant_values
+            and program_output.value not in dependence.smooth_values
         )
         or (
-            program_output.value in dependence.smooth and kind_of(program_output.value.dtype) != "f"
+            program_output.value in dependence.smooth_values
+            and kind_of(program_output.value.dtype) != "f"
         )
     )
 
@@ -50,7 +51,7 @@ def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]
         inputs: Names of inputs of the program.
     """
     dependence = _Dependence.of(program, inputs)
-    dependent_values = dependence.smooth | dependence.piecewise_constant
+    dependent_values = dependence.smooth_values | dependence.piecewise_constant_values
     return frozenset(
         program_output.name
         for program_output in program.outputs
@@ -62,13 +63,13 @@ class _Dependence:
     """Analysis of the values of a program that depend on some of the program's inputs.
 
     Attributes:
-        smooth: Values that depend on the inputs through differentiable operations alone.
-        piecewise_constant: Values that depend on the inputs through a comparison, an integer or an iteration count.
+        smooth_values: Values that depend on the inputs through differentiable operations alone.
+        piecewise_constant_values: Values that depend on the inputs through a comparison, an integer or an iteration count.
     """
 
     def __init__(self, inputs: Iterable[Value]) -> None:
-        self.smooth = set(inputs)
-        self.piecewise_constant: set[Value] = set()
+        self.smooth_values = set(inputs)
+        self.piecewise_constant_values: set[Value] = set()
 
     @classmethod
     def of(cls, program: Program, inputs: Iterable[str]) -> _Dependence:
@@ -99,13 +100,16 @@ class _Dependence:
 
     def _propagate(self, sources: Iterable[Value | None], target: Value) -> None:
         for source in sources:
-            if source in self.smooth:
-                self.smooth.add(target)
-            if source in self.piecewise_constant:
-                self.piecewise_constant.add(target)
+            if source in self.smooth_values:
+                self.smooth_values.add(target)
+            if source in self.piecewise_constant_values:
+                self.piecewise_constant_values.add(target)
 
     def _is_any_dependent(self, *values: Value | None) -> bool:
-        return any(value in self.smooth or value in self.piecewise_constant for value in values)
+        return any(
+            value in self.smooth_values or value in self.piecewise_constant_values
+            for value in values
+        )
 
     def _visit_op(self, op: Op) -> None:
         if op.op_type in _VALUE_INDEPENDENT_OPERATIONS:
@@ -115,20 +119,22 @@ class _Dependence:
             if not has_zero_derivative and kind_of(output.dtype) == "f":
                 self._propagate(op.inputs, output)
             elif self._is_any_dependent(*op.inputs):
-                self.piecewise_constant.add(output)
+                self.piecewise_constant_values.add(output)
 
     def _visit_choice(self, choice: If) -> None:
         for branch in (choice.then, choice.otherwise):
             self.visit_operations(branch.ops)
-            for leaf, output in zip(branch.outputs, choice.outputs, strict=True):
-                self._propagate([leaf], output)
+            for branch_output, output in zip(branch.outputs, choice.outputs, strict=True):
+                self._propagate([branch_output], output)
         if self._is_any_dependent(choice.condition):
-            self.piecewise_constant.update(choice.outputs)
+            self.piecewise_constant_values.update(choice.outputs)
 
     def _visit_loop(self, loop: Loop) -> None:
-        old_count = -1
-        while old_count < len(self.smooth) + len(self.piecewise_constant):
-            old_count = len(self.smooth) + len(self.piecewise_constant)
+        previous_dependent_count = -1
+        while previous_dependent_count < len(self.smooth_values) + len(
+            self.piecewise_constant_values
+        ):
+            previous_dependent_count = len(self.smooth_values) + len(self.piecewise_constant_values)
             for carried in loop.carried:
                 self._propagate([carried.initial, carried.body_output], carried.body_input)
             for scanned in loop.scanned:
@@ -139,7 +145,9 @@ class _Dependence:
         for recorded in loop.recorded:
             self._propagate([recorded.row], recorded.stack)
         if self._is_any_dependent(loop.trip_count, loop.condition, loop.condition_out):
-            self.piecewise_constant.update(carried.final for carried in loop.carried)
-            self.piecewise_constant.update(carried.stack for carried in loop.recorded)
-            count_values = (loop.iteration_count, loop.last_condition)
-            self.piecewise_constant.update(value for value in count_values if value is not None)
+            self.piecewise_constant_values.update(carried.final for carried in loop.carried)
+            self.piecewise_constant_values.update(carried.stack for carried in loop.recorded)
+            report_values = (loop.iteration_count, loop.last_condition)
+            self.piecewise_constant_values.update(
+                value for value in report_values if value is not None
+            )

@@ -23,25 +23,27 @@ def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array 
     return arrays_by_value.get
 
 
-def first_that_may_fail(ops: Iterable[Operation], known: KnownArrays) -> Operation | None:
+def first_that_may_fail(ops: Iterable[Operation], find_constant: KnownArrays) -> Operation | None:
     """Return the first operation that may fail or never terminate, or None if all are safe."""
     for operation in ops:
-        if isinstance(operation, Op) and row_of(operation.op_type).may_fail(operation, known):
+        if isinstance(operation, Op) and row_of(operation.op_type).may_fail(
+            operation, find_constant
+        ):
             return operation
         if isinstance(operation, Guard):
             return operation
         if isinstance(operation, Loop) and operation.trip_count is None:
             return operation
         for body in bodies(operation):
-            failing_operation = first_that_may_fail(body.ops, known)
+            failing_operation = first_that_may_fail(body.ops, find_constant)
             if failing_operation is not None:
                 return failing_operation
     return None
 
 
-def can_execute_speculatively(operation: Operation, known: KnownArrays) -> bool:
+def can_execute_speculatively(operation: Operation, find_constant: KnownArrays) -> bool:
     """Return True if an operation cannot fail, so that the program may execute it speculatively."""
-    return first_that_may_fail((operation,), known) is None
+    return first_that_may_fail((operation,), find_constant) is None
 
 
 def operation_name(operation: Operation) -> str:

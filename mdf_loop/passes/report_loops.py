@@ -20,45 +20,53 @@ _REPORT_ROLES = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
 def report_loops(program: Program) -> Program:
     """Add outputs for the iteration count and last condition of each outermost loop."""
-    reports: dict[tuple[OutputRole, str], Output] = {}
-    choices = (op for op in program.ops if isinstance(op, If))
-    names_in_branches = {op.name for op in walk(choices) if isinstance(op, Loop)}
+    report_outputs: dict[tuple[OutputRole, str], Output] = {}
+    conditionals = (op for op in program.ops if isinstance(op, If))
+    names_in_branches = {op.name for op in walk(conditionals) if isinstance(op, Loop)}
     for loop in loops(program):
         if loop.name in names_in_branches:
             continue
         if loop.iteration_count is not None:
             _add_report(
-                reports,
+                report_outputs,
                 OutputRole.ITERATIONS,
                 f"{loop.name}.iterations",
                 loop,
                 loop.iteration_count,
             )
-        has_limit = loop.trip_count is not None or loop.max_iterations is not None
-        if loop.last_condition is not None and loop.condition is not None and has_limit:
+        has_iteration_limit = loop.trip_count is not None or loop.max_iterations is not None
+        if loop.last_condition is not None and loop.condition is not None and has_iteration_limit:
             _add_report(
-                reports, OutputRole.CONDITION, f"{loop.name}.condition", loop, loop.last_condition
+                report_outputs,
+                OutputRole.CONDITION,
+                f"{loop.name}.condition",
+                loop,
+                loop.last_condition,
             )
-    return replace(program, outputs=(*program.outputs, *reports.values())) if reports else program
+    return (
+        replace(program, outputs=(*program.outputs, *report_outputs.values()))
+        if report_outputs
+        else program
+    )
 
 
 def report_needed_loops(program: Program) -> Program:
     """Report iteration counts and last conditions of loops that other outputs depend on."""
     needed_loop_names = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting_program = report_loops(program)
-    outputs = (
+    needed_outputs = (
         output
         for output in reporting_program.outputs
         if output.role not in _REPORT_ROLES or output.owner_name in needed_loop_names
     )
-    return replace(reporting_program, outputs=tuple(outputs))
+    return replace(reporting_program, outputs=tuple(needed_outputs))
 
 
 def _add_report(
-    reports: dict[tuple[OutputRole, str], Output],
+    report_outputs: dict[tuple[OutputRole, str], Output],
     role: OutputRole,
     name: str,
     loop: Loop,
     value: Value,
 ) -> None:
-    reports[role, loop.name] = Output(name, value, role, loop.name)
+    report_outputs[role, loop.name] = Output(name, value, role, loop.name)

@@ -46,11 +46,11 @@ def rewrite(program: Program, rule: Rule) -> Program:
     b = Builder.for_rewrite_of(program)
     substitutions: dict[Value, Value] = {}
     _rewrite_scope(b, program.ops, rule, substitutions)
-    ops = tuple(b.ops)
-    if ops == program.ops:
+    rewritten_ops = tuple(b.ops)
+    if rewritten_ops == program.ops:
         return program
-    outputs = substitute(program.outputs, substitutions)
-    return replace(program, ops=ops, outputs=outputs)
+    rewritten_outputs = substitute(program.outputs, substitutions)
+    return replace(program, ops=rewritten_ops, outputs=rewritten_outputs)
 
 
 LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
@@ -102,14 +102,14 @@ def _rewrite_body(
 
 
 def _rewrite_op(b: Builder, op: Op, rule: Rule, substitutions: dict[Value, Value]) -> None:
-    old_op_count = len(b.ops)
+    first_new_op_index = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
         replacements = rule(b, op)
     if replacements is None:
         b.ops.append(op)
         return
     new_ops = [
-        operation for operation in b.ops[old_op_count:] if not isinstance(operation, Constant)
+        operation for operation in b.ops[first_new_op_index:] if not isinstance(operation, Constant)
     ]
     new_values = {value for operation in new_ops for value in results(operation)}
     old_value_by_new: dict[Value, Value] = {}
@@ -121,6 +121,6 @@ def _rewrite_op(b: Builder, op: Op, rule: Rule, substitutions: dict[Value, Value
         else:
             substitutions[old_value] = old_value_by_new.get(new_value, new_value)
     if old_value_by_new:
-        b.ops[old_op_count:] = [
-            substitute(operation, old_value_by_new) for operation in b.ops[old_op_count:]
+        b.ops[first_new_op_index:] = [
+            substitute(operation, old_value_by_new) for operation in b.ops[first_new_op_index:]
         ]

@@ -38,8 +38,8 @@ def scan_axis_first(program: Program) -> Program:
         for scanned in op.scanned
     ):
         return program
-    ops = tuple(_transpose_scans(Builder.for_rewrite_of(program), program.ops))
-    return replace(program, ops=ops)
+    transposed_ops = tuple(_transpose_scans(Builder.for_rewrite_of(program), program.ops))
+    return replace(program, ops=transposed_ops)
 
 
 def _scans_later_axis(scanned: Scanned) -> bool:
@@ -68,11 +68,16 @@ def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None
 
     Return None instead of the Transpose if the axis is already first.
     """
-    rows, axis = scanned.rows, scanned.axis
+    scanned_rows, scan_axis = scanned.rows, scanned.axis
     if not _scans_later_axis(scanned):
         return None, scanned
-    axis_order = (axis, *(k for k in range(len(rows.shape or ())) if k != axis))
-    shape = tuple((rows.shape or ())[k] for k in axis_order)
-    transposed_rows = Value(b.name(f"{rows.name} along axis {axis}"), rows.dtype, shape, rows.where)
-    transpose_op = Op("Transpose", (rows,), (transposed_rows,), {"perm": axis_order}, where)
+    axis_order = (scan_axis, *(k for k in range(len(scanned_rows.shape or ())) if k != scan_axis))
+    transposed_shape = tuple((scanned_rows.shape or ())[k] for k in axis_order)
+    transposed_rows = Value(
+        b.name(f"{scanned_rows.name} along axis {scan_axis}"),
+        scanned_rows.dtype,
+        transposed_shape,
+        scanned_rows.where,
+    )
+    transpose_op = Op("Transpose", (scanned_rows,), (transposed_rows,), {"perm": axis_order}, where)
     return transpose_op, replace(scanned, rows=transposed_rows, axis=0)

@@ -71,44 +71,57 @@ def subsample_recordings(program: Program) -> Program:
 
 
 def _slice_of_block(
-    block: Builder, scanned: Scanned, first_iteration: Value, row_stride: Value
+    inner_builder: Builder, scanned: Scanned, first_iteration: Value, row_stride: Value
 ) -> Scanned:
     """Return a scan of the rows that the inner loop reads between two recorded rows."""
-    axis = scanned.axis
-    start_row = block.op("Reshape", first_iteration, ints(block, 1))
-    end_row = block.op("Add", start_row, row_stride)
+    scan_axis = scanned.axis
+    start_row = inner_builder.op("Reshape", first_iteration, ints(inner_builder, 1))
+    end_row = inner_builder.op("Add", start_row, row_stride)
     if scanned.is_backward:
-        row_count = block.op("Shape", scanned.rows, start=axis, end=axis + 1)
+        row_count = inner_builder.op("Shape", scanned.rows, start=scan_axis, end=scan_axis + 1)
         start_row, end_row = (
-            block.op("Sub", row_count, end_row),
-            block.op("Sub", row_count, start_row),
+            inner_builder.op("Sub", row_count, end_row),
+            inner_builder.op("Sub", row_count, start_row),
         )
     return replace(
-        scanned, rows=block.op("Slice", scanned.rows, start_row, end_row, ints(block, axis))
+        scanned,
+        rows=inner_builder.op(
+            "Slice", scanned.rows, start_row, end_row, ints(inner_builder, scan_axis)
+        ),
     )
 
 
 def _inner_carried(
-    b: Builder, block: Builder, loop: Loop
+    b: Builder, inner_builder: Builder, loop: Loop
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
     """Return the carried values of the inner loop: states, and the last row per recording."""
     inner_states = []
     for carried in loop.carried:
-        initial_value = block.new(
+        initial_value = inner_builder.new(
             carried.body_input.dtype, carried.body_input.shape, f"{carried.body_input.name}_at_row"
         )
-        final_value = block.new(
+        final_value = inner_builder.new(
             carried.final.dtype, carried.final.shape, f"{carried.body_input.name}_after_row"
         )
         inner_states.append(replace(carried, initial=initial_value, final=final_value))
     carried_recordings = []
     for recorded in loop.recorded:
-        row = recorded.row
-        extents = tuple(extent if isinstance(extent, int) else 0 for extent in row.shape or ())
-        zero_row = b.constant(np.zeros(extents, object if row.dtype == "string" else row.dtype))
-        incoming_row = block.new(row.dtype, row.shape, f"{row.name}_before")
-        last_row = block.new(row.dtype, row.shape, f"{row.name}_last")
+        recorded_row = recorded.row
+        known_extents = tuple(
+            extent if isinstance(extent, int) else 0 for extent in recorded_row.shape or ()
+        )
+        zero_row = b.constant(
+            np.zeros(
+                known_extents, object if recorded_row.dtype == "string" else recorded_row.dtype
+            )
+        )
+        incoming_row = inner_builder.new(
+            recorded_row.dtype, recorded_row.shape, f"{recorded_row.name}_before"
+        )
+        last_row = inner_builder.new(
+            recorded_row.dtype, recorded_row.shape, f"{recorded_row.name}_last"
+        )
         carried_recordings.append(
-            (recorded, Carried(zero_row, incoming_row, row, last_row, recorded.name))
+            (recorded, Carried(zero_row, incoming_row, recorded_row, last_row, recorded.name))
         )
     return inner_states, carried_recordings

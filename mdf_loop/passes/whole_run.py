@@ -41,7 +41,7 @@ def whole_run(
     b = Builder.for_rewrite_of(first)
     step_extent, later_step_extent = b.name("all"), b.name("further")
     substitutions: dict[Value, Value] = {}
-    inputs = [
+    joined_inputs = [
         _join_input(b, program_input, later, over_time, substitutions, step_extent)
         for program_input in first.inputs
     ]
@@ -55,39 +55,47 @@ def whole_run(
         for output in first.outputs
     }
     state_by_input = {output.owner_name: output.value for output in first_outputs.values()}
-    values_by_name = {program_input.value.name: program_input.value for program_input in inputs}
-    feeds: dict[Value, Value] = {}
+    values_by_name = {
+        program_input.value.name: program_input.value for program_input in joined_inputs
+    }
+    values_by_later_input: dict[Value, Value] = {}
     for later_input in later.inputs:
         if later_input.role is InputRole.STATE:
-            feeds[later_input.value] = _cast_state(
+            values_by_later_input[later_input.value] = _cast_state(
                 b, state_by_input[later_input.owner_name], later_input.value
             )
         elif later_input.value.name in over_time:
-            feeds[later_input.value] = _rows_after_first(
+            values_by_later_input[later_input.value] = _rows_after_first(
                 b, values_by_name[later_input.value.name], later_step_extent
             )
         elif later_input.value.name in values_by_name:
-            feeds[later_input.value] = values_by_name[later_input.value.name]
+            values_by_later_input[later_input.value] = values_by_name[later_input.value.name]
         else:
-            inputs.append(
+            joined_inputs.append(
                 replace(
                     later_input, value=b.new(later_input.value.dtype, (), later_input.value.name)
                 )
             )
-            feeds[later_input.value] = inputs[-1].value
+            values_by_later_input[later_input.value] = joined_inputs[-1].value
             if later_input.owner_name == "steps":
-                feeds[later_input.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
-    ops, copies_by_value = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_step_extent})
-    b.ops += ops
-    outputs = []
+                values_by_later_input[later_input.value] = b.op(
+                    "Sub", joined_inputs[-1].value, scalar(b, 1, "int64")
+                )
+    later_ops, copies_by_value = copy_operations(
+        b, later.ops, values_by_later_input, {TIME_EXTENT: later_step_extent}
+    )
+    b.ops += later_ops
+    joined_outputs = []
     for output in later.outputs:
         if output.name in recorded:
             later_rows = copies_by_value.get(output.value, output.value)
             with b.at(later_rows.where, output.name):
                 first_row = _convert_to_row(b, first_outputs[output.name].value, output.value)
                 joined_rows = b.op("Concat", first_row, later_rows, axis=0)
-            outputs.append(replace(output, value=_name_extent(b, joined_rows, step_extent)))
-    return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
+            joined_outputs.append(replace(output, value=_name_extent(b, joined_rows, step_extent)))
+    return Program(
+        first.name, tuple(joined_inputs), tuple(b.ops), tuple(joined_outputs), later.sites
+    )
 
 
 def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[str, Array]:
@@ -100,7 +108,7 @@ def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[
 
 def _join_input(
     b: Builder,
-    entry: Input,
+    first_input: Input,
     later: Program,
     over_time: Collection[str],
     substitutions: dict[Value, Value],
@@ -110,17 +118,19 @@ def _join_input(
 
     If the input has a row per step, the first evaluation reads the first row.
     """
-    if entry.value.name not in over_time:
-        return entry
-    (rows,) = (
+    if first_input.value.name not in over_time:
+        return first_input
+    (joined_rows,) = (
         program_input.value
         for program_input in later.inputs
-        if program_input.value.name == entry.value.name
+        if program_input.value.name == first_input.value.name
     )
-    rows = replace(rows, shape=(steps, *(rows.shape or (TIME_EXTENT,))[1:]))
-    with b.at(entry.value.where, entry.value.name):
-        substitutions[entry.value] = b.op("Gather", rows, scalar(b, 0, "int64"), axis=0)
-    return replace(entry, value=rows)
+    joined_rows = replace(joined_rows, shape=(steps, *(joined_rows.shape or (TIME_EXTENT,))[1:]))
+    with b.at(first_input.value.where, first_input.value.name):
+        substitutions[first_input.value] = b.op(
+            "Gather", joined_rows, scalar(b, 0, "int64"), axis=0
+        )
+    return replace(first_input, value=joined_rows)
 
 
 def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
@@ -134,32 +144,38 @@ def _name_extent(b: Builder, rows: Value, extent: str) -> Value:
     return with_type_of(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:])))
 
 
-def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
+def _cast_state(b: Builder, state_value: Value, later_input: Value) -> Value:
     """Convert the state after the first evaluation to the type that later evaluations read."""
-    state = cast(b, state, entry.dtype)
-    if entry.shape is None or state.shape == entry.shape:
-        return state
-    return b.op("Expand", state, shape_of(b, entry)) if is_fixed(entry.shape) else state
+    state_value = cast(b, state_value, later_input.dtype)
+    if later_input.shape is None or state_value.shape == later_input.shape:
+        return state_value
+    return (
+        b.op("Expand", state_value, shape_of(b, later_input))
+        if is_fixed(later_input.shape)
+        else state_value
+    )
 
 
 def first_evaluation_rows(first: Program, later: Program, recorded: Collection[str]) -> Program:
     """Return the first evaluation's program, with each recorded output as one row."""
     b = Builder.appending_to(first)
-    rows = {output.name: output.value for output in later.outputs if output.name in recorded}
-    outputs = []
+    rows_by_name = {
+        output.name: output.value for output in later.outputs if output.name in recorded
+    }
+    row_outputs = []
     for output in first.outputs:
-        if output.name in rows:
+        if output.name in rows_by_name:
             with b.at(output.value.where, output.name):
-                row = _convert_to_row(b, output.value, rows[output.name])
-            output = replace(output, value=row)
-        outputs.append(output)
-    return replace(first, ops=tuple(b.ops), outputs=tuple(outputs))
+                first_row = _convert_to_row(b, output.value, rows_by_name[output.name])
+            output = replace(output, value=first_row)
+        row_outputs.append(output)
+    return replace(first, ops=tuple(b.ops), outputs=tuple(row_outputs))
 
 
 def _convert_to_row(b: Builder, value: Value, rows: Value) -> Value:
     """Convert a first-evaluation output to one row with the type of later rows."""
-    shape = (rows.shape or ("time",))[1:]
+    row_shape = (rows.shape or ("time",))[1:]
     value = cast(b, value, rows.dtype)
-    if value.shape != shape and is_fixed(shape):
-        value = b.op("Expand", value, ints(b, *shape))
+    if value.shape != row_shape and is_fixed(row_shape):
+        value = b.op("Expand", value, ints(b, *row_shape))
     return b.op("Unsqueeze", value, ints(b, 0))

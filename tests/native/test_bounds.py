@@ -16,7 +16,7 @@ from mdf_loop.native import bounds, machine
 from mdf_loop.native.blocks import LaneBlocks
 from mdf_loop.native.kernel import write_kernel
 from mdf_loop.native.loop_text import NO_MEMORY_CODE, PARAMETERS, STOPPED_CODE, LoopText
-from mdf_loop.native.space import StackSpace
+from mdf_loop.native.space import FunctionMemory
 from mdf_loop.native.steps import KernelWriter
 from mdf_loop.native.support import KernelSignature, constants_in, signature_of
 from mdf_loop.native.writer import FunctionWriter
@@ -228,7 +228,7 @@ COPIED_ARRAYS = [
 
 
 def memory_of(pointer: str) -> str:
-    return next(bounds._memories(pointer)).value.name
+    return next(bounds._memory_areas(pointer)).value.name
 
 
 @pytest.mark.parametrize(("kind", "name"), ACCESSED_ARRAYS)
@@ -298,21 +298,21 @@ def test_a_stale_address_of_a_reallocated_buffer_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Let a kernel use the address of a buffer from before a reallocation, which freed the memory."""
-    grow = StackSpace.grow
+    grow = FunctionMemory.grow
 
-    def wrong(self: StackSpace, room: int, factors: Sequence[Extent]) -> str:
+    def wrong(self: FunctionMemory, room: int, factors: Sequence[Extent]) -> str:
         stale_address = grow(self, room, factors)
         grow(self, room, (*factors, 1 << 10))
         return stale_address
 
-    monkeypatch.setattr(StackSpace, "grow", wrong)
+    monkeypatch.setattr(FunctionMemory, "grow", wrong)
     assert fault_message("growing") == "reach outside of the memory of 'some'"
 
 
 def test_a_buffer_that_is_too_small_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    grow = StackSpace.grow
+    grow = FunctionMemory.grow
     monkeypatch.setattr(
-        StackSpace, "grow", lambda self, room, factors: grow(self, room, factors[1:])
+        FunctionMemory, "grow", lambda self, room, factors: grow(self, room, factors[1:])
     )
     assert fault_message("growing") == "reach outside of the memory of 'some'"
 

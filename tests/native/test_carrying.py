@@ -24,6 +24,6 @@ def test_extents_have_indices_in_the_order_of_their_axes() -> None:
     )
     loop: Any = SimpleNamespace(carried=carried_values)
     assert changing.assign_extent_indices(loop, 5) == 24
-    assert [changing.finals[value.final] for value in carried_values] == [
+    assert [changing.final_extent_indices[value.final] for value in carried_values] == [
         {axis: 5 + 3 * k + axis for axis in range(3)} for k in range(8)
     ]

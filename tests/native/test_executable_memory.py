@@ -131,7 +131,7 @@ def test_doctor_says_why(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("hardened")
 def test_compilation_fails_without_executable_memory() -> None:
     with pytest.raises(NotNative, match="memory that can be executed"):
-        machine.compile_llvm(machine.SAMPLE, ("sample",))
+        machine.compile_llvm(machine.SAMPLE_CODE, ("sample",))
 
 
 @pytest.mark.slow

@@ -76,8 +76,10 @@ def test_parts_have_the_same_bits(
 def test_the_number_of_parts_grows_with_the_work() -> None:
     signature = signature_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
     kernel = compile_kernel(signature)
-    assert kernel.shares is not None
-    count_shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(kernel.shares)
+    assert kernel.share_count_address is not None
+    count_shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
+        kernel.share_count_address
+    )
     vector_width = machine.vector_width()
     endless_trip_count, block_size = 2**62, vector_width * (8 if vector_width == 4 else 6)
 

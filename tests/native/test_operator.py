@@ -305,7 +305,7 @@ def test_released_code_frees_its_memory() -> None:
         if number == session_count:
             gc.collect()
             memory_before = resident_bytes()
-        machine.compile_llvm(machine.SAMPLE, ("sample",))
+        machine.compile_llvm(machine.SAMPLE_CODE, ("sample",))
     gc.collect()
     assert resident_bytes() - memory_before < session_count * 10_000
 

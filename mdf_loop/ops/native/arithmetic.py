@@ -19,7 +19,7 @@ OpWriter: TypeAlias = Callable[..., str]
 """Function `write(code, op, *registers)` that writes an operation and returns the register of its result."""
 
 
-def first_dtype(op: Op) -> str:
+def operand_dtype(op: Op) -> str:
     """Return the dtype of the first operand of an operation."""
     operand = op.inputs[0]
     assert operand is not None
@@ -33,7 +33,7 @@ def binary(float_instruction: str, integer_instruction: str) -> OpWriter:
     """
 
     def write(code: Code, op: Op, a: str, b: str) -> str:
-        dtype = first_dtype(op)
+        dtype = operand_dtype(op)
         return code.binary(
             float_instruction if is_float(dtype) else integer_instruction, dtype, a, b
         )
@@ -48,16 +48,18 @@ def comparison(word: str) -> OpWriter:
     """
 
     def write(code: Code, op: Op, a: str, b: str) -> str:
-        dtype = first_dtype(op)
-        sign_prefix = "" if word == "eq" else "s" if is_signed(dtype) else "u"
-        return code.compare(f"o{word}" if is_float(dtype) else f"{sign_prefix}{word}", dtype, a, b)
+        dtype = operand_dtype(op)
+        predicate_prefix = "" if word == "eq" else "s" if is_signed(dtype) else "u"
+        return code.compare(
+            f"o{word}" if is_float(dtype) else f"{predicate_prefix}{word}", dtype, a, b
+        )
 
     return write
 
 
 def neg(code: Code, op: Op, x: str) -> str:
     """Write LLVM code of `-x`."""
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     if is_float(dtype):
         return code.emit(f"fneg {code.type(dtype)} {x}")
     return code.binary("sub", dtype, code.constant(0, dtype), x)
@@ -68,7 +70,7 @@ def absolute(code: Code, op: Op, x: str) -> str:
 
     The smallest integer stays unchanged.
     """
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     if is_float(dtype):
         return code.intrinsic("fabs", dtype, x)
     if not is_signed(dtype):
@@ -78,41 +80,41 @@ def absolute(code: Code, op: Op, x: str) -> str:
 
 def sign(code: Code, op: Op, x: str) -> str:
     """Write LLVM code of the sign of x: -1, 0 or 1, and nan for nan."""
-    dtype = first_dtype(op)
-    zero = code.constant(0, dtype)
-    is_positive, is_negative = code.less(dtype, zero, x), code.less(dtype, x, zero)
-    one_or_zero = code.select(is_positive, dtype, code.constant(1, dtype), zero)
-    signum = code.select(is_negative, dtype, code.constant(-1, dtype), one_or_zero)
+    dtype = operand_dtype(op)
+    zero_literal = code.constant(0, dtype)
+    is_positive, is_negative = code.less(dtype, zero_literal, x), code.less(dtype, x, zero_literal)
+    one_or_zero = code.select(is_positive, dtype, code.constant(1, dtype), zero_literal)
+    sign_register = code.select(is_negative, dtype, code.constant(-1, dtype), one_or_zero)
     if not is_float(dtype):
-        return signum
-    return code.select(code.compare("uno", dtype, x, x), dtype, x, signum)
+        return sign_register
+    return code.select(code.compare("uno", dtype, x, x), dtype, x, sign_register)
 
 
 def add_all(code: Code, op: Op, *registers: str) -> str:
     """Write LLVM code of the sum of all operands, added from the first to the last."""
     partial_sum, *other_registers = registers
     for register in other_registers:
-        partial_sum = code.binary("fadd", first_dtype(op), partial_sum, register)
+        partial_sum = code.binary("fadd", operand_dtype(op), partial_sum, register)
     return partial_sum
 
 
 def average(code: Code, op: Op, *registers: str) -> str:
     """Write LLVM code of the mean of all operands."""
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     operand_count = code.constant(len(registers), dtype)
     return code.binary("fdiv", dtype, add_all(code, op, *registers), operand_count)
 
 
 def reciprocal(code: Code, op: Op, x: str) -> str:
     """Write LLVM code of `1 / x`."""
-    return code.binary("fdiv", first_dtype(op), code.constant(1, first_dtype(op)), x)
+    return code.binary("fdiv", operand_dtype(op), code.constant(1, operand_dtype(op)), x)
 
 
 def unary_intrinsic(name: str) -> OpWriter:
     """Return a function that writes a call of a unary LLVM intrinsic, such as `sqrt`."""
 
     def write(code: Code, op: Op, x: str) -> str:
-        return code.intrinsic(name, first_dtype(op), x)
+        return code.intrinsic(name, operand_dtype(op), x)
 
     return write
 
@@ -126,7 +128,7 @@ def bitwise(word: str) -> OpWriter:
     """Return a function that writes LLVM code of a bitwise operation on booleans or integers."""
 
     def write(code: Code, op: Op, a: str, b: str) -> str:
-        return code.binary(word, first_dtype(op), a, b)
+        return code.binary(word, operand_dtype(op), a, b)
 
     return write
 
@@ -136,42 +138,42 @@ def shift(code: Code, op: Op, x: str, places: str) -> str:
 
     The result is 0 if `places` is at least the number of bits.
     """
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     bit_count = 8 * ITEM_BYTES[dtype]
     max_shift = code.constant(bit_count - 1, dtype)
-    is_too_far = code.less(dtype, max_shift, places)
+    is_shift_too_large = code.less(dtype, max_shift, places)
     instruction = "shl" if op.attributes["direction"] == "LEFT" else "lshr"
     shifted_x = code.binary(
-        instruction, dtype, x, code.select(is_too_far, dtype, max_shift, places)
+        instruction, dtype, x, code.select(is_shift_too_large, dtype, max_shift, places)
     )
-    return code.select(is_too_far, dtype, code.constant(0, dtype), shifted_x)
+    return code.select(is_shift_too_large, dtype, code.constant(0, dtype), shifted_x)
 
 
 def complement(code: Code, op: Op, x: str) -> str:
     """Write LLVM code of `not x` for a boolean, or the complement of all bits for an integer."""
-    return code.binary("xor", first_dtype(op), x, code.constant(-1, first_dtype(op)))
+    return code.binary("xor", operand_dtype(op), x, code.constant(-1, operand_dtype(op)))
 
 
 def bitcast(code: Code, op: Op, x: str) -> str:
     """Write LLVM code that reinterprets the bits of x as a number of the output dtype."""
-    return code.cast("bitcast", first_dtype(op), x, op.outputs[0].dtype)
+    return code.cast("bitcast", operand_dtype(op), x, op.outputs[0].dtype)
 
 
 def is_nan(code: Code, op: Op, x: str) -> str:
     """Write LLVM code of `x != x`, which is true only for nan."""
-    return code.compare("uno", first_dtype(op), x, x)
+    return code.compare("uno", operand_dtype(op), x, x)
 
 
 def is_infinite(code: Code, op: Op, x: str) -> str:
     """Write LLVM code that tests whether x is infinite (positive, negative, or either)."""
-    is_detected = code.constant(False, "bool")
+    is_any_infinity = code.constant(False, "bool")
     for attribute_name, infinity in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
         if onnx_schema.attribute(op.op_type, op.attributes, attribute_name):
             equals_infinity = code.compare(
-                "oeq", first_dtype(op), x, code.constant(infinity, first_dtype(op))
+                "oeq", operand_dtype(op), x, code.constant(infinity, operand_dtype(op))
             )
-            is_detected = code.binary("or", "bool", is_detected, equals_infinity)
-    return is_detected
+            is_any_infinity = code.binary("or", "bool", is_any_infinity, equals_infinity)
+    return is_any_infinity
 
 
 # --- maxima and minima ----------------------------------------------------------------------------
@@ -187,7 +189,7 @@ def extreme(word: str) -> OpWriter:
         extreme_register, *other_registers = registers
         for register in other_registers:
             extreme_register = extreme_of_two(
-                code, first_dtype(op), word, extreme_register, register
+                code, operand_dtype(op), word, extreme_register, register
             )
         return extreme_register
 
@@ -212,7 +214,7 @@ def divide(code: Code, op: Op, a: str, b: str) -> str:
 
     The pass `guard_integer_division` prevents overflow of integers.
     """
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     if is_float(dtype):
         return code.binary("fdiv", dtype, a, b)
     _refuse_zero(code, op, b)
@@ -239,8 +241,10 @@ def divide_vectors(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
     """
     divisors = {b for _, b in pairs}
     quotients = None
-    if len(divisors) == 1 and is_float(first_dtype(op)):
-        quotients = divide_by_constant(code, first_dtype(op), [a for a, _ in pairs], min(divisors))
+    if len(divisors) == 1 and is_float(operand_dtype(op)):
+        quotients = divide_by_constant(
+            code, operand_dtype(op), [a for a, _ in pairs], min(divisors)
+        )
     return [divide(code, op, a, b) for a, b in pairs] if quotients is None else quotients
 
 
@@ -249,7 +253,7 @@ def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
 
     With `fmod`, the remainder has the sign of the dividend.
     """
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     if is_float(dtype):
         return code.library("fmod", dtype, a, b)
     _refuse_zero(code, op, b)
@@ -259,15 +263,15 @@ def write_remainder(code: Code, op: Op, a: str, b: str) -> str:
     remainder = _divide_integers(code, "rem", dtype, a, b)
     if op.attributes.get("fmod") or not is_signed(dtype):
         return remainder
-    zero = code.constant(0, dtype)
-    is_nonzero = code.compare("ne", dtype, remainder, zero)
-    signs_differ = code.less(dtype, code.binary("xor", dtype, remainder, b), zero)
+    zero_literal = code.constant(0, dtype)
+    is_nonzero = code.compare("ne", dtype, remainder, zero_literal)
+    signs_differ = code.less(dtype, code.binary("xor", dtype, remainder, b), zero_literal)
     has_wrong_sign = code.binary("and", "bool", is_nonzero, signs_differ)
     return code.select(has_wrong_sign, dtype, code.binary("add", dtype, remainder, b), remainder)
 
 
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
     """Write LLVM code that ends the run with an error if an integer divisor is zero."""
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     is_zero = code.compare("eq", dtype, divisor, code.constant(0, dtype))
     code.fail_if(is_zero, Failure(DIVISION_BY_ZERO_MESSAGE, op.where, ZERO_DIVISOR_HINT))

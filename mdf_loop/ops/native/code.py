@@ -95,10 +95,10 @@ class Failure(Struct, frozen=True):
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
         """Return the exception to raise, with numbers in place of placeholders in its message."""
-        message = self.message
+        filled_message = self.message
         for number in numbers:
-            message = message.replace(NUMBER_PLACEHOLDER, str(number), 1)
-        return self.error_class(message, self.where, self.hint)
+            filled_message = filled_message.replace(NUMBER_PLACEHOLDER, str(number), 1)
+        return self.error_class(filled_message, self.where, self.hint)
 
 
 class Arrays(Protocol):
@@ -141,10 +141,10 @@ class Arrays(Protocol):
     def as_cell(self, value: Value, pointer: str) -> Cell:
         """Return a cell with the pointer to an array, or with a scalar loaded from memory."""
 
-    def buffer(self, value: Value) -> str:
+    def allocate_buffer(self, value: Value) -> str:
         """Allocate memory for an array, and return the register of the address."""
 
-    def table(self, numbers: Sequence[int]) -> str:
+    def constant_table(self, numbers: Sequence[int]) -> str:
         """Return the address of a table of constant integers."""
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
@@ -190,19 +190,19 @@ class Text(Struct):
         frame_lines: Allocations of local memory.
         declarations: Declarations and definitions that the function uses, by name.
         failures: Possible failures.
-        name_count: Number of generated names.
+        generated_name_count: Number of generated names.
     """
 
     lines: list[str] = field(default_factory=list)
     frame_lines: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    name_count: int = 0
+    generated_name_count: int = 0
 
-    def name(self, stem: str) -> str:
+    def new_name(self, stem: str) -> str:
         """Return an unused LLVM name that begins with `stem`."""
-        self.name_count += 1
-        return f"{stem}{self.name_count}"
+        self.generated_name_count += 1
+        return f"{stem}{self.generated_name_count}"
 
 
 class Code(Struct, frozen=True):
@@ -235,7 +235,7 @@ class Code(Struct, frozen=True):
 
     def emit(self, instruction: str) -> str:
         """Append an LLVM instruction, and return the register of its output."""
-        register = self.function_text.name("%v")
+        register = self.function_text.new_name("%v")
         self.function_text.lines.append(f"  {register} = {instruction}")
         return register
 
@@ -245,9 +245,9 @@ class Code(Struct, frozen=True):
 
     def allocate_local(self, llvm_type: str) -> str:
         """Allocate local memory (LLVM `alloca`), and return its address."""
-        pointer = self.function_text.name("%place")
-        self.function_text.frame_lines.append(f"  {pointer} = alloca {llvm_type}, align 64")
-        return pointer
+        local_pointer = self.function_text.new_name("%place")
+        self.function_text.frame_lines.append(f"  {local_pointer} = alloca {llvm_type}, align 64")
+        return local_pointer
 
     def label(self, name: str) -> None:
         """Append a label, which begins a new basic block of the LLVM function."""
@@ -257,13 +257,15 @@ class Code(Struct, frozen=True):
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
     ) -> None:
         """Write an LLVM branch between two blocks of code, selected by a condition."""
-        labels = [self.function_text.name(stem) for stem in ("then", "otherwise", "chosen")]
-        self.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
-        for label, write_branch in zip(labels, (then, otherwise), strict=False):
+        block_labels = [
+            self.function_text.new_name(stem) for stem in ("then", "otherwise", "chosen")
+        ]
+        self.line(f"br i1 {truth}, label %{block_labels[0]}, label %{block_labels[1]}")
+        for label, write_branch in zip(block_labels, (then, otherwise), strict=False):
             self.label(label)
             write_branch()
-            self.line(f"br label %{labels[2]}")
-        self.label(labels[2])
+            self.line(f"br label %{block_labels[2]}")
+        self.label(block_labels[2])
 
     def any(self, truth: str) -> str:
         """Write LLVM code that tests whether a condition is true in at least one lane."""
@@ -289,8 +291,8 @@ class Code(Struct, frozen=True):
         if failure not in self.function_text.failures:
             self.function_text.failures.append(failure)
         failure_label, success_label = (
-            self.function_text.name("wrong"),
-            self.function_text.name("right"),
+            self.function_text.new_name("wrong"),
+            self.function_text.new_name("right"),
         )
         self.line(f"br i1 {self.any(truth)}, label %{failure_label}, label %{success_label}")
         self.label(failure_label)
@@ -316,14 +318,14 @@ class Code(Struct, frozen=True):
         scalar_literal = register.rstrip(">").split()[-1]
         if not scalar_literal.startswith("0x"):
             return None
-        constant: float = struct.unpack("<d", struct.pack("<Q", int(scalar_literal, 16)))[0]
-        return constant
+        float_constant: float = struct.unpack("<d", struct.pack("<Q", int(scalar_literal, 16)))[0]
+        return float_constant
 
-    def splat(self, scalar: str, kind: str) -> str:
+    def splat(self, scalar: str, scalar_type: str) -> str:
         """Return the LLVM literal of a vector with the same scalar in all lanes."""
         if self.lane_count == 1:
             return scalar
-        return f"<{', '.join([f'{kind} {scalar}'] * self.lane_count)}>"
+        return f"<{', '.join([f'{scalar_type} {scalar}'] * self.lane_count)}>"
 
     def broadcast(self, register: str, dtype: str) -> str:
         """Write LLVM code that copies a scalar to all lanes of a vector.
@@ -353,8 +355,8 @@ class Code(Struct, frozen=True):
 
     def less(self, dtype: str, a: str, b: str) -> str:
         """Write LLVM code of `a < b`, which is false for nan."""
-        prefix = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
-        return self.compare(f"{prefix}lt", dtype, a, b)
+        predicate_prefix = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
+        return self.compare(f"{predicate_prefix}lt", dtype, a, b)
 
     def equal(self, dtype: str, a: str, b: str) -> str:
         """Write LLVM code of `a == b`, which is false for nan."""
@@ -396,10 +398,10 @@ class Code(Struct, frozen=True):
         return result_vector
 
     def _call(self, name: str, llvm_type: str, registers: Sequence[str]) -> str:
-        parameter_types = ", ".join([llvm_type] * len(registers))
-        self.function_text.declarations[name] = f"declare {llvm_type} @{name}({parameter_types})"
-        arguments = ", ".join(f"{llvm_type} {register}" for register in registers)
-        return self.emit(f"call {llvm_type} @{name}({arguments})")
+        parameter_list = ", ".join([llvm_type] * len(registers))
+        self.function_text.declarations[name] = f"declare {llvm_type} @{name}({parameter_list})"
+        argument_list = ", ".join(f"{llvm_type} {register}" for register in registers)
+        return self.emit(f"call {llvm_type} @{name}({argument_list})")
 
 
 def is_single(value: Value) -> bool:

@@ -33,13 +33,13 @@ def write_decomposition(code: Code, op: Op, *registers: str) -> str:
     Raises:
         NotNative: There is no decomposition for the attributes of the operation.
     """
-    decompose, writer = row_of(op.op_type).decomposition, _OperationWriter(code)
+    decompose, operation_writer = row_of(op.op_type).decomposition, _OperationWriter(code)
     assert decompose is not None
     operand_registers = zip(
         (operand for operand in op.inputs if operand is not None), registers, strict=True
     )
     float64_operands = tuple(
-        writer.value(convert(code, operand.dtype, register, "float64"), "float64")
+        operation_writer.value(convert(code, operand.dtype, register, "float64"), "float64")
         for operand, register in operand_registers
     )
     rounded_attributes = {
@@ -49,11 +49,11 @@ def write_decomposition(code: Code, op: Op, *registers: str) -> str:
         op, inputs=float64_operands, attributes={**op.attributes, **rounded_attributes}
     )
     try:
-        replacement = decompose(cast("Builder", writer), float64_op)
+        replacement = decompose(cast("Builder", operation_writer), float64_op)
     except UnsupportedError as error:
         raise NotNative(error.findings[0].what) from None
     assert isinstance(replacement, Value)
-    return convert(code, "float64", writer.registers[replacement], op.outputs[0].dtype)
+    return convert(code, "float64", operation_writer.registers[replacement], op.outputs[0].dtype)
 
 
 class _OperationWriter(Struct, frozen=True):
@@ -69,9 +69,9 @@ class _OperationWriter(Struct, frozen=True):
 
     def value(self, register: str, dtype: str) -> Value:
         """Return a scalar program value that represents a register."""
-        scalar = Value(register, dtype, ())
-        self.registers[scalar] = register
-        return scalar
+        scalar_value = Value(register, dtype, ())
+        self.registers[scalar_value] = register
+        return scalar_value
 
     def constant(self, array: Any) -> Value:
         """Return a constant scalar as a program value."""
@@ -81,13 +81,13 @@ class _OperationWriter(Struct, frozen=True):
 
     def op(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
         """Write LLVM code of an operation, and return its output."""
-        write = row_of(op_type).native_code
-        assert write is not None, f"{op_type} has no machine code"
+        write_code = row_of(op_type).native_code
+        assert write_code is not None, f"{op_type} has no machine code"
         operand_types = [(value.dtype, value.shape) for value in inputs]
         ((dtype, shape),) = infer(op_type, operand_types, attributes, {}, 1)
         op = Op(op_type, inputs, (Value(op_type, dtype, shape),), attributes)
-        registers = (self.registers[value] for value in inputs)
-        return self.value(write(self.code, op, *registers), dtype)
+        operand_registers = (self.registers[value] for value in inputs)
+        return self.value(write_code(self.code, op, *operand_registers), dtype)
 
     def constant_of(self, value: Value) -> None:
         """Return None, so that decompositions fold no value as a constant."""

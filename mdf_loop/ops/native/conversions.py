@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.ir import Op
-from mdf_loop.ops.native.arithmetic import first_dtype
+from mdf_loop.ops.native.arithmetic import operand_dtype
 from mdf_loop.ops.native.code import REGISTER_TYPES, Code, is_float, is_signed
 
 
 def cast(code: Code, op: Op, x: str, *_: str) -> str:
     """Write LLVM code of ONNX's `Cast`."""
-    return convert(code, first_dtype(op), x, op.outputs[0].dtype)
+    return convert(code, operand_dtype(op), x, op.outputs[0].dtype)
 
 
 def convert(code: Code, source: str, x: str, target: str) -> str:
@@ -63,8 +63,13 @@ def _truncate(code: Code, source: str, x: str, target: str) -> str:
     half_range, top_bit = code.constant(2.0**63, source), code.constant(-(2**63), "int64")
     is_large = code.compare("oge", source, x, half_range)
     reduced_x = code.select(is_large, source, code.binary("fsub", source, x, half_range), x)
-    integer = _truncate_to_signed(code, source, reduced_x, "int64")
-    return code.select(is_large, "int64", code.binary("xor", "int64", integer, top_bit), integer)
+    converted_integer = _truncate_to_signed(code, source, reduced_x, "int64")
+    return code.select(
+        is_large,
+        "int64",
+        code.binary("xor", "int64", converted_integer, top_bit),
+        converted_integer,
+    )
 
 
 def _truncate_to_signed(code: Code, source: str, x: str, target: str) -> str:
@@ -74,14 +79,16 @@ def _truncate_to_signed(code: Code, source: str, x: str, target: str) -> str:
     """
     smallest_integer = int(np.iinfo(target).min)
     lower_limit = float(smallest_integer)
-    comparison = "oge" if target == "int64" or source == "float32" else "ogt"
-    edge = lower_limit if comparison == "oge" else lower_limit - 1
+    comparison_predicate = "oge" if target == "int64" or source == "float32" else "ogt"
+    lower_bound = lower_limit if comparison_predicate == "oge" else lower_limit - 1
     is_in_range = code.binary(
         "and",
         "bool",
-        code.compare(comparison, source, x, code.constant(edge, source)),
+        code.compare(comparison_predicate, source, x, code.constant(lower_bound, source)),
         code.compare("olt", source, x, code.constant(-lower_limit, source)),
     )
     safe_x = code.select(is_in_range, source, x, code.constant(0, source))
-    integer = code.cast("fptosi", source, safe_x, target)
-    return code.select(is_in_range, target, integer, code.constant(smallest_integer, target))
+    converted_integer = code.cast("fptosi", source, safe_x, target)
+    return code.select(
+        is_in_range, target, converted_integer, code.constant(smallest_integer, target)
+    )

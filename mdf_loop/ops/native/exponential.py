@@ -154,11 +154,13 @@ def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
 
     With s = 2**k and exp(r) - 1 = r + m, the sum is (s - 1 + s r) + s m.
     """
-    scale, r_square = reduction.power_of_two(), reduction.r * reduction.r
+    power_scale, r_square = reduction.power_of_two(), reduction.r * reduction.r
     m = fma(r_square, polynomial(reduction.r, r_square, EXP_COEFFICIENTS), reduction.r_low)
-    scale_minus_one = scale - 1.0
-    high_part = fma(scale, reduction.r, scale_minus_one)
-    return high_part, fma(scale, m, fma(scale, reduction.r, scale_minus_one - high_part))
+    scale_minus_one = power_scale - 1.0
+    high_part = fma(power_scale, reduction.r, scale_minus_one)
+    return high_part, fma(
+        power_scale, m, fma(power_scale, reduction.r, scale_minus_one - high_part)
+    )
 
 
 def tanh(x: Register) -> Register:

@@ -20,10 +20,10 @@ def strip_leading_ones(extents: Extents) -> Extents:
 
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
     """Write LLVM code of the product of array extents, of which numbers are multiplied at once."""
-    extents = tuple(factors)
-    known_factor, registers = canonical_product(extents)
+    factor_extents = tuple(factors)
+    known_factor, registers = canonical_product(factor_extents)
     partial_product: Extent = known_factor
-    for register in (extent for extent in extents if isinstance(extent, str) and registers):
+    for register in (extent for extent in factor_extents if isinstance(extent, str) and registers):
         if partial_product == 1:
             partial_product = register
         else:
@@ -33,9 +33,9 @@ def product(code: Code, factors: Iterable[Extent]) -> Extent:
 
 def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
     """Return a product of extents as a number and a sorted tuple of registers."""
-    extents = tuple(factors)
-    known_factor = math.prod(extent for extent in extents if isinstance(extent, int))
-    registers = sorted(extent for extent in extents if isinstance(extent, str))
+    factor_extents = tuple(factors)
+    known_factor = math.prod(extent for extent in factor_extents if isinstance(extent, int))
+    registers = sorted(extent for extent in factor_extents if isinstance(extent, str))
     return (known_factor, tuple(registers)) if known_factor else (0, ())
 
 

@@ -26,18 +26,24 @@ def fill_constant(writer: Arrays, op: Op, cells: Cells) -> Cell:
     Raises:
         NotNative: The shape is computed, and may contain negative numbers.
     """
-    array, extents = op.outputs[0], _load_elements(writer, op, 0, cells)
-    if not all(map(writer.is_extent, extents)):
+    filled_array, array_extents = op.outputs[0], _load_elements(writer, op, 0, cells)
+    if not all(map(writer.is_extent, array_extents)):
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     fill_number = np.ravel(op.attributes.get("value", 0.0))[0]
-    writer.set_extents(array, extents)
-    target = writer.buffer(array)
+    writer.set_extents(filled_array, array_extents)
+    output_pointer = writer.allocate_buffer(filled_array)
 
     def fill(code: Code, k: str) -> None:
-        writer.store(code, array.dtype, code.constant(fill_number, array.dtype), target, k)
+        writer.store(
+            code,
+            filled_array.dtype,
+            code.constant(fill_number, filled_array.dtype),
+            output_pointer,
+            k,
+        )
 
-    writer.for_each_element(product(writer.scalar_code, extents), fill)
-    return writer.as_cell(array, target)
+    writer.for_each_element(product(writer.scalar_code, array_extents), fill)
+    return writer.as_cell(filled_array, output_pointer)
 
 
 def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
@@ -46,33 +52,39 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
     Raises:
         NotNative: The dtype is not int64, or the step is computed.
     """
-    array, code = op.outputs[0], writer.scalar_code
-    if array.dtype != "int64":
-        raise NotNative(f"it has {qualified_name(op.op_type)} of {array.dtype}")
-    ((start,), (end,), (step,)) = (_load_elements(writer, op, k, cells) for k in range(3))
-    if isinstance(step, str) or step == 0:
-        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    distance = (
-        subtract_extents(code, end, start) if step > 0 else subtract_extents(code, start, end)
+    range_array, scalar_code = op.outputs[0], writer.scalar_code
+    if range_array.dtype != "int64":
+        raise NotNative(f"it has {qualified_name(op.op_type)} of {range_array.dtype}")
+    ((range_start,), (range_end,), (range_step,)) = (
+        _load_elements(writer, op, k, cells) for k in range(3)
     )
-    step_count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
-    element_count = write_larger_extent(code, step_count, 0)
-    writer.set_extents(array, (element_count,))
-    target = writer.buffer(array)
+    if isinstance(range_step, str) or range_step == 0:
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
+    range_distance = (
+        subtract_extents(scalar_code, range_end, range_start)
+        if range_step > 0
+        else subtract_extents(scalar_code, range_start, range_end)
+    )
+    step_count = quotient(
+        scalar_code, add_extents(scalar_code, range_distance, abs(range_step) - 1), abs(range_step)
+    )
+    element_count = write_larger_extent(scalar_code, step_count, 0)
+    writer.set_extents(range_array, (element_count,))
+    output_pointer = writer.allocate_buffer(range_array)
 
     def write_number(k: str) -> None:
-        element = code.emit(f"add i64 {writer.multiply(k, step)}, {start}")
-        writer.store(code, "int64", element, target, k)
+        range_element = scalar_code.emit(f"add i64 {writer.multiply(k, range_step)}, {range_start}")
+        writer.store(scalar_code, "int64", range_element, output_pointer, k)
 
     writer.repeat("0", str(element_count), 1, write_number)
-    return writer.as_cell(array, target)
+    return writer.as_cell(range_array, output_pointer)
 
 
 def _load_elements(writer: Arrays, op: Op, position: int, cells: Cells) -> Extents:
     """Return the elements of a small integer operand, as numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None
-    elements = writer.small_integers(operand, cells)
-    if elements is None:
+    operand_elements = writer.small_integers(operand, cells)
+    if operand_elements is None:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    return elements
+    return operand_elements

@@ -119,8 +119,10 @@ class Register(Struct, frozen=True, eq=False):
 
     def is_outside(self, low: int, end: int) -> Register:
         """Return a bool register that is true if an integer is less than `low` or at least `end`."""
-        offset, bound = self - low, self.to_register(end - low)
-        condition = self.code.compare("uge", self.dtype, offset.register, bound.register)
+        range_offset, range_length = self - low, self.to_register(end - low)
+        condition = self.code.compare(
+            "uge", self.dtype, range_offset.register, range_length.register
+        )
         return Register(self.code, condition, "bool")
 
     def bits(self) -> Register:
@@ -195,42 +197,53 @@ def select_all_rare(
 
     `select_rare` does the same for a single register.
     """
-    code = condition.code
-    local_pointers = [code.allocate_local(code.type(register.dtype)) for register in common]
+    lane_code = condition.code
+    local_pointers = [
+        lane_code.allocate_local(lane_code.type(register.dtype)) for register in common
+    ]
 
     def keep(registers: Sequence[Register]) -> None:
         for pointer, register in zip(local_pointers, registers, strict=True):
-            code.line(f"store {code.type(register.dtype)} {register.register}, ptr {pointer}")
+            lane_code.line(
+                f"store {lane_code.type(register.dtype)} {register.register}, ptr {pointer}"
+            )
 
     keep(common)
-    rare_block, after_block = code.function_text.name("rare"), code.function_text.name("after")
-    code.line(f"br i1 {code.any(condition.register)}, label %{rare_block}, label %{after_block}")
-    code.label(rare_block)
+    rare_block, after_block = (
+        lane_code.function_text.new_name("rare"),
+        lane_code.function_text.new_name("after"),
+    )
+    lane_code.line(
+        f"br i1 {lane_code.any(condition.register)}, label %{rare_block}, label %{after_block}"
+    )
+    lane_code.label(rare_block)
     keep(compute_rare())
-    code.line(f"br label %{after_block}")
-    code.label(after_block)
-    load_instructions = (f"load {code.type(register.dtype)}, ptr" for register in common)
+    lane_code.line(f"br label %{after_block}")
+    lane_code.label(after_block)
+    load_instructions = (f"load {lane_code.type(register.dtype)}, ptr" for register in common)
     loaded_registers = [
-        code.emit(f"{load} {pointer}")
+        lane_code.emit(f"{load} {pointer}")
         for load, pointer in zip(load_instructions, local_pointers, strict=True)
     ]
     return [
-        Register(code, register_name, register.dtype)
+        Register(lane_code, register_name, register.dtype)
         for register_name, register in zip(loaded_registers, common, strict=True)
     ]
 
 
 def call_function(name: str, formula: Callable[..., Register], *numbers: Register) -> Register:
     """Write a call of an LLVM function that computes a formula, defined on the first call."""
-    code = numbers[0].code
-    function_name = f"{name}_{code.lane_count}"
-    if function_name not in code.function_text.declarations:
-        code.function_text.declarations.update(_define_function(function_name, formula, *numbers))
-    arguments = ", ".join(
-        f"{code.type(argument.dtype)} {argument.register}" for argument in numbers
+    lane_code = numbers[0].code
+    function_name = f"{name}_{lane_code.lane_count}"
+    if function_name not in lane_code.function_text.declarations:
+        lane_code.function_text.declarations.update(
+            _define_function(function_name, formula, *numbers)
+        )
+    argument_list = ", ".join(
+        f"{lane_code.type(argument.dtype)} {argument.register}" for argument in numbers
     )
-    register = code.emit(f"call {code.type('float64')} @{function_name}({arguments})")
-    return Register(code, register)
+    register = lane_code.emit(f"call {lane_code.type('float64')} @{function_name}({argument_list})")
+    return Register(lane_code, register)
 
 
 def _define_function(
@@ -243,20 +256,22 @@ def _define_function(
         formula: Function that writes the formula.
         *operands: Registers with the dtypes of the parameters.
     """
-    code = Code(Text(), operands[0].code.lane_count)
-    inputs = [Register(code, f"%in{k}", operand.dtype) for k, operand in enumerate(operands)]
-    output = formula(*inputs)
-    output_type = code.type(output.dtype)
-    code.line(f"ret {output_type} {output.register}")
-    parameters = ", ".join(
-        f"{code.type(register.dtype)} {register.register}" for register in inputs
+    function_code = Code(Text(), operands[0].code.lane_count)
+    input_registers = [
+        Register(function_code, f"%in{k}", operand.dtype) for k, operand in enumerate(operands)
+    ]
+    output_register = formula(*input_registers)
+    output_type = function_code.type(output_register.dtype)
+    function_code.line(f"ret {output_type} {output_register.register}")
+    parameter_list = ", ".join(
+        f"{function_code.type(register.dtype)} {register.register}" for register in input_registers
     )
-    signature = f"define internal {output_type} @{name}({parameters}) noinline nounwind willreturn memory(none) {{"
+    function_signature = f"define internal {output_type} @{name}({parameter_list}) noinline nounwind willreturn memory(none) {{"
     definition_lines = [
-        signature,
+        function_signature,
         "entry:",
-        *code.function_text.frame_lines,
-        *code.function_text.lines,
+        *function_code.function_text.frame_lines,
+        *function_code.function_text.lines,
         "}",
     ]
-    return {**code.function_text.declarations, name: "\n".join(definition_lines)}
+    return {**function_code.function_text.declarations, name: "\n".join(definition_lines)}

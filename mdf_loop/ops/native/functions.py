@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mdf_loop.ir import Op
 from mdf_loop.ops.native import exponential, logarithm, trigonometric
-from mdf_loop.ops.native.arithmetic import OpWriter, first_dtype
+from mdf_loop.ops.native.arithmetic import OpWriter, operand_dtype
 from mdf_loop.ops.native.code import Code, is_float
 from mdf_loop.ops.native.conversions import convert
 from mdf_loop.ops.native.formula import Register
@@ -39,8 +39,8 @@ def function_writer(name: str, formula: Formula) -> OpWriter:
 
     def write(code: Code, op: Op, *registers: str) -> str:
         if code.has_vector_functions:
-            return write_vectorized(code, first_dtype(op), formula, *registers)
-        return code.library(name, first_dtype(op), *registers)
+            return write_vectorized(code, operand_dtype(op), formula, *registers)
+        return code.library(name, operand_dtype(op), *registers)
 
     return write
 
@@ -57,13 +57,13 @@ def power(code: Code, op: Op, x: str, y: str) -> str:
 
     Operands of two dtypes are computed in float64 and converted to the first dtype.
     """
-    dtype, exponent = first_dtype(op), op.inputs[1]
-    assert exponent is not None
-    if dtype == exponent.dtype and is_float(dtype) and not code.has_vector_functions:
+    dtype, exponent_value = operand_dtype(op), op.inputs[1]
+    assert exponent_value is not None
+    if dtype == exponent_value.dtype and is_float(dtype) and not code.has_vector_functions:
         return code.library("pow", dtype, x, y)
     float64_operands = (
         convert(code, dtype, x, "float64"),
-        convert(code, exponent.dtype, y, "float64"),
+        convert(code, exponent_value.dtype, y, "float64"),
     )
     if code.has_vector_functions:
         float64_power = write_vectorized(code, "float64", own_power, *float64_operands)
@@ -77,19 +77,19 @@ def sigmoid(code: Code, op: Op, x: str) -> str:
 
     A scalar is computed from -|x|, for which exp does not overflow, as in ONNX Runtime.
     """
-    dtype = first_dtype(op)
+    dtype = operand_dtype(op)
     if code.has_vector_functions:
         return write_vectorized(code, dtype, exponential.sigmoid, x)
-    one = code.constant(1, dtype)
+    one_literal = code.constant(1, dtype)
     exp_of_negative = exp(
         code, op, code.emit(f"fneg {code.type(dtype)} {code.intrinsic('fabs', dtype, x)}")
     )
-    denominator = code.binary("fadd", dtype, one, exp_of_negative)
-    sigmoid_of_magnitude = code.binary("fdiv", dtype, one, denominator)
+    denominator = code.binary("fadd", dtype, one_literal, exp_of_negative)
+    sigmoid_of_magnitude = code.binary("fdiv", dtype, one_literal, denominator)
     is_negative = code.compare("olt", dtype, x, code.constant(0, dtype))
     return code.select(
         is_negative,
         dtype,
-        code.binary("fsub", dtype, one, sigmoid_of_magnitude),
+        code.binary("fsub", dtype, one_literal, sigmoid_of_magnitude),
         sigmoid_of_magnitude,
     )

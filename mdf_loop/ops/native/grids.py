@@ -58,8 +58,12 @@ def advance(writer: Arrays, offset: str, number: str, step: Extent) -> str:
     """Write LLVM code of the memory offset `offset + number * step`."""
     if step == 0:
         return offset
-    distance = number if step == 1 else writer.multiply(number, step)
-    return distance if offset == "0" else writer.scalar_code.emit(f"add i64 {offset}, {distance}")
+    offset_change = number if step == 1 else writer.multiply(number, step)
+    return (
+        offset_change
+        if offset == "0"
+        else writer.scalar_code.emit(f"add i64 {offset}, {offset_change}")
+    )
 
 
 def write_position(
@@ -74,19 +78,21 @@ def write_position(
         extent: Extent of the axis.
         failure: The failure. Its sentence may contain the position and the first and last existing position.
     """
-    code = writer.scalar_code
+    scalar_code = writer.scalar_code
     is_narrow = dtype == "int32" and register.startswith("%")
-    position = code.cast("sext", dtype, register, "int64") if is_narrow else register
+    wide_position = scalar_code.cast("sext", dtype, register, "int64") if is_narrow else register
     first_position, last_position = (
-        subtract_extents(code, 0, extent),
-        subtract_extents(code, extent, 1),
+        subtract_extents(scalar_code, 0, extent),
+        subtract_extents(scalar_code, extent, 1),
     )
-    is_too_low = code.compare("slt", "int64", position, str(first_position))
-    is_too_high = code.compare("sgt", "int64", position, str(last_position))
-    reported_numbers = [position, first_position, last_position][
+    is_too_low = scalar_code.compare("slt", "int64", wide_position, str(first_position))
+    is_too_high = scalar_code.compare("sgt", "int64", wide_position, str(last_position))
+    reported_numbers = [wide_position, first_position, last_position][
         : failure.message.count(NUMBER_PLACEHOLDER)
     ]
-    code.fail_if(code.binary("or", "bool", is_too_low, is_too_high), failure, reported_numbers)
-    is_negative = code.compare("slt", "int64", position, "0")
-    wrapped_position = code.binary("add", "int64", position, str(extent))
-    return code.select(is_negative, "int64", wrapped_position, position)
+    scalar_code.fail_if(
+        scalar_code.binary("or", "bool", is_too_low, is_too_high), failure, reported_numbers
+    )
+    is_negative = scalar_code.compare("slt", "int64", wide_position, "0")
+    wrapped_position = scalar_code.binary("add", "int64", wide_position, str(extent))
+    return scalar_code.select(is_negative, "int64", wrapped_position, wide_position)

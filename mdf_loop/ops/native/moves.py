@@ -36,12 +36,12 @@ def write_move(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     Raises:
         NotNative: The positions depend on computed values.
     """
-    operands, positions = element_positions(writer, op)
-    sources = [
+    moved_operands, positions = element_positions(writer, op)
+    source_cells = [
         (operand, _move_to_memory(writer, operand, writer.cell(operand, cells)))
-        for operand in operands
+        for operand in moved_operands
     ]
-    return gather_known(writer, op.outputs[0], sources, positions)
+    return gather_known(writer, op.outputs[0], source_cells, positions)
 
 
 def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
@@ -54,19 +54,21 @@ def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
     """
     if len(op.outputs) != 1:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    operands, (positions,) = positions_of(op, writer.shape, writer.constant_of)
-    output = op.outputs[0]
-    output_shape = output.shape if is_fixed(output.shape) else _infer_shape(writer, op)
+    moved_operands, (positions,) = positions_of(op, writer.shape, writer.constant_of)
+    op_output = op.outputs[0]
+    output_shape = op_output.shape if is_fixed(op_output.shape) else _infer_shape(writer, op)
     if is_fixed(output_shape) and positions.shape != output_shape:  # readers would exceed the array
         raise NotNative(f"it has {qualified_name(op.op_type)} that runtimes compute differently")
-    writer.set_extents(output, positions.shape)
-    return operands, positions.reshape(-1)
+    writer.set_extents(op_output, positions.shape)
+    return moved_operands, positions.reshape(-1)
 
 
-def has_known_positions(op: Op, known: ArrayLookup) -> bool:
+def has_known_positions(op: Op, find_constant: ArrayLookup) -> bool:
     """Return True if an operation moves elements to positions known at compile time."""
     position_operands = _other_operands(op)
-    return len(op.outputs) == 1 and all(known(operand) is not None for operand in position_operands)
+    return len(op.outputs) == 1 and all(
+        find_constant(operand) is not None for operand in position_operands
+    )
 
 
 def _infer_shape(writer: Arrays, op: Op) -> Shape:
@@ -82,12 +84,12 @@ def _infer_shape(writer: Arrays, op: Op) -> Shape:
         else (operand.dtype, known_arrays[k].shape if k in known_arrays else writer.shape(operand))
         for k, operand in enumerate(op.inputs)
     ]
-    ((_, shape),) = infer(op.op_type, operand_types, op.attributes, known_arrays, 1)
-    return shape
+    ((_, inferred_shape),) = infer(op.op_type, operand_types, op.attributes, known_arrays, 1)
+    return inferred_shape
 
 
 def positions_of(
-    op: Op, shape: Callable[[Value], tuple[int, ...]], known: ArrayLookup
+    op: Op, shape_of: Callable[[Value], tuple[int, ...]], find_constant: ArrayLookup
 ) -> tuple[list[Value], list[Array]]:
     """Return the moved operands of an operation, and the source indices for each output.
 
@@ -95,29 +97,31 @@ def positions_of(
 
     Args:
         op: The operation.
-        shape: Function that returns the extents of a value.
-        known: Function that returns the array of a value if it is known, else None.
+        shape_of: Function that returns the extents of a value.
+        find_constant: Function that returns the array of a value if it is known, else None.
 
     Raises:
         NotNative: The positions depend on computed values, or the operation is invalid.
     """
-    if any(known(operand) is None for operand in _other_operands(op)):
+    if any(find_constant(operand) is None for operand in _other_operands(op)):
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    arrays = [None if operand is None else known(operand) for operand in op.inputs]
-    moved_operands, first_number = [], 1
+    operand_arrays = [None if operand is None else find_constant(operand) for operand in op.inputs]
+    moved_operands, first_element_number = [], 1
     for operand_index in _moved_operand_indices(op):
         moved_operand = op.inputs[operand_index]
         if moved_operand is not None:
-            extents = shape(moved_operand)
-            element_count = math.prod(extents)
-            arrays[operand_index] = (first_number + np.arange(element_count)).reshape(extents)
+            operand_extents = shape_of(moved_operand)
+            element_count = math.prod(operand_extents)
+            operand_arrays[operand_index] = (
+                first_element_number + np.arange(element_count)
+            ).reshape(operand_extents)
             moved_operands.append(moved_operand)
-            first_number += element_count
+            first_element_number += element_count
     try:
-        outputs = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
+        output_positions = evaluate(op.op_type, operand_arrays, op.attributes, len(op.outputs))
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
         raise NotNative(f"it has {qualified_name(op.op_type)} that cannot be computed") from None
-    return moved_operands, [np.asarray(output) - 1 for output in outputs]
+    return moved_operands, [np.asarray(output) - 1 for output in output_positions]
 
 
 def _moved_operand_indices(op: Op) -> Sequence[int]:
@@ -141,66 +145,71 @@ def _move_to_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
 
 
 def gather_known(
-    writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], positions: Array
+    writer: Arrays, output: Value, source_cells: Sequence[tuple[Value, Cell]], positions: Array
 ) -> Cell:
     """Write LLVM code of an array that consists of elements of other arrays, and of zeros.
 
     Args:
         writer: Writer of the code.
         output: The array.
-        sources: Arrays whose elements are copied.
+        source_cells: Arrays whose elements are copied.
         positions: Index of each output element in the concatenation of the sources, or `ZERO_POSITION`.
     """
-    element_runs = _find_runs([writer.shape(value) for value, _ in sources], positions)
+    element_runs = _find_runs([writer.shape(value) for value, _ in source_cells], positions)
     if len(element_runs) == 1 and element_runs[0][0] != ZERO_POSITION:
         source_index, first_element, _ = element_runs[0]
-        return _view(writer, output, *sources[source_index], first_element)
-    target = writer.buffer(output)
+        return _view(writer, output, *source_cells[source_index], first_element)
+    output_pointer = writer.allocate_buffer(output)
     element_bytes = ITEM_BYTES[output.dtype]
     if len(element_runs) > MAX_ELEMENT_RUNS:
         source_array = (
-            sources[0] if len(sources) == 1 else _concatenate_sources(writer, output.dtype, sources)
+            source_cells[0]
+            if len(source_cells) == 1
+            else _concatenate_sources(writer, output.dtype, source_cells)
         )
-        _gather_by_table(writer, output, source_array, positions, target)
-        return writer.as_cell(output, target)
+        _gather_by_table(writer, output, source_array, positions, output_pointer)
+        return writer.as_cell(output, output_pointer)
     if ZERO_POSITION in positions:
-        zero = writer.scalar_code.constant(0, output.dtype)
-        writer.for_each_element(len(positions), _make_fill(writer, output.dtype, zero, target))
+        zero_literal = writer.scalar_code.constant(0, output.dtype)
+        writer.for_each_element(
+            len(positions), _make_fill(writer, output.dtype, zero_literal, output_pointer)
+        )
     written_count = 0
     for source_index, first_element, element_count in element_runs:
         if source_index == ZERO_POSITION:
             written_count += element_count
             continue
-        cell = sources[source_index][1]
-        target_pointer = _offset_pointer(writer, target, written_count * element_bytes)
-        if cell.is_scalar:
+        source_cell = source_cells[source_index][1]
+        target_pointer = _offset_pointer(writer, output_pointer, written_count * element_bytes)
+        if source_cell.is_scalar:
             writer.for_each_element(
-                element_count, _make_fill(writer, output.dtype, cell.registers[0], target_pointer)
+                element_count,
+                _make_fill(writer, output.dtype, source_cell.registers[0], target_pointer),
             )
         else:
             writer.copy(
                 target_pointer,
-                _offset_pointer(writer, cell.pointer, first_element * element_bytes),
+                _offset_pointer(writer, source_cell.pointer, first_element * element_bytes),
                 element_count * element_bytes,
             )
         written_count += element_count
-    return writer.as_cell(output, target)
+    return writer.as_cell(output, output_pointer)
 
 
 def _concatenate_sources(
-    writer: Arrays, dtype: str, sources: Sequence[tuple[Value, Cell]]
+    writer: Arrays, dtype: str, source_cells: Sequence[tuple[Value, Cell]]
 ) -> tuple[Value, Cell]:
     """Write LLVM code that copies arrays one after the other into one array."""
-    element_counts = [math.prod(writer.shape(value)) for value, _ in sources]
+    element_counts = [math.prod(writer.shape(value)) for value, _ in source_cells]
     concatenation = Value("all of them", dtype, (sum(element_counts),))
-    target, written_count = writer.buffer(concatenation), 0
-    for (value, cell), element_count in zip(sources, element_counts, strict=True):
-        target_pointer = _offset_pointer(writer, target, written_count * ITEM_BYTES[dtype])
+    output_pointer, written_count = writer.allocate_buffer(concatenation), 0
+    for (value, cell), element_count in zip(source_cells, element_counts, strict=True):
+        target_pointer = _offset_pointer(writer, output_pointer, written_count * ITEM_BYTES[dtype])
         writer.copy(
             target_pointer, writer.pointer_of(value, cell), element_count * ITEM_BYTES[dtype]
         )
         written_count += element_count
-    return concatenation, Cell(pointer=target)
+    return concatenation, Cell(pointer=output_pointer)
 
 
 def _find_runs(shapes: Sequence[tuple[int, ...]], positions: Array) -> list[tuple[int, int, int]]:
@@ -255,19 +264,21 @@ def _gather_by_table(
     writer: Arrays, output: Value, source: tuple[Value, Cell], positions: Array, target: str
 ) -> None:
     """Write an LLVM loop that copies elements whose source indices are in a constant table."""
-    (value, cell), code = source, writer.scalar_code
-    position_table = writer.table(positions.tolist())
+    (value, cell), scalar_code = source, writer.scalar_code
+    position_table = writer.constant_table(positions.tolist())
 
     def write(number: str) -> None:
-        position = writer.load(code, "int64", position_table, number)
-        is_zero = code.less("int64", position, "0")
+        position = writer.load(scalar_code, "int64", position_table, number)
+        is_zero = scalar_code.less("int64", position, "0")
         if cell.is_scalar:
             element = cell.registers[0]
         else:
-            position = code.select(is_zero, "int64", "0", position)
-            element = writer.load(code, value.dtype, cell.pointer, position)
+            position = scalar_code.select(is_zero, "int64", "0", position)
+            element = writer.load(scalar_code, value.dtype, cell.pointer, position)
         if ZERO_POSITION in positions:
-            element = code.select(is_zero, output.dtype, code.constant(0, output.dtype), element)
-        writer.store(code, output.dtype, element, target, number)
+            element = scalar_code.select(
+                is_zero, output.dtype, scalar_code.constant(0, output.dtype), element
+            )
+        writer.store(scalar_code, output.dtype, element, target, number)
 
     writer.repeat("0", str(len(positions)), 1, write)

@@ -49,11 +49,15 @@ def _shape_mismatch(op: Op) -> str:
 
 def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
     """Write LLVM code that copies the first operand of a scatter operation to the output."""
-    array = _operands(op)[0]
-    target = writer.buffer(op.outputs[0])
-    source = writer.pointer_of(array, writer.cell(array, cells))
-    writer.copy(target, source, math.prod(writer.shape(array)) * ITEM_BYTES[array.dtype])
-    return target
+    first_operand = _operands(op)[0]
+    output_pointer = writer.allocate_buffer(op.outputs[0])
+    array_pointer = writer.pointer_of(first_operand, writer.cell(first_operand, cells))
+    writer.copy(
+        output_pointer,
+        array_pointer,
+        math.prod(writer.shape(first_operand)) * ITEM_BYTES[first_operand.dtype],
+    )
+    return output_pointer
 
 
 # --- along one axis -------------------------------------------------------------------------------
@@ -64,21 +68,21 @@ def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     array, indices = _operands(op)
     if writer.constant_of(indices) is not None:
         return write_move(writer, op, cells)
-    source = writer.pointer_of(array, writer.cell(array, cells))
-    target, code = writer.buffer(op.outputs[0]), writer.scalar_code
-    failure = Failure("a position does not exist", op.where, NO_POSITION_HINT)
+    array_pointer = writer.pointer_of(array, writer.cell(array, cells))
+    output_pointer, scalar_code = writer.allocate_buffer(op.outputs[0]), writer.scalar_code
+    position_failure = Failure("a position does not exist", op.where, NO_POSITION_HINT)
 
     def take(position: str, element_number: str) -> None:
         writer.store(
-            code,
+            scalar_code,
             array.dtype,
-            writer.load(code, array.dtype, source, position),
-            target,
+            writer.load(scalar_code, array.dtype, array_pointer, position),
+            output_pointer,
             element_number,
         )
 
-    _for_positions(writer, op, cells, failure, take)
-    return writer.as_cell(op.outputs[0], target)
+    _for_positions(writer, op, cells, position_failure, take)
+    return writer.as_cell(op.outputs[0], output_pointer)
 
 
 def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
@@ -89,11 +93,14 @@ def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     array, indices, updates = _operands(op)
     if writer.shape(updates) != writer.shape(indices):
         raise NotNative(_shape_mismatch(op))
-    target, combine = _copy_first_operand(writer, op, cells), _select_reduction(op)
+    output_pointer, write_combination = (
+        _copy_first_operand(writer, op, cells),
+        _select_reduction(op),
+    )
     update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
     axis_extent = writer.shape(array)[op.attributes.get("axis", 0)]
     valid_range = f"the axis has positions {-axis_extent} to {axis_extent - 1}"
-    failure = Failure(
+    position_failure = Failure(
         f"position {NUMBER_PLACEHOLDER} does not exist: {valid_range}", op.where, NO_POSITION_HINT
     )
 
@@ -102,13 +109,13 @@ def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
             writer,
             writer.scalar_code,
             array.dtype,
-            (target, position),
+            (output_pointer, position),
             (update_pointer, element_number),
-            combine,
+            write_combination,
         )
 
-    _for_positions(writer, op, cells, failure, put)
-    return writer.as_cell(op.outputs[0], target)
+    _for_positions(writer, op, cells, position_failure, put)
+    return writer.as_cell(op.outputs[0], output_pointer)
 
 
 def _for_positions(
@@ -122,17 +129,21 @@ def _for_positions(
     array_shape, grid_shape = writer.shape(array), writer.shape(indices)
     if len(grid_shape) != len(array_shape):
         raise NotNative(_shape_mismatch(op))
-    axis = op.attributes.get("axis", 0) % len(array_shape)
+    position_axis = op.attributes.get("axis", 0) % len(array_shape)
     index_pointer = writer.pointer_of(indices, writer.cell(indices, cells))
-    axis_stride = strides(array_shape)[axis]
-    other_strides = [0 if k == axis else stride for k, stride in enumerate(strides(array_shape))]
+    axis_stride = strides(array_shape)[position_axis]
+    other_strides = [
+        0 if k == position_axis else stride for k, stride in enumerate(strides(array_shape))
+    ]
 
     def one(offsets: list[str]) -> None:
         element_number, offset = offsets
         index_register = writer.load(
             writer.scalar_code, indices.dtype, index_pointer, element_number
         )
-        position = write_position(writer, indices.dtype, index_register, array_shape[axis], failure)
+        position = write_position(
+            writer, indices.dtype, index_register, array_shape[position_axis], failure
+        )
         change(advance(writer, offset, position, axis_stride), element_number)
 
     loop_over_grid(writer, grid_shape, [strides(grid_shape), other_strides], one)
@@ -146,24 +157,24 @@ def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     array, indices = _operands(op)
     if writer.constant_of(indices) is not None:
         return write_move(writer, op, cells)
-    source = writer.pointer_of(array, writer.cell(array, cells))
-    target, code = writer.buffer(op.outputs[0]), writer.scalar_code
+    array_pointer = writer.pointer_of(array, writer.cell(array, cells))
+    output_pointer, scalar_code = writer.allocate_buffer(op.outputs[0]), writer.scalar_code
     slice_size = _slice_size(writer, op)
 
     def take(source_index: str, slice_number: str) -> None:
         target_index = writer.multiply(slice_number, slice_size)
         if slice_size == 1:
-            element = writer.load(code, array.dtype, source, source_index)
-            writer.store(code, array.dtype, element, target, target_index)
+            element = writer.load(scalar_code, array.dtype, array_pointer, source_index)
+            writer.store(scalar_code, array.dtype, element, output_pointer, target_index)
             return
         target_address, source_address = (
-            writer.element_address(array.dtype, target, target_index),
-            writer.element_address(array.dtype, source, source_index),
+            writer.element_address(array.dtype, output_pointer, target_index),
+            writer.element_address(array.dtype, array_pointer, source_index),
         )
         writer.copy(target_address, source_address, slice_size * ITEM_BYTES[array.dtype])
 
     _for_position_rows(writer, op, cells, take)
-    return writer.as_cell(op.outputs[0], target)
+    return writer.as_cell(op.outputs[0], output_pointer)
 
 
 def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
@@ -172,10 +183,13 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     Several updates of one position are reduced, or the last one remains.
     """
     array, indices, updates = _operands(op)
-    (*grid_shape, position_count), extents = writer.shape(indices), writer.shape(array)
-    if writer.shape(updates) != (*grid_shape, *extents[position_count:]):
+    (*grid_shape, position_count), array_extents = writer.shape(indices), writer.shape(array)
+    if writer.shape(updates) != (*grid_shape, *array_extents[position_count:]):
         raise NotNative(_shape_mismatch(op))
-    target, combine = _copy_first_operand(writer, op, cells), _select_reduction(op)
+    output_pointer, write_combination = (
+        _copy_first_operand(writer, op, cells),
+        _select_reduction(op),
+    )
     update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
     slice_size = _slice_size(writer, op)
 
@@ -191,15 +205,15 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
                 writer,
                 code,
                 array.dtype,
-                (target, element_index),
+                (output_pointer, element_index),
                 (update_pointer, update_index),
-                combine,
+                write_combination,
             )
 
         writer.for_each_element(slice_size, one)
 
     _for_position_rows(writer, op, cells, put)
-    return writer.as_cell(op.outputs[0], target)
+    return writer.as_cell(op.outputs[0], output_pointer)
 
 
 def _slice_size(writer: Arrays, op: Op) -> int:
@@ -218,7 +232,9 @@ def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange
     array_shape, (*grid_shape, position_count) = writer.shape(array), writer.shape(indices)
     batch_axis_count = op.attributes.get("batch_dims", 0)
     index_pointer = writer.pointer_of(indices, writer.cell(indices, cells))
-    failure = Failure(f"position {NUMBER_PLACEHOLDER} does not exist", op.where, NO_POSITION_HINT)
+    position_failure = Failure(
+        f"position {NUMBER_PLACEHOLDER} does not exist", op.where, NO_POSITION_HINT
+    )
     array_strides = strides(array_shape)
     batch_strides = [
         stride if k < batch_axis_count else 0
@@ -234,7 +250,11 @@ def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange
                 writer.scalar_code, indices.dtype, index_pointer, index_offset
             )
             position = write_position(
-                writer, indices.dtype, index_register, array_shape[batch_axis_count + k], failure
+                writer,
+                indices.dtype,
+                index_register,
+                array_shape[batch_axis_count + k],
+                position_failure,
             )
             offset = advance(writer, offset, position, array_strides[batch_axis_count + k])
         change(offset, row_number)
@@ -267,11 +287,11 @@ def _update_element(
 
     Source and target are a pointer with an index each.
     """
-    update = writer.load(code, dtype, *source)
+    new_element = writer.load(code, dtype, *source)
     updated_element = (
-        update
+        new_element
         if combine is None
-        else combine(code, dtype, writer.load(code, dtype, *target), update)
+        else combine(code, dtype, writer.load(code, dtype, *target), new_element)
     )
     writer.store(code, dtype, updated_element, *target)
 

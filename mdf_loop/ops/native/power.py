@@ -191,8 +191,10 @@ def _power_of_special(x: Register, y: Register, magnitude_power: Register) -> Re
     magnitude = abs(x)
     is_zero_or_infinite = magnitude.equals(0.0) | magnitude.equals(np.inf)
     is_growing = (magnitude > 1.0) ^ (y < 0.0)
-    limit = select(is_growing, x.to_register(np.inf), zero)
-    selected_power = select(is_zero_or_infinite | abs(y).equals(np.inf), limit, magnitude_power)
+    limit_power = select(is_growing, x.to_register(np.inf), zero)
+    selected_power = select(
+        is_zero_or_infinite | abs(y).equals(np.inf), limit_power, magnitude_power
+    )
     selected_power = select(magnitude.equals(1.0), one, selected_power)
     half_y = 0.5 * y
     has_fraction, is_odd = y > y.floor(), half_y > half_y.floor()

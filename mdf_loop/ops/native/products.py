@@ -50,13 +50,13 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         NotNative: A matrix is large or has booleans, there are several matrices of float32, or the number of
             terms or columns is known only at run time.
     """
-    a, b = (operand for operand in op.inputs if operand is not None)
-    output, scalar_code = op.outputs[0], writer.scalar_code
-    left_extents, right_extents = writer.extents(a), writer.extents(b)
-    *left_stack, row_count, term_count = (
+    left_operand, right_operand = (operand for operand in op.inputs if operand is not None)
+    product_array, scalar_code = op.outputs[0], writer.scalar_code
+    left_extents, right_extents = writer.extents(left_operand), writer.extents(right_operand)
+    *left_stack_extents, row_count, term_count = (
         left_extents if len(left_extents) > 1 else (1, *left_extents)
     )
-    *right_stack, right_term_count, column_count = (
+    *right_stack_extents, right_term_count, column_count = (
         right_extents if len(right_extents) > 1 else (*right_extents, 1)
     )
     if (
@@ -65,55 +65,67 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         or right_term_count != term_count
     ):
         raise NotNative("it has onnx::MatMul of arrays whose shape is known only when it runs")
-    stack_extents = _stack_axes(tuple(left_stack), tuple(right_stack))
+    stack_extents = _stack_axes(tuple(left_stack_extents), tuple(right_stack_extents))
     output_extents = (
         *stack_extents,
         *left_extents[-2:-1],
         *(right_extents[-1:] if len(right_extents) > 1 else ()),
     )
-    if all(extent == 1 for extent in right_stack):  # all on the left are rows of one
+    if all(extent == 1 for extent in right_stack_extents):  # all on the left are rows of one
         row_count, stack_extents = product(scalar_code, (*stack_extents, row_count)), ()
     # If terms cancel out, the sum consists of the runtime's rounding errors, which this code does not reproduce.
-    if stack_extents and output.dtype == "float32":
+    if stack_extents and product_array.dtype == "float32":
         raise NotNative("it has onnx::MatMul of several matrices of float32")
     matrix_sizes = (product(scalar_code, (row_count, term_count)), term_count * column_count)
-    if output.dtype == "bool" or any(
+    if product_array.dtype == "bool" or any(
         isinstance(matrix_size, int) and matrix_size > MAX_MATRIX_ELEMENTS
         for matrix_size in matrix_sizes
     ):
         raise NotNative("it has a large onnx::MatMul")
     stack_strides = [
         0 if all(extent == 1 for extent in stack_axes) else matrix_size
-        for stack_axes, matrix_size in zip((left_stack, right_stack), matrix_sizes, strict=True)
+        for stack_axes, matrix_size in zip(
+            (left_stack_extents, right_stack_extents), matrix_sizes, strict=True
+        )
     ]
-    writer.set_extents(output, output_extents)
+    writer.set_extents(product_array, output_extents)
     left_pointer, right_pointer = (
-        writer.pointer_of(operand, writer.cell(operand, cells)) for operand in (a, b)
+        writer.pointer_of(operand, writer.cell(operand, cells))
+        for operand in (left_operand, right_operand)
     )
-    target = writer.buffer(output)
-    shape = row_count, term_count, column_count
+    output_pointer = writer.allocate_buffer(product_array)
+    product_shape = row_count, term_count, column_count
     if not stack_extents:
-        _write_product(writer, output.dtype, (left_pointer, right_pointer, target), shape)
+        _write_product(
+            writer,
+            product_array.dtype,
+            (left_pointer, right_pointer, output_pointer),
+            product_shape,
+        )
     else:
         product_size = product(scalar_code, (row_count, column_count))
 
         def write_one(number: str) -> None:
             pointers_with_strides = zip(
-                (left_pointer, right_pointer, target), (*stack_strides, product_size), strict=True
+                (left_pointer, right_pointer, output_pointer),
+                (*stack_strides, product_size),
+                strict=True,
             )
             matrix_pointers = [
-                writer.element_address(output.dtype, pointer, writer.multiply(number, stride))
+                writer.element_address(
+                    product_array.dtype, pointer, writer.multiply(number, stride)
+                )
                 for pointer, stride in pointers_with_strides
             ]
             _write_product(
                 writer,
-                output.dtype,
+                product_array.dtype,
                 (matrix_pointers[0], matrix_pointers[1], matrix_pointers[2]),
-                shape,
+                product_shape,
             )
 
         writer.repeat("0", str(product(scalar_code, stack_extents)), 1, write_one)
-    return writer.as_cell(output, target)
+    return writer.as_cell(product_array, output_pointer)
 
 
 def _stack_axes(left: Extents, right: Extents) -> Extents:
@@ -132,7 +144,7 @@ def _write_product(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
 ) -> None:
     """Write LLVM code of the product of two matrices."""
-    left_pointer, right_pointer, target = pointers
+    left_pointer, right_pointer, output_pointer = pointers
     row_count, term_count, column_count = shape
     if column_count == 1:
         _multiply_rows_by_vector(writer, dtype, pointers, (row_count, term_count))
@@ -144,7 +156,7 @@ def _write_product(
                 dtype, left_pointer, writer.multiply(number, term_count)
             )
             target_pointer = writer.element_address(
-                dtype, target, writer.multiply(number, column_count)
+                dtype, output_pointer, writer.multiply(number, column_count)
             )
             _multiply_rows_by_matrix(
                 writer,
@@ -231,7 +243,7 @@ def _multiply_columns(
         part: First column, and the column after the last one.
     """
     (
-        (row_pointer, matrix, target),
+        (row_pointer, matrix_pointer, output_pointer),
         (row_count, term_count, column_count),
         (code, vectors_per_group),
     ) = (
@@ -257,7 +269,7 @@ def _multiply_columns(
                 scalar_code.emit(f"add i64 {first_weight}, {k * code.lane_count}")
                 for k in range(vectors_per_group)
             ]
-            weights = [writer.load(code, dtype, matrix, index) for index in weight_indices]
+            weights = [writer.load(code, dtype, matrix_pointer, index) for index in weight_indices]
             for factor_pointer, row_sums in zip(row_pointers, sum_pointers, strict=True):
                 factor = code.broadcast(
                     writer.load(scalar_code, dtype, factor_pointer, number), dtype
@@ -283,7 +295,7 @@ def _multiply_columns(
                     code,
                     dtype,
                     code.emit(f"load {llvm_type}, ptr {sum_pointer}"),
-                    target,
+                    output_pointer,
                     target_index,
                 )
 
@@ -339,7 +351,7 @@ def _multiply_rows_by_vector(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
 ) -> None:
     """Write LLVM code of the product of a matrix and a vector."""
-    (left_pointer, right_pointer, target), (row_count, term_count) = pointers, shape
+    (left_pointer, right_pointer, output_pointer), (row_count, term_count) = pointers, shape
 
     def make_group_writer(group_size: int) -> Callable[[str], None]:
         def write(number: str) -> None:
@@ -352,7 +364,7 @@ def _multiply_rows_by_vector(
                 )
             ):
                 target_index = writer.scalar_code.emit(f"add i64 {number}, {k}")
-                writer.store(writer.scalar_code, dtype, dot_product, target, target_index)
+                writer.store(writer.scalar_code, dtype, dot_product, output_pointer, target_index)
 
         return write
 

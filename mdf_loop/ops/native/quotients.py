@@ -56,23 +56,31 @@ def divide_by_constant(
     divisor = code.constant_value(c)
     if divisor is None or code.lane_count == 1 or code.has_quick_divider:
         return None
-    number_type, magnitude = _NUMBER_TYPES[dtype], abs(divisor)
+    number_type, divisor_magnitude = _NUMBER_TYPES[dtype], abs(divisor)
     if (
-        not 2.0**-number_type.max_exponent < magnitude < 2.0**number_type.max_exponent
-        or math.frexp(magnitude)[0] == 0.5
+        not 2.0**-number_type.max_exponent < divisor_magnitude < 2.0**number_type.max_exponent
+        or math.frexp(divisor_magnitude)[0] == 0.5
     ):
         return None
-    inverse = float(np.asarray(1, dtype) / np.asarray(magnitude, dtype))
+    rounded_inverse = float(np.asarray(1, dtype) / np.asarray(divisor_magnitude, dtype))
     correction_count = (
-        1 if one_correction_suffices(magnitude, inverse, number_type.precision) else 2
+        1
+        if one_correction_suffices(divisor_magnitude, rounded_inverse, number_type.precision)
+        else 2
     )
     quotients = []
     for x in numbers:
-        q = code.binary("fmul", dtype, x, code.constant(inverse, dtype))
+        approximate_quotient = code.binary("fmul", dtype, x, code.constant(rounded_inverse, dtype))
         for _ in range(correction_count):
-            q = _correct_quotient(code, dtype, (x, q), (magnitude, inverse))
-        quotients.append(code.emit(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
-    is_extreme = _write_extreme_test(code, dtype, (numbers, quotients), magnitude)
+            approximate_quotient = _correct_quotient(
+                code, dtype, (x, approximate_quotient), (divisor_magnitude, rounded_inverse)
+            )
+        quotients.append(
+            code.emit(f"fneg {code.type(dtype)} {approximate_quotient}")
+            if divisor < 0
+            else approximate_quotient
+        )
+    is_extreme = _write_extreme_test(code, dtype, (numbers, quotients), divisor_magnitude)
     return _select_quotients(code, dtype, is_extreme, (numbers, quotients), c)
 
 
@@ -86,12 +94,12 @@ def one_correction_suffices(c: float, r: float, precision: int) -> bool:
     is e c (e c + 1/2) 2 ** -p units in the last place. The distance of x / c to a rounding boundary is at
     least 2 ** -p / c.
     """
-    exponent = math.frexp(c)[1] - 1
-    scaled_divisor, inverse = (
-        Fraction(c) / Fraction(2) ** exponent,
-        Fraction(r) * Fraction(2) ** exponent,
+    divisor_exponent = math.frexp(c)[1] - 1
+    scaled_divisor, scaled_inverse = (
+        Fraction(c) / Fraction(2) ** divisor_exponent,
+        Fraction(r) * Fraction(2) ** divisor_exponent,
     )
-    inverse_error = scaled_divisor * abs(inverse - 1 / scaled_divisor) * 2**precision
+    inverse_error = scaled_divisor * abs(scaled_inverse - 1 / scaled_divisor) * 2**precision
     max_error = (inverse_error + Fraction(1, 2)) * scaled_divisor
     return bool(max_error <= 2 and max_error * inverse_error < 1)
 
@@ -119,12 +127,15 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
     min_dividend = np.asarray(2.0 ** (number_type.min_exponent + max(0, math.frexp(c)[1])), dtype)
     smallest_bits = ""
     for x in dividends:
-        bits = code.cast(
+        magnitude_bits = code.cast(
             "bitcast", dtype, code.intrinsic("fabs", dtype, x), number_type.integer_dtype
         )
         # The subtraction wraps around for 0.
         reduced_bits = code.binary(
-            "add", number_type.integer_dtype, bits, code.constant(-1, number_type.integer_dtype)
+            "add",
+            number_type.integer_dtype,
+            magnitude_bits,
+            code.constant(-1, number_type.integer_dtype),
         )
         smallest_bits = (
             code.intrinsic("umin", number_type.integer_dtype, smallest_bits, reduced_bits)
@@ -137,10 +148,10 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
         smallest_bits,
         code.constant(min_dividend.view(number_type.integer_dtype) - 1, number_type.integer_dtype),
     )
-    half_count = len(quotient_registers) // 2
+    half_length = len(quotient_registers) // 2
     for first_quotient, second_quotient in zip(
-        quotient_registers[: len(quotient_registers) - half_count],
-        quotient_registers[half_count:],
+        quotient_registers[: len(quotient_registers) - half_length],
+        quotient_registers[half_length:],
         strict=True,
     ):
         is_extreme = code.binary(
@@ -155,7 +166,7 @@ def _select_quotients(
     """Write LLVM code that recomputes all quotients by division in extreme cases."""
     function_text = code.function_text
     quick_block, slow_block, end_block = (
-        function_text.name(stem) for stem in ("quick", "slow", "divided")
+        function_text.new_name(stem) for stem in ("quick", "slow", "divided")
     )
     code.line(f"br label %{quick_block}")
     code.label(quick_block)

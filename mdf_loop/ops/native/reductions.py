@@ -74,22 +74,22 @@ def reduction_writer(
         output_extents, reduced_axes = _shape_and_axes(writer, op)
         writer.set_extents(output, output_extents)
         array_pointer = writer.pointer_of(array, writer.cell(array, cells))
-        target = writer.buffer(output)
-        extents = writer.extents(array)
+        output_pointer = writer.allocate_buffer(output)
+        array_extents = writer.extents(array)
         front_size, reduced_size, tail_size = (
             product_of(writer.scalar_code, group_extents)
             for group_extents in (
-                extents[: reduced_axes.start],
-                extents[reduced_axes.start : reduced_axes.stop],
-                extents[reduced_axes.stop :],
+                array_extents[: reduced_axes.start],
+                array_extents[reduced_axes.start : reduced_axes.stop],
+                array_extents[reduced_axes.stop :],
             )
         )
         neutral_literal = literal(neutral(array.dtype), array.dtype)
-        if reduced_axes.stop == len(extents):
+        if reduced_axes.stop == len(array_extents):
             _reduce_last_axes(
                 writer,
                 array.dtype,
-                (array_pointer, target),
+                (array_pointer, output_pointer),
                 (front_size, reduced_size),
                 (combine, neutral_literal),
             )
@@ -97,13 +97,13 @@ def reduction_writer(
             _reduce_inner_axes(
                 writer,
                 array.dtype,
-                (array_pointer, target),
+                (array_pointer, output_pointer),
                 (front_size, reduced_size, tail_size),
                 (combine, neutral_literal),
             )
         if mean:
-            _divide_by_count(writer, output, target, reduced_size)
-        return writer.as_cell(output, target)
+            _divide_by_count(writer, output, output_pointer, reduced_size)
+        return writer.as_cell(output, output_pointer)
 
     return write
 
@@ -116,18 +116,18 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
     """
     array = op.inputs[0]
     assert array is not None
-    extents = writer.extents(array)
-    reduced_axes = stated_axes(op, len(extents), writer.constant_of)
+    array_extents = writer.extents(array)
+    reduced_axes = stated_axes(op, len(array_extents), writer.constant_of)
     if not reduced_axes:
         if op.attributes.get("noop_with_empty_axes"):
             raise NotNative(f"it has {qualified_name(op.op_type)} along no axis")
-        reduced_axes = list(range(len(extents)))
+        reduced_axes = list(range(len(array_extents)))
     if reduced_axes and reduced_axes != list(range(reduced_axes[0], reduced_axes[-1] + 1)):
         raise NotNative(f"it has {qualified_name(op.op_type)} along axes that do not lie together")
     keeps_axes = op.attributes.get("keepdims", 1)
     output_extents = (
         1 if k in reduced_axes else extent
-        for k, extent in enumerate(extents)
+        for k, extent in enumerate(array_extents)
         if keeps_axes or k not in reduced_axes
     )
     return tuple(output_extents), range(
@@ -135,18 +135,20 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
     ) if reduced_axes else range(0)
 
 
-def stated_axes(op: Op, rank: int, array_of: ArrayLookup) -> list[int]:
+def stated_axes(op: Op, rank: int, find_constant: ArrayLookup) -> list[int]:
     """Return the sorted axes of a reduction, from an attribute or a constant operand.
 
     Raises:
         NotNative: The axes are computed.
     """
-    axes = op.attributes.get("axes")
-    if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
-        axes = array_of(op.inputs[1])
-        if axes is None:
+    axis_numbers = op.attributes.get("axes")
+    if axis_numbers is None and len(op.inputs) > 1 and op.inputs[1] is not None:
+        axis_numbers = find_constant(op.inputs[1])
+        if axis_numbers is None:
             raise NotNative(f"it has {qualified_name(op.op_type)} along axes that are computed")
-    return sorted({int(axis) % rank for axis in np.ravel(axes)} if axes is not None else ())
+    return sorted(
+        {int(axis) % rank for axis in np.ravel(axis_numbers)} if axis_numbers is not None else ()
+    )
 
 
 def _reduce_last_axes(
@@ -157,15 +159,17 @@ def _reduce_last_axes(
     reducer: tuple[Combiner, str],
 ) -> None:
     """Write LLVM code of a reduction along the last axes of an array."""
-    (source, target), (output_size, term_count) = pointers, counts
+    (array_pointer, output_pointer), (output_size, term_count) = pointers, counts
 
     def result(number: str) -> None:
-        terms_pointer = writer.element_address(dtype, source, writer.multiply(number, term_count))
+        terms_pointer = writer.element_address(
+            dtype, array_pointer, writer.multiply(number, term_count)
+        )
         writer.store(
             writer.scalar_code,
             dtype,
             _reduce_contiguous(writer, dtype, terms_pointer, term_count, reducer),
-            target,
+            output_pointer,
             number,
         )
 
@@ -176,16 +180,16 @@ def _reduce_contiguous(
     writer: Arrays, dtype: str, pointer: str, count: Extent, reducer: tuple[Combiner, str]
 ) -> str:
     """Write LLVM code that reduces contiguous numbers to one number."""
-    (combine, neutral), scalar_code = reducer, writer.scalar_code
+    (write_combination, neutral_literal), scalar_code = reducer, writer.scalar_code
     if isinstance(count, str):
         return _reduce_unknown_count(writer, dtype, pointer, count, reducer)
     if count == 0:
-        return neutral
+        return neutral_literal
     if count >= MIN_TERMS_IN_PARTS:
-        return _reduce_in_parts(writer, dtype, pointer, count, combine)
+        return _reduce_in_parts(writer, dtype, pointer, count, write_combination)
     total = writer.load(scalar_code, dtype, pointer)
     for term_number in range(1, count):
-        total = combine(
+        total = write_combination(
             scalar_code, dtype, total, writer.load(scalar_code, dtype, pointer, str(term_number))
         )
     return total
@@ -236,10 +240,10 @@ def _reduce_unknown_count(
     writer: Arrays, dtype: str, pointer: str, count: str, reducer: tuple[Combiner, str]
 ) -> str:
     """Write LLVM code of a reduction of numbers whose count is known only at run time."""
-    (combine, neutral), scalar_code = reducer, writer.scalar_code
+    (write_combination, neutral_literal), scalar_code = reducer, writer.scalar_code
     llvm_type = scalar_code.type(dtype)
     total_pointer = scalar_code.allocate_local(llvm_type)
-    scalar_code.line(f"store {llvm_type} {neutral}, ptr {total_pointer}")
+    scalar_code.line(f"store {llvm_type} {neutral_literal}, ptr {total_pointer}")
     has_parts = scalar_code.emit(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
     has_terms = scalar_code.emit(f"icmp ne i64 {count}, 0")
 
@@ -249,7 +253,9 @@ def _reduce_unknown_count(
     def reduce_next(number: str) -> None:
         total = scalar_code.emit(f"load {llvm_type}, ptr {total_pointer}")
         store_total(
-            combine(scalar_code, dtype, total, writer.load(scalar_code, dtype, pointer, number))
+            write_combination(
+                scalar_code, dtype, total, writer.load(scalar_code, dtype, pointer, number)
+            )
         )
 
     def one_by_one() -> None:
@@ -258,7 +264,7 @@ def _reduce_unknown_count(
 
     scalar_code.branch(
         has_parts,
-        lambda: store_total(_reduce_in_parts(writer, dtype, pointer, count, combine)),
+        lambda: store_total(_reduce_in_parts(writer, dtype, pointer, count, write_combination)),
         lambda: scalar_code.branch(has_terms, one_by_one),
     )
     return scalar_code.emit(f"load {llvm_type}, ptr {total_pointer}")
@@ -272,15 +278,19 @@ def _reduce_inner_axes(
     reducer: tuple[Combiner, str],
 ) -> None:
     """Write LLVM code of a reduction along axes other than the last."""
-    (source, target), (front_size, reduced_size, tail_size) = pointers, counts
+    (array_pointer, output_pointer), (front_size, reduced_size, tail_size) = pointers, counts
     if front_size == 1:
         _reduce_first_axes(writer, dtype, pointers, (tail_size, reduced_size), reducer)
         return
     block_size = product_of(writer.scalar_code, (reduced_size, tail_size))
 
     def part(number: str) -> None:
-        source_pointer = writer.element_address(dtype, source, writer.multiply(number, block_size))
-        target_pointer = writer.element_address(dtype, target, writer.multiply(number, tail_size))
+        source_pointer = writer.element_address(
+            dtype, array_pointer, writer.multiply(number, block_size)
+        )
+        target_pointer = writer.element_address(
+            dtype, output_pointer, writer.multiply(number, tail_size)
+        )
         _reduce_first_axes(
             writer, dtype, (source_pointer, target_pointer), (tail_size, reduced_size), reducer
         )
@@ -296,13 +306,17 @@ def _reduce_first_axes(
     reducer: tuple[Combiner, str],
 ) -> None:
     """Write LLVM code of a reduction along the first axes, which combines row after row."""
-    (source, target), (row_length, row_count), (combine, neutral) = pointers, counts, reducer
+    (
+        (array_pointer, output_pointer),
+        (row_length, row_count),
+        (write_combination, neutral_literal),
+    ) = pointers, counts, reducer
 
     def copy_row(code: Code, k: str) -> None:
-        writer.store(code, dtype, writer.load(code, dtype, source, k), target, k)
+        writer.store(code, dtype, writer.load(code, dtype, array_pointer, k), output_pointer, k)
 
     def fill_neutral(code: Code, k: str) -> None:
-        writer.store(code, dtype, code.broadcast(neutral, dtype), target, k)
+        writer.store(code, dtype, code.broadcast(neutral_literal, dtype), output_pointer, k)
 
     if isinstance(row_count, int):
         writer.for_each_element(row_length, copy_row if row_count else fill_neutral)
@@ -315,20 +329,30 @@ def _reduce_first_axes(
         )
 
     def row(number: str) -> None:
-        row_pointer = writer.element_address(dtype, source, writer.multiply(number, row_length))
+        row_pointer = writer.element_address(
+            dtype, array_pointer, writer.multiply(number, row_length)
+        )
 
         def join_row(code: Code, k: str) -> None:
             partial_result, element = (
-                writer.load(code, dtype, pointer, k) for pointer in (target, row_pointer)
+                writer.load(code, dtype, pointer, k) for pointer in (output_pointer, row_pointer)
             )
-            writer.store(code, dtype, combine(code, dtype, partial_result, element), target, k)
+            writer.store(
+                code,
+                dtype,
+                write_combination(code, dtype, partial_result, element),
+                output_pointer,
+                k,
+            )
 
         writer.for_each_element(row_length, join_row)
 
     writer.repeat("1", str(row_count), 1, row)
 
 
-def _divide_by_count(writer: Arrays, output: Value, target: str, reduced_size: Extent) -> None:
+def _divide_by_count(
+    writer: Arrays, output: Value, output_pointer: str, reduced_size: Extent
+) -> None:
     """Write LLVM code that divides sums by the number of terms, to compute means.
 
     An empty sum is divided by 1.
@@ -343,9 +367,9 @@ def _divide_by_count(writer: Arrays, output: Value, target: str, reduced_size: E
         divisor = writer.scalar_code.cast("sitofp", "int64", term_count, dtype)
 
     def divide(code: Code, k: str) -> None:
-        total = writer.load(code, dtype, target, k)
+        total = writer.load(code, dtype, output_pointer, k)
         mean = code.binary("fdiv", dtype, total, code.broadcast(divisor, dtype))
-        writer.store(code, dtype, mean, target, k)
+        writer.store(code, dtype, mean, output_pointer, k)
 
     writer.for_each_element(product_of(writer.scalar_code, writer.extents(output)), divide)
 

@@ -24,11 +24,17 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     assert array is not None
     if axis_array is None:
         raise NotNative("it has onnx::CumSum along an axis that is computed")
-    output, dtype, extents = op.outputs[0], array.dtype, writer.extents(array)
-    axis = int(axis_array.item()) % len(extents)
-    writer.set_extents(output, extents)
-    source, target = writer.pointer_of(array, writer.cell(array, cells)), writer.buffer(output)
-    axis_extent, tail_size = extents[axis], product(writer.scalar_code, extents[axis + 1 :])
+    output, dtype, array_extents = op.outputs[0], array.dtype, writer.extents(array)
+    sum_axis = int(axis_array.item()) % len(array_extents)
+    writer.set_extents(output, array_extents)
+    array_pointer, output_pointer = (
+        writer.pointer_of(array, writer.cell(array, cells)),
+        writer.allocate_buffer(output),
+    )
+    axis_extent, tail_size = (
+        array_extents[sum_axis],
+        product(writer.scalar_code, array_extents[sum_axis + 1 :]),
+    )
     block_size = product(writer.scalar_code, (axis_extent, tail_size))
     is_exclusive, is_reversed = (
         bool(op.attributes.get(attribute_name, 0)) for attribute_name in ("exclusive", "reverse")
@@ -39,14 +45,16 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     def step_pointers(block: str, step_number: str) -> tuple[str, str]:
         """Return pointers to the inputs and to the cumulative sums at one step along the axis."""
         last_position = subtract_extents(writer.scalar_code, axis_extent, 1)
-        position = (
+        axis_position = (
             writer.scalar_code.emit(f"sub i64 {last_position}, {step_number}")
             if is_reversed
             else step_number
         )
-        offset = advance(writer, writer.multiply(block, block_size), position, tail_size)
-        return writer.element_address(dtype, source, offset), writer.element_address(
-            dtype, target, offset
+        memory_offset = advance(
+            writer, writer.multiply(block, block_size), axis_position, tail_size
+        )
+        return writer.element_address(dtype, array_pointer, memory_offset), writer.element_address(
+            dtype, output_pointer, memory_offset
         )
 
     def each(block: str) -> None:
@@ -66,8 +74,8 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         writer.repeat("1", str(axis_extent), 1, one)
 
     if axis_extent != 0:
-        writer.repeat("0", str(product(writer.scalar_code, extents[:axis])), 1, each)
-    return writer.as_cell(output, target)
+        writer.repeat("0", str(product(writer.scalar_code, array_extents[:sum_axis])), 1, each)
+    return writer.as_cell(output, output_pointer)
 
 
 def _sum_writers(
@@ -108,65 +116,93 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
     """
 
     def write(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-        array, output, code = op.inputs[0], op.outputs[0], writer.scalar_code
+        array, output, scalar_code = op.inputs[0], op.outputs[0], writer.scalar_code
         assert array is not None
-        shape, dtype = writer.extents(array), array.dtype
-        axis = op.attributes.get("axis", 0) % max(1, len(shape))
-        axis_extent = shape[axis] if shape else 1
-        _require_elements(code, op, axis_extent)
-        output_extents = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
+        array_shape, dtype = writer.extents(array), array.dtype
+        reduced_axis = op.attributes.get("axis", 0) % max(1, len(array_shape))
+        axis_extent = array_shape[reduced_axis] if array_shape else 1
+        _require_elements(scalar_code, op, axis_extent)
+        output_extents = tuple(
+            1 if k == reduced_axis else extent for k, extent in enumerate(array_shape)
+        )
         keeps_axis = op.attributes.get("keepdims", 1)
         writer.set_extents(
             output,
-            tuple(extent for k, extent in enumerate(output_extents) if keeps_axis or k != axis),
+            tuple(
+                extent for k, extent in enumerate(output_extents) if keeps_axis or k != reduced_axis
+            ),
         )
-        source, target = writer.pointer_of(array, writer.cell(array, cells)), writer.buffer(output)
+        array_pointer, output_pointer = (
+            writer.pointer_of(array, writer.cell(array, cells)),
+            writer.allocate_buffer(output),
+        )
         selects_last = op.attributes.get("select_last_index", 0)
-        input_strides, output_strides = _strides(code, shape), _strides(code, output_extents)
-        axis_stride = input_strides[axis] if shape else 1
+        input_strides, output_strides = (
+            _strides(scalar_code, array_shape),
+            _strides(scalar_code, output_extents),
+        )
+        axis_stride = input_strides[reduced_axis] if array_shape else 1
         best_pointer, position_pointer = (
-            code.allocate_local(code.type(dtype)),
-            code.allocate_local("i64"),
+            scalar_code.allocate_local(scalar_code.type(dtype)),
+            scalar_code.allocate_local("i64"),
         )
 
         def is_better(new: str, old: str) -> str:
             a, b = (old, new) if largest else (new, old)
-            is_improvement = code.less(dtype, a, b)
+            is_improvement = scalar_code.less(dtype, a, b)
             if selects_last:
-                is_improvement = code.binary("or", "bool", is_improvement, code.equal(dtype, a, b))
+                is_improvement = scalar_code.binary(
+                    "or", "bool", is_improvement, scalar_code.equal(dtype, a, b)
+                )
             return (
-                _prefer_nan(code, dtype, (new, old), is_improvement, last=selects_last)
+                _prefer_nan(scalar_code, dtype, (new, old), is_improvement, last=selects_last)
                 if nan_wins
                 else is_improvement
             )
 
         def one(offsets: list[str]) -> None:
             input_offset, output_offset = offsets
-            code.line(
-                f"store {code.type(dtype)} {writer.load(code, dtype, source, input_offset)}, ptr {best_pointer}"
+            scalar_code.line(
+                f"store {scalar_code.type(dtype)} {writer.load(scalar_code, dtype, array_pointer, input_offset)}, ptr {best_pointer}"
             )
-            code.line(f"store i64 0, ptr {position_pointer}")
+            scalar_code.line(f"store i64 0, ptr {position_pointer}")
 
             def compare(number: str) -> None:
                 new_element = writer.load(
-                    code, dtype, source, advance(writer, input_offset, number, axis_stride)
+                    scalar_code,
+                    dtype,
+                    array_pointer,
+                    advance(writer, input_offset, number, axis_stride),
                 )
-                best_element = code.emit(f"load {code.type(dtype)}, ptr {best_pointer}")
+                best_element = scalar_code.emit(
+                    f"load {scalar_code.type(dtype)}, ptr {best_pointer}"
+                )
                 is_improvement = is_better(new_element, best_element)
-                best_position = code.select(
-                    is_improvement, "int64", number, code.emit(f"load i64, ptr {position_pointer}")
+                best_position = scalar_code.select(
+                    is_improvement,
+                    "int64",
+                    number,
+                    scalar_code.emit(f"load i64, ptr {position_pointer}"),
                 )
-                selected_element = code.select(is_improvement, dtype, new_element, best_element)
-                code.line(f"store {code.type(dtype)} {selected_element}, ptr {best_pointer}")
-                code.line(f"store i64 {best_position}, ptr {position_pointer}")
+                selected_element = scalar_code.select(
+                    is_improvement, dtype, new_element, best_element
+                )
+                scalar_code.line(
+                    f"store {scalar_code.type(dtype)} {selected_element}, ptr {best_pointer}"
+                )
+                scalar_code.line(f"store i64 {best_position}, ptr {position_pointer}")
 
             writer.repeat("1", str(axis_extent), 1, compare)
             writer.store(
-                code, "int64", code.emit(f"load i64, ptr {position_pointer}"), target, output_offset
+                scalar_code,
+                "int64",
+                scalar_code.emit(f"load i64, ptr {position_pointer}"),
+                output_pointer,
+                output_offset,
             )
 
         loop_over_grid(writer, output_extents, [input_strides, output_strides], one)
-        return writer.as_cell(output, target)
+        return writer.as_cell(output, output_pointer)
 
     return write
 
@@ -203,9 +239,9 @@ def _require_elements(code: Code, op: Op, count: Extent) -> None:
     if count == 0:
         raise NotNative(f"it has {qualified_name(op.op_type)} of nothing")
     if isinstance(count, str):
-        sentence = f"onnx::{op.op_type} needs at least one element"
-        failure = Failure(sentence, op.where, "there was nothing to choose from")
-        code.fail_if(code.compare("eq", "int64", count, "0"), failure)
+        error_sentence = f"onnx::{op.op_type} needs at least one element"
+        empty_axis_failure = Failure(error_sentence, op.where, "there was nothing to choose from")
+        code.fail_if(code.compare("eq", "int64", count, "0"), empty_axis_failure)
 
 
 argmax = extreme_position_writer(largest=True)

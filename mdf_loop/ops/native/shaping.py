@@ -32,7 +32,7 @@ from mdf_loop.ops.native.extents import (
     write_smaller_extent,
 )
 from mdf_loop.ops.native.moves import MAX_ELEMENT_RUNS, write_move
-from mdf_loop.ops.native.views import Stride, broadcast, contiguous_axes, strided_view
+from mdf_loop.ops.native.views import StridedAxis, broadcast, contiguous_axes, strided_view
 from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 Cells = Mapping[Value, Cell]
@@ -74,38 +74,42 @@ def _stated_integers(
     """
     operand = op.inputs[operand_index] if operand_index < len(op.inputs) else None
     if operand is None:
-        attribute = op.attributes.get(name)
-        return None if attribute is None else tuple(int(integer) for integer in np.ravel(attribute))
-    integers = writer.small_integers(operand, cells)
-    if integers is None:
+        attribute_value = op.attributes.get(name)
+        return (
+            None
+            if attribute_value is None
+            else tuple(int(integer) for integer in np.ravel(attribute_value))
+        )
+    operand_integers = writer.small_integers(operand, cells)
+    if operand_integers is None:
         raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
-    return integers
+    return operand_integers
 
 
 def _stated_axes(
     writer: Arrays, op: Op, cells: Cells, operand_index: int, rank: int
 ) -> list[int] | None:
     """Return the axes that an operand or the attribute `axes` states, or None."""
-    axes = _stated_integers(writer, op, cells, operand_index, "axes")
-    if axes is None:
+    axis_numbers = _stated_integers(writer, op, cells, operand_index, "axes")
+    if axis_numbers is None:
         return None
-    if not is_fixed(axes):
+    if not is_fixed(axis_numbers):
         raise NotNative(f"it has {qualified_name(op.op_type)} along axes that are computed")
-    return [axis % rank for axis in axes]
+    return [axis % rank for axis in axis_numbers]
 
 
 def _with_extents(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
     """Return the first operand with a new shape and the same order of elements."""
     operand, output = _first_operand(op), op.outputs[0]
-    cell = writer.cell(operand, cells)
+    operand_cell = writer.cell(operand, cells)
     writer.set_extents(output, extents)
-    if cell.is_scalar:
-        return cell
-    if cell.registers:
+    if operand_cell.is_scalar:
+        return operand_cell
+    if operand_cell.registers:
         return writer.integer_cell(
-            output, [_register_extent(register) for register in cell.registers]
+            output, [_register_extent(register) for register in operand_cell.registers]
         )
-    return writer.as_cell(output, writer.pointer_of(operand, cell))
+    return writer.as_cell(output, writer.pointer_of(operand, operand_cell))
 
 
 def _register_extent(register: str) -> Extent:
@@ -139,45 +143,50 @@ def identity(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 def flatten(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Flatten`."""
-    extents = writer.extents(_first_operand(op))
-    axis = op.attributes.get("axis", 1)
-    axis += len(extents) if axis < 0 else 0
+    input_extents = writer.extents(_first_operand(op))
+    split_axis = op.attributes.get("axis", 1)
+    split_axis += len(input_extents) if split_axis < 0 else 0
     side_sizes = (
         product(writer.scalar_code, side_extents)
-        for side_extents in (extents[:axis], extents[axis:])
+        for side_extents in (input_extents[:split_axis], input_extents[split_axis:])
     )
     return _with_extents(writer, op, cells, tuple(side_sizes))
 
 
 def unsqueeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Unsqueeze`."""
-    extents = writer.extents(_first_operand(op))
+    input_extents = writer.extents(_first_operand(op))
     stated_axes = _stated_integers(writer, op, cells, 1, "axes") or ()
-    axes = _stated_axes(writer, op, cells, 1, len(extents) + len(stated_axes)) or []
-    input_extents = iter(extents)
-    output_axes = range(len(extents) + len(axes))
+    inserted_axes = _stated_axes(writer, op, cells, 1, len(input_extents) + len(stated_axes)) or []
+    remaining_extents = iter(input_extents)
+    output_axes = range(len(input_extents) + len(inserted_axes))
     return _with_extents(
-        writer, op, cells, tuple(1 if k in axes else next(input_extents) for k in output_axes)
+        writer,
+        op,
+        cells,
+        tuple(1 if k in inserted_axes else next(remaining_extents) for k in output_axes),
     )
 
 
 def squeeze(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Squeeze`."""
-    extents = writer.extents(_first_operand(op))
-    axes = _stated_axes(writer, op, cells, 1, len(extents))
-    if axes is None and not is_fixed(extents):
+    input_extents = writer.extents(_first_operand(op))
+    squeezed_axes = _stated_axes(writer, op, cells, 1, len(input_extents))
+    if squeezed_axes is None and not is_fixed(input_extents):
         raise NotNative("it has onnx::Squeeze of axes that are known only when it runs")
-    if axes is None:
-        axes = [axis for axis, extent in enumerate(extents) if extent == 1]
-    for axis in axes:
-        if extents[axis] != 1:
-            is_not_single = writer.scalar_code.emit(f"icmp ne i64 {extents[axis]}, 1")
-            sentence = f"axis {axis} has {NUMBER_PLACEHOLDER} elements and cannot be left out"
-            hint = "only an axis of 1 element can be squeezed"
+    if squeezed_axes is None:
+        squeezed_axes = [axis for axis, extent in enumerate(input_extents) if extent == 1]
+    for axis in squeezed_axes:
+        if input_extents[axis] != 1:
+            is_not_single = writer.scalar_code.emit(f"icmp ne i64 {input_extents[axis]}, 1")
+            error_sentence = f"axis {axis} has {NUMBER_PLACEHOLDER} elements and cannot be left out"
+            error_hint = "only an axis of 1 element can be squeezed"
             writer.scalar_code.fail_if(
-                is_not_single, Failure(sentence, op.where, hint), [extents[axis]]
+                is_not_single, Failure(error_sentence, op.where, error_hint), [input_extents[axis]]
             )
-    output_extents = (extent for axis, extent in enumerate(extents) if axis not in axes)
+    output_extents = (
+        extent for axis, extent in enumerate(input_extents) if axis not in squeezed_axes
+    )
     return _with_extents(writer, op, cells, tuple(output_extents))
 
 
@@ -186,36 +195,41 @@ def reshape(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
     A stated extent of 0 keeps the axis unless `allowzero` is set, and -1 stands for the remaining extent.
     """
-    code, input_extents = writer.scalar_code, writer.extents(_first_operand(op))
+    scalar_code, input_extents = writer.scalar_code, writer.extents(_first_operand(op))
     stated_extents = list(_stated_integers(writer, op, cells, 1, "shape") or ())
     if not op.attributes.get("allowzero", 0):
         stated_extents = [
-            _extent_unless_zero(code, extent, input_extents[k] if k < len(input_extents) else 0)
+            _extent_unless_zero(
+                scalar_code, extent, input_extents[k] if k < len(input_extents) else 0
+            )
             for k, extent in enumerate(stated_extents)
         ]
     inferred_axes = [
         k for k, extent in enumerate(stated_extents) if extent == -1 or not writer.is_extent(extent)
     ]
     stated_factors = [
-        _known_factor(code, extent) if k in inferred_axes else extent
+        _known_factor(scalar_code, extent) if k in inferred_axes else extent
         for k, extent in enumerate(stated_extents)
     ]
     target_extents = list(stated_extents)
     is_invalid = "false"
     for k in inferred_axes:
         other_factors = stated_factors[:k] + stated_factors[k + 1 :]
-        remaining_extent = _remaining_extent(code, input_extents, other_factors)
+        remaining_extent = _remaining_extent(scalar_code, input_extents, other_factors)
         target_extents[k] = (
             remaining_extent
             if stated_extents[k] == -1
-            else _replace_if_equal(code, (stated_extents[k], -1), remaining_extent)
+            else _replace_if_equal(scalar_code, (stated_extents[k], -1), remaining_extent)
         )
         is_inferred, is_empty = (
-            code.compare("eq", "int64", str(extent), literal)
-            for extent, literal in ((stated_extents[k], "-1"), (product(code, other_factors), "0"))
+            scalar_code.compare("eq", "int64", str(extent), literal)
+            for extent, literal in (
+                (stated_extents[k], "-1"),
+                (product(scalar_code, other_factors), "0"),
+            )
         )
-        is_invalid = code.binary(
-            "or", "bool", is_invalid, code.binary("and", "bool", is_inferred, is_empty)
+        is_invalid = scalar_code.binary(
+            "or", "bool", is_invalid, scalar_code.binary("and", "bool", is_inferred, is_empty)
         )
     _check_size(writer, op, (input_extents, target_extents, stated_extents), is_invalid)
     return _with_extents(writer, op, cells, tuple(target_extents))
@@ -269,26 +283,33 @@ def _check_size(
         shapes: Extents of the operand, of the output, and as stated by the operation.
         is_invalid: Register of the condition.
     """
-    code, (input_extents, target_extents, stated_extents) = writer.scalar_code, shapes
+    scalar_code, (input_extents, target_extents, stated_extents) = writer.scalar_code, shapes
     if (
         canonical_product(input_extents) != canonical_product(target_extents)
         or not canonical_product(input_extents)[0]
     ):
-        input_size, target_size = product(code, input_extents), product(code, target_extents)
-        has_other_size = code.compare("ne", "int64", str(input_size), str(target_size))
-        is_invalid = code.binary("or", "bool", is_invalid, has_other_size)
+        input_size, target_size = (
+            product(scalar_code, input_extents),
+            product(scalar_code, target_extents),
+        )
+        has_other_size = scalar_code.compare("ne", "int64", str(input_size), str(target_size))
+        is_invalid = scalar_code.binary("or", "bool", is_invalid, has_other_size)
     for extent in (extent for extent in target_extents if not writer.is_extent(extent)):
-        is_negative = code.compare("slt", "int64", str(extent), "0")
-        is_invalid = code.binary("or", "bool", is_invalid, is_negative)
+        is_negative = scalar_code.compare("slt", "int64", str(extent), "0")
+        is_invalid = scalar_code.binary("or", "bool", is_invalid, is_negative)
     if is_invalid == "false":
         return
     input_notation, stated_notation = (
         f"[{', '.join([NUMBER_PLACEHOLDER] * len(shape))}]"
         for shape in (input_extents, stated_extents)
     )
-    sentence = f"an array of shape {input_notation} cannot become one of shape {stated_notation}"
-    hint = "both have the same number of elements"
-    code.fail_if(is_invalid, Failure(sentence, op.where, hint), [*input_extents, *stated_extents])
+    error_sentence = (
+        f"an array of shape {input_notation} cannot become one of shape {stated_notation}"
+    )
+    error_hint = "both have the same number of elements"
+    scalar_code.fail_if(
+        is_invalid, Failure(error_sentence, op.where, error_hint), [*input_extents, *stated_extents]
+    )
 
 
 # --- operations that move elements ----------------------------------------------------------------
@@ -298,12 +319,12 @@ def _check_size(
 def transpose(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Transpose`."""
     operand, output = _first_operand(op), op.outputs[0]
-    extents = writer.extents(operand)
-    axis_order = op.attributes.get("perm") or range(len(extents))[::-1]
-    axes = contiguous_axes(extents)
-    writer.set_extents(output, tuple(extents[k] for k in axis_order))
+    input_extents = writer.extents(operand)
+    axis_order = op.attributes.get("perm") or range(len(input_extents))[::-1]
+    input_axes = contiguous_axes(input_extents)
+    writer.set_extents(output, tuple(input_extents[k] for k in axis_order))
     return strided_view(
-        writer, output, (operand, writer.cell(operand, cells)), [axes[k] for k in axis_order]
+        writer, output, (operand, writer.cell(operand, cells)), [input_axes[k] for k in axis_order]
     )
 
 
@@ -322,10 +343,10 @@ def expand(writer: Arrays, op: Op, cells: Cells) -> Cell:
         for extent_pair in zip(*aligned_shapes, strict=True)
     )
     writer.set_extents(output, target_extents)
-    cell = writer.cell(operand, cells)
-    if cell.is_scalar:
-        return cell
-    broadcast_cell = broadcast(writer, operand, cell, target_extents)
+    operand_cell = writer.cell(operand, cells)
+    if operand_cell.is_scalar:
+        return operand_cell
+    broadcast_cell = broadcast(writer, operand, operand_cell, target_extents)
     return writer.as_cell(output, writer.pointer_of(output, broadcast_cell))
 
 
@@ -336,15 +357,17 @@ def _broadcast_extent(
     if input_extent in (1, target_extent):
         return target_extent
     if target_extent != 1:
-        code = writer.scalar_code
-        is_other_extent = code.compare("ne", "int64", str(target_extent), str(input_extent))
-        is_not_one = code.compare("ne", "int64", str(target_extent), "1")
-        sentence = f"an axis of {NUMBER_PLACEHOLDER} elements cannot have {NUMBER_PLACEHOLDER}"
-        hint = "only an axis of 1 element can be repeated"
-        failure = Failure(sentence, op.where, hint)
-        code.fail_if(
-            code.binary("and", "bool", is_other_extent, is_not_one),
-            failure,
+        scalar_code = writer.scalar_code
+        is_other_extent = scalar_code.compare("ne", "int64", str(target_extent), str(input_extent))
+        is_not_one = scalar_code.compare("ne", "int64", str(target_extent), "1")
+        error_sentence = (
+            f"an axis of {NUMBER_PLACEHOLDER} elements cannot have {NUMBER_PLACEHOLDER}"
+        )
+        error_hint = "only an axis of 1 element can be repeated"
+        extent_failure = Failure(error_sentence, op.where, error_hint)
+        scalar_code.fail_if(
+            scalar_code.binary("and", "bool", is_other_extent, is_not_one),
+            extent_failure,
             [input_extent, target_extent],
         )
     return input_extent
@@ -354,24 +377,32 @@ def _broadcast_extent(
 def slice_axes(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Slice`."""
     operand, output = _first_operand(op), op.outputs[0]
-    extents = writer.extents(operand)
-    starts, ends = (_stated_integers(writer, op, cells, k, "") or () for k in (1, 2))
-    stated_axes = _stated_axes(writer, op, cells, 3, len(extents))
-    steps = _stated_integers(writer, op, cells, 4, "") or (1,) * len(starts)
-    if not is_fixed(steps) or 0 in steps:
+    input_extents = writer.extents(operand)
+    slice_starts, slice_ends = (_stated_integers(writer, op, cells, k, "") or () for k in (1, 2))
+    stated_axes = _stated_axes(writer, op, cells, 3, len(input_extents))
+    slice_steps = _stated_integers(writer, op, cells, 4, "") or (1,) * len(slice_starts)
+    if not is_fixed(slice_steps) or 0 in slice_steps:
         raise NotNative("it has onnx::Slice of what is computed")
-    code, axes, output_extents = writer.scalar_code, contiguous_axes(extents), list(extents)
+    scalar_code, strided_axes, output_extents = (
+        writer.scalar_code,
+        contiguous_axes(input_extents),
+        list(input_extents),
+    )
     first_element: Extent = 0
-    for k, axis in enumerate(stated_axes if stated_axes is not None else range(len(starts))):
+    for k, axis in enumerate(stated_axes if stated_axes is not None else range(len(slice_starts))):
         first_position, position_count = _slice_range(
-            writer, extents[axis], starts[k], ends[k], steps[k]
+            writer, input_extents[axis], slice_starts[k], slice_ends[k], slice_steps[k]
         )
-        offset = product(code, (first_position, *axes[axis].step))
-        first_element = add_extents(code, first_element, offset)
-        axes[axis] = Stride((position_count,), (*axes[axis].step, steps[k]))
+        element_offset = product(scalar_code, (first_position, *strided_axes[axis].stride))
+        first_element = add_extents(scalar_code, first_element, element_offset)
+        strided_axes[axis] = StridedAxis(
+            (position_count,), (*strided_axes[axis].stride, slice_steps[k])
+        )
         output_extents[axis] = position_count
     writer.set_extents(output, tuple(output_extents))
-    return strided_view(writer, output, (operand, writer.cell(operand, cells)), axes, first_element)
+    return strided_view(
+        writer, output, (operand, writer.cell(operand, cells)), strided_axes, first_element
+    )
 
 
 def _slice_range(
@@ -381,24 +412,32 @@ def _slice_range(
 
     Positions out of range are clipped.
     """
-    code = writer.scalar_code
-    lower_bound, upper_bound = (0, extent) if step > 0 else (-1, subtract_extents(code, extent, 1))
-    clipped_start = write_smaller_extent(
-        code, write_larger_extent(code, _normalize_position(code, start, extent), 0), upper_bound
+    scalar_code = writer.scalar_code
+    lower_bound, upper_bound = (
+        (0, extent) if step > 0 else (-1, subtract_extents(scalar_code, extent, 1))
     )
-    clipped_end = write_smaller_extent(
-        code,
-        write_larger_extent(code, _normalize_position(code, end, extent), lower_bound),
+    clipped_start = write_smaller_extent(
+        scalar_code,
+        write_larger_extent(scalar_code, _normalize_position(scalar_code, start, extent), 0),
         upper_bound,
     )
-    distance = (
-        subtract_extents(code, clipped_end, clipped_start)
-        if step > 0
-        else subtract_extents(code, clipped_start, clipped_end)
+    clipped_end = write_smaller_extent(
+        scalar_code,
+        write_larger_extent(
+            scalar_code, _normalize_position(scalar_code, end, extent), lower_bound
+        ),
+        upper_bound,
     )
-    position_count = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
+    index_distance = (
+        subtract_extents(scalar_code, clipped_end, clipped_start)
+        if step > 0
+        else subtract_extents(scalar_code, clipped_start, clipped_end)
+    )
+    position_count = quotient(
+        scalar_code, add_extents(scalar_code, index_distance, abs(step) - 1), abs(step)
+    )
     return clipped_start, write_smaller_extent(
-        code, write_larger_extent(code, position_count, 0), extent
+        scalar_code, write_larger_extent(scalar_code, position_count, 0), extent
     )
 
 
@@ -417,35 +456,37 @@ def concatenate(writer: Arrays, op: Op, cells: Cells) -> Cell:
     The parts of all arrays are copied for each position of the axes in front.
     """
     operands, output = [operand for operand in op.inputs if operand is not None], op.outputs[0]
-    shapes = [writer.extents(operand) for operand in operands]
-    code, axis = writer.scalar_code, op.attributes["axis"] % len(shapes[0])
-    block_count = product(code, shapes[0][:axis])
+    operand_shapes = [writer.extents(operand) for operand in operands]
+    scalar_code, joined_axis = writer.scalar_code, op.attributes["axis"] % len(operand_shapes[0])
+    block_count = product(scalar_code, operand_shapes[0][:joined_axis])
     if (
-        all(map(is_fixed, shapes))
+        all(map(is_fixed, operand_shapes))
         and isinstance(block_count, int)
         and block_count * len(operands) <= MAX_ELEMENT_RUNS
     ):
         return write_move(writer, op, cells)
     for array in operands[1:]:
-        _check_equal_axes(writer, op, (operands[0], array), axis)
-    joined_extents = list(shapes[0])
-    joined_extents[axis] = add_extents(code, *(extents[axis] for extents in shapes))
+        _check_equal_axes(writer, op, (operands[0], array), joined_axis)
+    joined_extents = list(operand_shapes[0])
+    joined_extents[joined_axis] = add_extents(
+        scalar_code, *(extents[joined_axis] for extents in operand_shapes)
+    )
     writer.set_extents(output, tuple(joined_extents))
-    target = writer.buffer(output)
-    block_size = product(code, joined_extents[axis:])
+    output_pointer = writer.allocate_buffer(output)
+    block_size = product(scalar_code, joined_extents[joined_axis:])
     block_offset: Extent = 0
-    for array, extents in zip(operands, shapes, strict=True):
-        source = writer.pointer_of(array, writer.cell(array, cells))
-        part_size = product(code, (extents[axis], *joined_extents[axis + 1 :]))
+    for array, extents in zip(operands, operand_shapes, strict=True):
+        array_pointer = writer.pointer_of(array, writer.cell(array, cells))
+        part_size = product(scalar_code, (extents[joined_axis], *joined_extents[joined_axis + 1 :]))
         _copy_with_stride(
             writer,
             output.dtype,
-            (target, source),
+            (output_pointer, array_pointer),
             (block_count, part_size),
             (block_offset, block_size),
         )
-        block_offset = add_extents(code, block_offset, part_size)
-    return Cell(pointer=target)
+        block_offset = add_extents(scalar_code, block_offset, part_size)
+    return Cell(pointer=output_pointer)
 
 
 def _copy_with_stride(
@@ -464,12 +505,20 @@ def _copy_with_stride(
         parts: Number of parts, and number of elements of each.
         positions: First position in the target, and stride of the positions.
     """
-    (target, source), (part_count, part_size), (first_position, stride) = pointers, parts, positions
+    (output_pointer, array_pointer), (part_count, part_size), (first_position, stride) = (
+        pointers,
+        parts,
+        positions,
+    )
     part_bytes = product(writer.scalar_code, (part_size, ITEM_BYTES[dtype]))
 
     def part(number: str) -> None:
-        source_pointer = writer.element_address(dtype, source, writer.multiply(number, part_size))
-        target_pointer = writer.element_address(dtype, target, writer.multiply(number, stride))
+        source_pointer = writer.element_address(
+            dtype, array_pointer, writer.multiply(number, part_size)
+        )
+        target_pointer = writer.element_address(
+            dtype, output_pointer, writer.multiply(number, stride)
+        )
         writer.copy(
             writer.element_address(dtype, target_pointer, str(first_position)),
             source_pointer,
@@ -481,15 +530,17 @@ def _copy_with_stride(
 
 def _check_equal_axes(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
     """Write LLVM code that ends the run if two arrays cannot be joined by a Concat."""
-    code = writer.scalar_code
+    scalar_code = writer.scalar_code
     first_extents, other_extents = (writer.extents(array) for array in values)
     for k, (first_extent, other_extent) in enumerate(
         zip(first_extents, other_extents, strict=True)
     ):
         if k != axis and first_extent != other_extent:
-            has_other_extent = code.emit(f"icmp ne i64 {first_extent}, {other_extent}")
-            sentence = f"arrays that are joined differ in axis {k}: {NUMBER_PLACEHOLDER} and {NUMBER_PLACEHOLDER} elements"
-            hint = "they may differ only along the axis on which they are joined"
-            code.fail_if(
-                has_other_extent, Failure(sentence, op.where, hint), [first_extent, other_extent]
+            has_other_extent = scalar_code.emit(f"icmp ne i64 {first_extent}, {other_extent}")
+            error_sentence = f"arrays that are joined differ in axis {k}: {NUMBER_PLACEHOLDER} and {NUMBER_PLACEHOLDER} elements"
+            error_hint = "they may differ only along the axis on which they are joined"
+            scalar_code.fail_if(
+                has_other_extent,
+                Failure(error_sentence, op.where, error_hint),
+                [first_extent, other_extent],
             )

@@ -161,17 +161,17 @@ REDUCTION_DTYPES = ("int64", "float64", "float64")
 
 def _reduce_large(x: Register) -> list[Register]:
     """Return a large angle as a multiple of pi/2 and a remainder."""
-    code, function_name = x.code, f"far_angles_{x.code.lane_count}"
-    code.function_text.declarations.update(_large_angle_functions(code.lane_count))
-    call_register = code.emit(
-        f"call {_reduction_type(code)} @{function_name}({code.type(x.dtype)} {x.register})"
+    lane_code, function_name = x.code, f"far_angles_{x.code.lane_count}"
+    lane_code.function_text.declarations.update(_large_angle_functions(lane_code.lane_count))
+    call_register = lane_code.emit(
+        f"call {_reduction_type(lane_code)} @{function_name}({lane_code.type(x.dtype)} {x.register})"
     )
     field_registers = (
-        code.emit(f"extractvalue {_reduction_type(code)} {call_register}, {k}")
+        lane_code.emit(f"extractvalue {_reduction_type(lane_code)} {call_register}, {k}")
         for k in range(len(REDUCTION_DTYPES))
     )
     return [
-        Register(code, field_register, dtype)
+        Register(lane_code, field_register, dtype)
         for field_register, dtype in zip(field_registers, REDUCTION_DTYPES, strict=True)
     ]
 
@@ -184,35 +184,39 @@ def _reduction_type(code: Code) -> str:
 @functools.cache
 def _large_angle_functions(width: int) -> Mapping[str, str]:
     """Return the LLVM functions that reduce large angles, by name."""
-    code = Code(Text(), width)
-    x = Register(code, "%x")
-    fields = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
+    function_code = Code(Text(), width)
+    x = Register(function_code, "%x")
+    reduction_registers = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
     struct_register = "poison"
-    for k, field in enumerate(fields):
-        operand = f"{code.type(field.dtype)} {field.register}"
-        struct_register = code.emit(
-            f"insertvalue {_reduction_type(code)} {struct_register}, {operand}, {k}"
+    for k, reduction_register in enumerate(reduction_registers):
+        field_operand = (
+            f"{function_code.type(reduction_register.dtype)} {reduction_register.register}"
         )
-    code.line(f"ret {_reduction_type(code)} {struct_register}")
+        struct_register = function_code.emit(
+            f"insertvalue {_reduction_type(function_code)} {struct_register}, {field_operand}, {k}"
+        )
+    function_code.line(f"ret {_reduction_type(function_code)} {struct_register}")
     function_name = f"far_angles_{width}"
-    signature = f"define internal {_reduction_type(code)} @{function_name}({code.type(x.dtype)} %x) noinline {{"
+    function_signature = f"define internal {_reduction_type(function_code)} @{function_name}({function_code.type(x.dtype)} %x) noinline {{"
     return {
-        **code.function_text.declarations,
-        function_name: "\n".join([signature, *code.function_text.lines, "}"]),
+        **function_code.function_text.declarations,
+        function_name: "\n".join([function_signature, *function_code.function_text.lines, "}"]),
     }
 
 
 def _reduce_large_lanes(x: Register) -> list[Register]:
     """Return a vector of large angles as multiples of pi/2 and remainders."""
-    code, lane_code = x.code, Code(x.code.function_text)
+    vector_code, lane_code = x.code, Code(x.code.function_text)
     field_vectors = ["poison"] * len(REDUCTION_DTYPES)
-    for lane in range(code.lane_count):
-        lane_x = code.emit(f"extractelement {code.type(x.dtype)} {x.register}, i32 {lane}")
-        for k, field in enumerate(_reduce_large(Register(lane_code, lane_x))):
-            operands = f"{code.type(field.dtype)} {field_vectors[k]}, {lane_code.type(field.dtype)} {field.register}"
-            field_vectors[k] = code.emit(f"insertelement {operands}, i32 {lane}")
+    for lane in range(vector_code.lane_count):
+        lane_x = vector_code.emit(
+            f"extractelement {vector_code.type(x.dtype)} {x.register}, i32 {lane}"
+        )
+        for k, reduction_register in enumerate(_reduce_large(Register(lane_code, lane_x))):
+            insert_operands = f"{vector_code.type(reduction_register.dtype)} {field_vectors[k]}, {lane_code.type(reduction_register.dtype)} {reduction_register.register}"
+            field_vectors[k] = vector_code.emit(f"insertelement {insert_operands}, i32 {lane}")
     return [
-        Register(code, field_vector, dtype)
+        Register(vector_code, field_vector, dtype)
         for field_vector, dtype in zip(field_vectors, REDUCTION_DTYPES, strict=True)
     ]
 
@@ -224,20 +228,20 @@ def _reduce_large_scalar(x: Register) -> tuple[Register, Register, Register]:
     where the product with m 2**e is less than 4. The first two bits of the product are n, the next 137 bits
     are the fraction.
     """
-    code = x.code
+    scalar_code = x.code
     significand = (x.bits() & (2**52 - 1)) | 2**52
     shift_count = 1216 + 1075 - 190 - (x.bits() >> 52)
-    wide_shift_count = code.emit(f"zext i64 {shift_count.register} to i1216")
-    shifted_bits = code.emit(f"lshr i1216 {TWO_OVER_PI_BITS}, {wide_shift_count}")
-    bit_window = code.emit(f"trunc i1216 {shifted_bits} to i192")
-    wide_significand = code.emit(f"zext i64 {significand.register} to i192")
-    product = code.emit(f"mul i192 {bit_window}, {wide_significand}")
-    shifted_product = code.emit(f"shl i192 {product}, 2")
-    fraction = code.emit(f"ashr i192 {shifted_product}, 2")
-    integer_part = code.emit(f"sub i192 {product}, {fraction}")
-    n_bits = code.emit(f"lshr i192 {integer_part}, 190")
-    n = code.emit(f"trunc i192 {n_bits} to i64")
-    return Register(code, n, "int64"), *_fraction_to_angle(code, fraction)
+    wide_shift_count = scalar_code.emit(f"zext i64 {shift_count.register} to i1216")
+    shifted_bits = scalar_code.emit(f"lshr i1216 {TWO_OVER_PI_BITS}, {wide_shift_count}")
+    bit_window = scalar_code.emit(f"trunc i1216 {shifted_bits} to i192")
+    wide_significand = scalar_code.emit(f"zext i64 {significand.register} to i192")
+    wide_product = scalar_code.emit(f"mul i192 {bit_window}, {wide_significand}")
+    shifted_product = scalar_code.emit(f"shl i192 {wide_product}, 2")
+    wide_fraction = scalar_code.emit(f"ashr i192 {shifted_product}, 2")
+    integer_part = scalar_code.emit(f"sub i192 {wide_product}, {wide_fraction}")
+    n_bits = scalar_code.emit(f"lshr i192 {integer_part}, 190")
+    n = scalar_code.emit(f"trunc i192 {n_bits} to i64")
+    return Register(scalar_code, n, "int64"), *_fraction_to_angle(scalar_code, wide_fraction)
 
 
 def _fraction_to_angle(code: Code, fraction: str) -> tuple[Register, Register]:

@@ -21,36 +21,36 @@ UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
 """Canonical forms of the products 1 and 0."""
 
 
-class Stride(Struct, frozen=True):
+class StridedAxis(Struct, frozen=True):
     """Extent and memory stride of an array axis, as unevaluated products.
 
     The stride is the distance of neighbours in elements.
     """
 
     extent: Factors
-    step: Factors
+    stride: Factors
 
 
-def contiguous_axes(extents: Extents) -> list[Stride]:
+def contiguous_axes(extents: Extents) -> list[StridedAxis]:
     """Return the extent and memory stride of each axis of a contiguous array."""
-    return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
+    return [StridedAxis((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
 
 
-def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
+def merge_axes(axes: Sequence[StridedAxis]) -> list[StridedAxis]:
     """Merge neighbouring axes of an array that have a common memory stride."""
-    merged_axes: list[Stride] = []
-    for axis in (axis for axis in axes if axis.extent != (1,)):
-        if merged_axes and canonical_product(merged_axes[-1].step) == canonical_product(
-            (*axis.extent, *axis.step)
+    merged_axes: list[StridedAxis] = []
+    for axis in (strided_axis for strided_axis in axes if strided_axis.extent != (1,)):
+        if merged_axes and canonical_product(merged_axes[-1].stride) == canonical_product(
+            (*axis.extent, *axis.stride)
         ):
-            merged_axes[-1] = Stride((*merged_axes[-1].extent, *axis.extent), axis.step)
+            merged_axes[-1] = StridedAxis((*merged_axes[-1].extent, *axis.extent), axis.stride)
         else:
             merged_axes.append(axis)
     return merged_axes
 
 
 def copy_strided(
-    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
+    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
 ) -> None:
     """Write LLVM code that copies a strided view to contiguous memory."""
     axes = merge_axes(axes)
@@ -61,17 +61,20 @@ def copy_strided(
 
 
 def _copy_merged(
-    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
+    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
 ) -> None:
     """Write LLVM code that copies a nonempty strided view to contiguous memory."""
-    code, first_axis = writer.scalar_code, axes[0]
-    first_extent, first_stride = product(code, first_axis.extent), product(code, first_axis.step)
+    scalar_code, first_axis = writer.scalar_code, axes[0]
+    first_extent, first_stride = (
+        product(scalar_code, first_axis.extent),
+        product(scalar_code, first_axis.stride),
+    )
     if len(axes) == 1 and first_stride in (0, 1):
         writer.for_each_element(
             first_extent, _make_line_copy(writer, dtype, target, source, bool(first_stride))
         )
         return
-    part_size = product(code, (extent for axis in axes[1:] for extent in axis.extent))
+    part_size = product(scalar_code, (extent for axis in axes[1:] for extent in axis.extent))
 
     def part(number: str) -> None:
         source_pointer = writer.element_address(
@@ -79,7 +82,9 @@ def _copy_merged(
         )
         target_pointer = writer.element_address(dtype, target, writer.multiply(number, part_size))
         if len(axes) == 1:
-            writer.store(code, dtype, writer.load(code, dtype, source_pointer), target_pointer)
+            writer.store(
+                scalar_code, dtype, writer.load(scalar_code, dtype, source_pointer), target_pointer
+            )
         else:
             _copy_merged(writer, dtype, target_pointer, source_pointer, axes[1:])
 
@@ -105,19 +110,19 @@ def strided_view(
     writer: Arrays,
     output: Value,
     source: tuple[Value, Cell],
-    axes: Sequence[Stride],
+    axes: Sequence[StridedAxis],
     begin: Extent = 0,
 ) -> Cell:
     """Return a strided view of an array, which is copied unless it is contiguous."""
-    value, cell = source
-    pointer = writer.pointer_of(value, cell)
+    source_value, source_cell = source
+    view_pointer = writer.pointer_of(source_value, source_cell)
     if begin != 0:
-        pointer = writer.element_address(value.dtype, pointer, str(begin))
-    if [canonical_product(axis.step) for axis in merge_axes(axes)] not in ([], [UNIT_PRODUCT]):
-        target = writer.buffer(output)
-        copy_strided(writer, value.dtype, target, pointer, axes)
-        pointer = target
-    return writer.as_cell(output, pointer)
+        view_pointer = writer.element_address(source_value.dtype, view_pointer, str(begin))
+    if [canonical_product(axis.stride) for axis in merge_axes(axes)] not in ([], [UNIT_PRODUCT]):
+        copy_pointer = writer.allocate_buffer(output)
+        copy_strided(writer, source_value.dtype, copy_pointer, view_pointer, axes)
+        view_pointer = copy_pointer
+    return writer.as_cell(output, view_pointer)
 
 
 def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
@@ -133,12 +138,12 @@ def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cel
     )
 
 
-def _broadcast_axes(input_extents: Extents, target: Extents) -> list[Stride]:
+def _broadcast_axes(input_extents: Extents, target: Extents) -> list[StridedAxis]:
     """Return the extents and strides of an array that is broadcast to a given shape."""
-    source_axes = [Stride((1,), ())] * (len(target) - len(input_extents)) + contiguous_axes(
+    source_axes = [StridedAxis((1,), ())] * (len(target) - len(input_extents)) + contiguous_axes(
         input_extents
     )
     return [
-        Stride((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
+        StridedAxis((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
         for axis, extent in zip(source_axes, target, strict=True)
     ]

@@ -56,11 +56,20 @@ def branch_as_loop(
         )
 
 
-def _carry_leaf(b: Builder, body_builder: Builder, leaf: Value) -> Carried:
-    fill_value = "" if leaf.dtype == "string" else 0
-    initial_value = b.constant(np.full(leaf.shape or (), fill_value, numpy_dtype(leaf.dtype)))
-    incoming_value = body_builder.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
-    return Carried(initial_value, incoming_value, leaf, b.new(leaf.dtype, leaf.shape, leaf.name))
+def _carry_leaf(b: Builder, body_builder: Builder, branch_output: Value) -> Carried:
+    fill_value = "" if branch_output.dtype == "string" else 0
+    initial_value = b.constant(
+        np.full(branch_output.shape or (), fill_value, numpy_dtype(branch_output.dtype))
+    )
+    incoming_value = body_builder.new(
+        branch_output.dtype, branch_output.shape, f"no {branch_output.name}"
+    )
+    return Carried(
+        initial_value,
+        incoming_value,
+        branch_output,
+        b.new(branch_output.dtype, branch_output.shape, branch_output.name),
+    )
 
 
 def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:

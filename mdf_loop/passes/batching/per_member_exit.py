@@ -44,9 +44,13 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
             next_condition = body_builder.op(
                 "And", next_condition, loop.condition_out or loop.condition_in
             )
-    ops = (*loop.ops, *body_builder.ops)
+    body_ops = (*loop.ops, *body_builder.ops)
     conditional_loop = replace(
-        loop, trip_count=None, condition=initial_condition, condition_out=next_condition, ops=ops
+        loop,
+        trip_count=None,
+        condition=initial_condition,
+        condition_out=next_condition,
+        ops=body_ops,
     )
     return outer_builder.ops, conditional_loop
 
@@ -59,10 +63,10 @@ def carry_last_condition(b: Builder, loop: Loop) -> Loop:
     with b.at(loop.where, loop.name):
         incoming_value = b.new("bool", (), "last condition")
     outgoing_value = loop.condition_out or incoming_value
-    carried = Carried(
+    carried_condition = Carried(
         initial_condition, incoming_value, outgoing_value, loop.last_condition, "last condition"
     )
-    return replace(loop, carried=(*loop.carried, carried), last_condition=None)
+    return replace(loop, carried=(*loop.carried, carried_condition), last_condition=None)
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -75,8 +79,8 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
         UnsupportedError: One iteration of the loop would have a different number in each run.
     """
     if loop.first_iteration in varying:
-        description = f"the first iteration number of '{loop.name}' depends on the values"
-        raise UnsupportedError(description, loop.where, UNBATCHED_HINT)
+        error_description = f"the first iteration number of '{loop.name}' depends on the values"
+        raise UnsupportedError(error_description, loop.where, UNBATCHED_HINT)
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
@@ -88,9 +92,9 @@ def refuse_changing_shapes(loop: Loop) -> None:
     for carried in loop.carried:
         is_array = is_tensor(carried.body_input.dtype)
         if not is_array or carried.initial.shape != carried.body_output.shape:
-            problem = "may change its shape" if is_array else f"is {carried.body_input.dtype}"
+            shape_problem = "may change its shape" if is_array else f"is {carried.body_input.dtype}"
             raise UnsupportedError(
-                f"'{carried.name or carried.body_input.name}' {problem} in '{loop.name}', "
+                f"'{carried.name or carried.body_input.name}' {shape_problem} in '{loop.name}', "
                 "and each member of the sweep would need its own number of iterations",
                 loop.where,
                 UNBATCHED_HINT,

@@ -48,24 +48,22 @@ def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
         varying.update(new_varying_values)
     varying.update(carried.final for carried in loop.carried if carried.body_input in varying)
     varying.update(recorded.stack for recorded in loop.recorded if recorded.row in varying)
-    conditions = {loop.condition, loop.condition_out}
+    loop_conditions = {loop.condition, loop.condition_out}
     if has_per_member_exit(loop, varying):
         varying.update(recorded.stack for recorded in loop.recorded)
         varying.update(() if loop.iteration_count is None else (loop.iteration_count,))
-        conditions |= varying
-    if loop.last_condition is not None and conditions & varying:
+        loop_conditions |= varying
+    if loop.last_condition is not None and loop_conditions & varying:
         varying.add(loop.last_condition)
 
 
 def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
     for branch in (choice.then, choice.otherwise):
         propagate_varying(branch.ops, varying)
-    leaves_by_output = zip(
-        choice.outputs, choice.then.outputs, choice.otherwise.outputs, strict=True
-    )
+    output_tuples = zip(choice.outputs, choice.then.outputs, choice.otherwise.outputs, strict=True)
     varying.update(
         output
-        for output, *branch_leaves in leaves_by_output
+        for output, *branch_leaves in output_tuples
         if not varying.isdisjoint((choice.condition, *branch_leaves))
     )
 

@@ -13,11 +13,11 @@ def selected_values(ops: Iterable[Operation]) -> set[Value]:
     These are the operands of each `Where`, and all values that the operands depend on, also in bodies at any depth.
     """
     discardable_values: set[Value] = set()
-    old_count = -1
-    all_ops = tuple(ops)
-    while old_count < len(discardable_values):
-        old_count = len(discardable_values)
-        _add_selected(all_ops, discardable_values)
+    previous_value_count = -1
+    op_sequence = tuple(ops)
+    while previous_value_count < len(discardable_values):
+        previous_value_count = len(discardable_values)
+        _add_selected(op_sequence, discardable_values)
     return discardable_values
 
 
@@ -30,9 +30,9 @@ def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) ->
             _add_selected_of_loop(operation, discardable_values)
         elif isinstance(operation, If):
             for branch in (operation.then, operation.otherwise):
-                leaves_and_outputs = zip(branch.outputs, operation.outputs, strict=True)
+                output_pairs = zip(branch.outputs, operation.outputs, strict=True)
                 discardable_values.update(
-                    leaf for leaf, output in leaves_and_outputs if output in discardable_values
+                    leaf for leaf, output in output_pairs if output in discardable_values
                 )
                 _add_selected(branch.ops, discardable_values)
         elif not discardable_values.isdisjoint(results(operation)):

@@ -65,13 +65,15 @@ def apply_or_fall_back(
     append_backward: LoopBackward, reverse: Reverse, outer_sweep: Sweep, loop: Loop
 ) -> None:
     """Apply a reverse-mode rule to a loop, or `loop_backward` if the rule does not support it."""
-    b, old_op_count = outer_sweep.b, len(outer_sweep.b.ops)
+    b, first_new_op_index = outer_sweep.b, len(outer_sweep.b.ops)
     earlier_cotangents = dict(outer_sweep.cotangents)
     try:
         append_backward(reverse, outer_sweep, loop)
     except UnsupportedError:
-        b.discard(op for op in b.ops[old_op_count:] if not isinstance(op, Constant))
-        b.ops[old_op_count:] = [op for op in b.ops[old_op_count:] if isinstance(op, Constant)]
+        b.discard(op for op in b.ops[first_new_op_index:] if not isinstance(op, Constant))
+        b.ops[first_new_op_index:] = [
+            op for op in b.ops[first_new_op_index:] if isinstance(op, Constant)
+        ]
         outer_sweep.cotangents.clear()
         outer_sweep.cotangents.update(earlier_cotangents)
         loop_backward(reverse, outer_sweep, loop)

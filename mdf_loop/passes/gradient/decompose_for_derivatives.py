@@ -54,6 +54,10 @@ class _ActiveDecomposition:
         last_used_output = max(
             (k for k, output in enumerate(op.outputs) if output in self._read_values), default=0
         )
-        outputs = derivative.decompose(b, replace(op, outputs=op.outputs[: last_used_output + 1]))
-        replacements = outputs if isinstance(outputs, tuple) else (outputs,)
+        decomposed_outputs = derivative.decompose(
+            b, replace(op, outputs=op.outputs[: last_used_output + 1])
+        )
+        replacements = (
+            decomposed_outputs if isinstance(decomposed_outputs, tuple) else (decomposed_outputs,)
+        )
         return (*replacements, *(None,) * (len(op.outputs) - len(replacements)))

@@ -33,11 +33,11 @@ def _missing_derivatives(program: Program, active: Collection[Value]) -> Iterato
     for op in walk(program.ops):
         if not isinstance(op, Op) or (op.op_type, op.where) in reported_ops:
             continue
-        is_active = [
+        active_flags = [
             any(is_float(value) and value in active for value in values)
             for values in (op.inputs, op.outputs)
         ]
-        if not all(is_active):
+        if not all(active_flags):
             continue
         try:
             rule_of(op)

@@ -65,22 +65,24 @@ def differentiate(
     active_values = {inputs_by_name[name] for name in wrt}
     propagate_varying(program.ops, active_values)
     reverse = Reverse(active_values, selected_values(program.ops), loop_rule, last_iterations)
-    ops = reverse.append_forward(b, program.ops)
-    sweep = reverse.new_sweep(b, {})
+    forward_ops = reverse.append_forward(b, program.ops)
+    output_sweep = reverse.start_sweep(b, {})
     cotangent_inputs = []
     if number is not None:
-        sweep.add(outputs_by_name[number].value, scalar(b, 1, outputs_by_name[number].value.dtype))
+        output_sweep.add(
+            outputs_by_name[number].value, scalar(b, 1, outputs_by_name[number].value.dtype)
+        )
     for name in of:
         output_value = outputs_by_name[name].value
         cotangent = b.new(output_value.dtype, output_value.shape, cotangent_name(name))
         cotangent_inputs.append(Input(cotangent, role=InputRole.DERIVATIVE, owner_name=name))
-        sweep.add(output_value, cotangent)
+        output_sweep.add(output_value, cotangent)
     with report_all_underivable(program, active_values.copy()):
-        reverse.propagate_backward(sweep, ops)
+        reverse.propagate_backward(output_sweep, forward_ops)
     gradients = [
         Output(
             cotangent_name(name),
-            sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
+            output_sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
             OutputRole.DERIVATIVE,
             name,
         )

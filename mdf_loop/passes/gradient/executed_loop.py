@@ -101,7 +101,7 @@ def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedL
         )
         skipped_count = b.op("Sub", loop.iteration_count, iteration_count)
         tape = {value: _rows_after(b, stack, skipped_count) for value, stack in tape.items()}
-    old_op_count = len(b.ops)
+    first_new_op_index = len(b.ops)
     sliced_loop = executed_rows(b, loop, skipped_count, reverse.active_values)
     if skipped_count is not None:
         first_iteration = (
@@ -110,7 +110,7 @@ def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedL
             else b.op("Add", loop.first_iteration, skipped_count)
         )
         sliced_loop = replace(sliced_loop, first_iteration=first_iteration)
-    slice_ops = [op for op in b.ops[old_op_count:] if isinstance(op, Op)]
+    slice_ops = [op for op in b.ops[first_new_op_index:] if isinstance(op, Op)]
     return ExecutedLoop(sliced_loop, iteration_count, skipped_count, tape, row_extent, slice_ops)
 
 

@@ -30,57 +30,74 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
         _cut_indexed(b, loop, scanned, first_row, end_row, active)
         for scanned in indexing_scans.values()
     ]
-    ops = tuple(op for op in loop.ops if op not in indexing_scans)
-    return replace(loop, ops=ops, scanned=tuple(scans))
+    remaining_ops = tuple(op for op in loop.ops if op not in indexing_scans)
+    return replace(loop, ops=remaining_ops, scanned=tuple(scans))
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
     """Return a scan that replaces indexing by the iteration number, or None for other indices."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
-    rows = op.inputs[0]
-    if rows is None or rows.shape is None or rows not in active or rows not in captures(loop):
+    indexed_array = op.inputs[0]
+    if (
+        indexed_array is None
+        or indexed_array.shape is None
+        or indexed_array not in active
+        or indexed_array not in captures(loop)
+    ):
         return None
-    return Scanned(rows, op.outputs[0], int(op.attributes.get("axis", 0)) % len(rows.shape))
-
-
-def _cut_indexed(
-    b: Builder, loop: Loop, s: Scanned, begin: Value, end: Value, active: set[Value]
-) -> Scanned:
-    """Return a scan over the rows of an indexed array that executed iterations read."""
-    if loop.first_iteration is None:
-        return _cut_scan(b, s, begin, end, active)
-    first_iteration = b.op("Reshape", loop.first_iteration, ints(b, 1))
-    return _slice_rows(
-        b, s, b.op("Add", first_iteration, begin), b.op("Add", first_iteration, end), active
+    return Scanned(
+        indexed_array, op.outputs[0], int(op.attributes.get("axis", 0)) % len(indexed_array.shape)
     )
 
 
-def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
-    """Return a scan over the rows from `begin` to `end` of a scanned array.
+def _cut_indexed(
+    b: Builder, loop: Loop, scanned: Scanned, begin_row: Value, end_row: Value, active: set[Value]
+) -> Scanned:
+    """Return a scan over the rows of an indexed array that executed iterations read."""
+    if loop.first_iteration is None:
+        return _cut_scan(b, scanned, begin_row, end_row, active)
+    first_iteration = b.op("Reshape", loop.first_iteration, ints(b, 1))
+    return _slice_rows(
+        b,
+        scanned,
+        b.op("Add", first_iteration, begin_row),
+        b.op("Add", first_iteration, end_row),
+        active,
+    )
+
+
+def _cut_scan(
+    b: Builder, scanned: Scanned, begin_row: Value, end_row: Value, active: set[Value]
+) -> Scanned:
+    """Return a scan over the rows from `begin_row` to `end_row` of a scanned array.
 
     A backward scan counts rows from the end.
     """
-    if not s.is_backward:
-        return _slice_rows(b, s, begin, end, active)
-    row_count = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
-    return _slice_rows(b, s, b.op("Sub", row_count, end), b.op("Sub", row_count, begin), active)
+    if not scanned.is_backward:
+        return _slice_rows(b, scanned, begin_row, end_row, active)
+    row_count = b.op("Shape", scanned.rows, start=scanned.axis, end=scanned.axis + 1)
+    return _slice_rows(
+        b, scanned, b.op("Sub", row_count, end_row), b.op("Sub", row_count, begin_row), active
+    )
 
 
-def _slice_rows(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -> Scanned:
-    rows = b.op("Slice", s.rows, first, end, ints(b, s.axis))
-    if s.rows in active:
-        active.add(rows)
-    return replace(s, rows=rows)
+def _slice_rows(
+    b: Builder, scanned: Scanned, begin_row: Value, end_row: Value, active: set[Value]
+) -> Scanned:
+    sliced_rows = b.op("Slice", scanned.rows, begin_row, end_row, ints(b, scanned.axis))
+    if scanned.rows in active:
+        active.add(sliced_rows)
+    return replace(scanned, rows=sliced_rows)
 
 
 def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
     """Transpose and reverse a scanned array so that row k along axis 0 belongs to iteration k."""
-    rows, axis = scanned.rows, scanned.axis
-    if axis:
-        other_axes = [k for k in range(rank(rows)) if k != axis]
-        rows = b.op("Transpose", rows, perm=(axis, *other_axes))
-    return reverse_rows(b, rows) if scanned.is_backward else rows
+    scanned_rows, scan_axis = scanned.rows, scanned.axis
+    if scan_axis:
+        other_axes = [k for k in range(rank(scanned_rows)) if k != scan_axis]
+        scanned_rows = b.op("Transpose", scanned_rows, perm=(scan_axis, *other_axes))
+    return reverse_rows(b, scanned_rows) if scanned.is_backward else scanned_rows
 
 
 def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Value:
@@ -96,9 +113,9 @@ def restore_scan_axis(b: Builder, cotangent_rows: Value, scanned: Scanned) -> Va
     )
 
 
-def repeat_rows(b: Builder, value: Value, count: Value) -> Value:
+def repeat_rows(b: Builder, value: Value, iteration_count: Value) -> Value:
     """Repeat a loop-invariant value along a new first axis, once for each iteration."""
-    row_count = b.op("Reshape", count, ints(b, 1))
+    row_count = b.op("Reshape", iteration_count, ints(b, 1))
     return b.op("Expand", value, b.op("Concat", row_count, shape_of(b, value), axis=0))
 
 

@@ -55,7 +55,7 @@ UNIT_EXTENT = "unit"
 """Extent name of the axis of tangents that are computed together."""
 
 
-def tangent_of(name: str) -> str:
+def tangent_name(name: str) -> str:
     """Return the name of the tangent of an input or an output."""
     return f"tangent of {name}"
 
@@ -84,18 +84,18 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     ):
         _refuse_non_float(name, value)
     input_tangents = {
-        inputs_by_name[name]: _new_tangent(b, inputs_by_name[name], tangent_of(name))
+        inputs_by_name[name]: _new_tangent(b, inputs_by_name[name], tangent_name(name))
         for name in wrt
     }
     active_values = set(input_tangents)
     propagate_varying(program.ops, active_values)
-    builder = _TangentBuilder(active_values, dict(input_tangents))
+    tangent_builder = _TangentBuilder(active_values, dict(input_tangents))
     with report_all_underivable(program, active_values):
-        builder.append_scope(b, program.ops)
+        tangent_builder.append_scope(b, program.ops)
     output_tangents = [
         Output(
-            tangent_of(name),
-            builder.tangent_or_zeros(b, outputs_by_name[name]),
+            tangent_name(name),
+            tangent_builder.tangent_or_zeros(b, outputs_by_name[name]),
             OutputRole.DERIVATIVE,
             name,
         )
@@ -120,7 +120,7 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
     For `unit_tangents`, the tangents of an output are the columns of its Jacobian.
     """
-    return batch(tangents(program, wrt, of), [tangent_of(name) for name in wrt], UNIT_EXTENT)
+    return batch(tangents(program, wrt, of), [tangent_name(name) for name in wrt], UNIT_EXTENT)
 
 
 def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -128,13 +128,13 @@ def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The leading axis of each array counts the tangents.
     """
-    total_size = sum(np.size(array) for array in arrays.values())
-    identity_rows, tangents_by_name = np.eye(total_size), {}
+    total_element_count = sum(np.size(array) for array in arrays.values())
+    identity_rows, tangents_by_name = np.eye(total_element_count), {}
     for name, array in arrays.items():
-        array_tangents, identity_rows = np.split(identity_rows, [np.size(array)], axis=1)
-        tangents_by_name[name] = array_tangents.reshape(total_size, *np.shape(array)).astype(
-            array.dtype
-        )
+        flat_tangents, identity_rows = np.split(identity_rows, [np.size(array)], axis=1)
+        tangents_by_name[name] = flat_tangents.reshape(
+            total_element_count, *np.shape(array)
+        ).astype(array.dtype)
     return tangents_by_name
 
 
@@ -143,12 +143,12 @@ class _TangentBuilder:
 
     Values without a tangent have a tangent of zeros.
 
-    `active` holds the values that depend on the inputs to differentiate by.
+    `active_values` holds the values that depend on the inputs to differentiate by.
     """
 
-    def __init__(self, active: Collection[Value], of: dict[Value, Value]) -> None:
-        self._active = active
-        self._tangents = of
+    def __init__(self, active_values: Collection[Value], tangents: dict[Value, Value]) -> None:
+        self._active_values = active_values
+        self._tangents = tangents
 
     def tangent_or_zeros(self, b: Builder, value: Value) -> Value:
         """Return the tangent of a value, or zeros if the value has no tangent."""
@@ -167,11 +167,13 @@ class _TangentBuilder:
 
     def _may_have_tangent(self, value: Value) -> bool:
         """Return True if a value, or an array that it contains, may have a tangent."""
-        return (is_float(value) and value in self._active) or self._may_contain_tangents(value)
+        return (is_float(value) and value in self._active_values) or self._may_contain_tangents(
+            value
+        )
 
     def _may_contain_tangents(self, value: Value) -> bool:
         """Return True for a sequence or optional value that may contain differentiable floats."""
-        return contains_floats(value) and value in self._active
+        return contains_floats(value) and value in self._active_values
 
     def _append(self, b: Builder, operation: Operation) -> None:
         if isinstance(operation, Loop):
@@ -231,27 +233,27 @@ class _TangentBuilder:
             )
         )
 
-    def _scan_tangents(self, b: Builder, s: Scanned) -> Scanned:
-        row_tangent = self._tangents[s.row] = _new_tangent(b, s.row)
-        return replace(s, rows=self._tangents[s.rows], row=row_tangent)
+    def _scan_tangents(self, b: Builder, scanned: Scanned) -> Scanned:
+        row_tangent = self._tangents[scanned.row] = _new_tangent(b, scanned.row)
+        return replace(scanned, rows=self._tangents[scanned.rows], row=row_tangent)
 
-    def _carry_tangent(self, b: Builder, body: Builder, c: Carried) -> Carried:
+    def _carry_tangent(self, b: Builder, body: Builder, carried: Carried) -> Carried:
         initial_tangent, outgoing_tangent = (
-            self.tangent_or_zeros(b, c.initial),
-            self.tangent_or_zeros(body, c.body_output),
+            self.tangent_or_zeros(b, carried.initial),
+            self.tangent_or_zeros(body, carried.body_output),
         )
-        final_tangent = self._tangents[c.final] = _new_tangent(b, c.final)
+        final_tangent = self._tangents[carried.final] = _new_tangent(b, carried.final)
         return Carried(
             initial_tangent,
-            self._tangents[c.body_input],
+            self._tangents[carried.body_input],
             outgoing_tangent,
             final_tangent,
             final_tangent.name,
         )
 
-    def _record_tangent(self, b: Builder, r: Recorded) -> Recorded:
-        stack_tangent = self._tangents[r.stack] = _new_tangent(b, r.stack)
-        return Recorded(self._tangents[r.row], stack_tangent, stack_tangent.name)
+    def _record_tangent(self, b: Builder, recorded: Recorded) -> Recorded:
+        stack_tangent = self._tangents[recorded.stack] = _new_tangent(b, recorded.stack)
+        return Recorded(self._tangents[recorded.row], stack_tangent, stack_tangent.name)
 
     def _append_choice(self, b: Builder, choice: If) -> None:
         """Append a conditional (`If`) whose branches also return tangents."""
@@ -259,12 +261,10 @@ class _TangentBuilder:
         branch_builders = [b.body() for _ in branches]
         for branch_builder, branch in zip(branch_builders, branches, strict=True):
             self.append_scope(branch_builder, branch.ops)
-        leaves_by_output = zip(
-            choice.outputs, *(branch.outputs for branch in branches), strict=True
-        )
+        output_tuples = zip(choice.outputs, *(branch.outputs for branch in branches), strict=True)
         outputs_with_tangents = [
             (k, output)
-            for k, (output, *branch_leaves) in enumerate(leaves_by_output)
+            for k, (output, *branch_leaves) in enumerate(output_tuples)
             if not self._tangents.keys().isdisjoint(branch_leaves)
         ]
         then_branch, else_branch = (
@@ -281,8 +281,8 @@ class _TangentBuilder:
             for branch_builder, branch in zip(branch_builders, branches, strict=True)
         )
         output_tangents = {output: _new_tangent(b, output) for _, output in outputs_with_tangents}
-        outputs = (*choice.outputs, *output_tangents.values())
-        b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=outputs))
+        extended_outputs = (*choice.outputs, *output_tangents.values())
+        b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=extended_outputs))
         self._tangents.update(output_tangents)
 
 

@@ -72,15 +72,17 @@ def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
         transpose_body(reverse, outer_sweep, forward_loop.loop, recordings=()),
     )
     transposed_body = transpose_body(reverse, outer_sweep, forward_loop.loop)
-    offsets = None
+    adjoint_offsets = None
     if transposed_body.row_cotangents:
-        offsets = _append_offsets(
+        adjoint_offsets = _append_offsets(
             outer_sweep,
             forward_loop,
             transpose_body(reverse, outer_sweep, forward_loop.loop, carried_values=()),
             transposed_body.outgoing_cotangents,
         )
-    adjoints = _append_recursion(outer_sweep, forward_loop, transposed_body, jacobians, offsets)
+    adjoints = _append_recursion(
+        outer_sweep, forward_loop, transposed_body, jacobians, adjoint_offsets
+    )
     SplitBody(outer_sweep, forward_loop, transposed_body).add_cotangents(outer_sweep, adjoints)
     forward_loop.propagate_through_slices(reverse, outer_sweep)
 
@@ -91,9 +93,13 @@ def _append_jacobians(
     """Append the Jacobian of each iteration, of its carried outputs by its carried inputs."""
     b, body_builder = outer_sweep.b, body.b
     outgoing_cotangents = list(body.outgoing_cotangents.values())
-    total_size = count_elements(outgoing_cotangents)
+    total_element_count = count_elements(outgoing_cotangents)
     unit_cotangents = dict(
-        zip(outgoing_cotangents, _unit_cotangents(b, outgoing_cotangents, total_size), strict=True)
+        zip(
+            outgoing_cotangents,
+            _unit_cotangents(b, outgoing_cotangents, total_element_count),
+            strict=True,
+        )
     )
     incoming_cotangents = [
         body.cotangent_of(carried.body_input) for carried in body.outgoing_cotangents
@@ -103,26 +109,28 @@ def _append_jacobians(
     vectorized_values, stacked_values = vectorize_iterations(
         stacked_builder, body_builder.ops, nonzero_cotangents, unit_cotangents, b.name("unit")
     )
-    columns = []
+    jacobian_columns = []
     for outgoing_cotangent, incoming_cotangent in zip(
         outgoing_cotangents, incoming_cotangents, strict=True
     ):
         # The cotangent is linear in the unit cotangents, so a constant value is 0.
         if incoming_cotangent not in stacked_values:
-            columns.append(
+            jacobian_columns.append(
                 b.constant(
-                    np.zeros((total_size, _size(outgoing_cotangent)), outgoing_cotangent.dtype)
+                    np.zeros(
+                        (total_element_count, _size(outgoing_cotangent)), outgoing_cotangent.dtype
+                    )
                 )
             )
         else:
             assert incoming_cotangent is not None
-            shape = ints(b, total_size, _size(outgoing_cotangent))
-            columns.append(
+            jacobian_shape = ints(b, total_element_count, _size(outgoing_cotangent))
+            jacobian_columns.append(
                 stacked_builder.op(
-                    "Reshape", vectorized_values[incoming_cotangent], shape, allowzero=1
+                    "Reshape", vectorized_values[incoming_cotangent], jacobian_shape, allowzero=1
                 )
             )
-    jacobian = stacked_builder.op("Concat", *columns, axis=1)
+    jacobian = stacked_builder.op("Concat", *jacobian_columns, axis=1)
     jacobians, varying_values = vectorize_iterations(
         b,
         stacked_builder.ops,
@@ -141,8 +149,10 @@ def _unit_cotangents(b: Builder, values: Sequence[Value], size: int) -> list[Val
     """Return the rows of an identity matrix, as stacked cotangents of several values."""
     cotangents, column_offset = [], 0
     for value in values:
-        columns = np.eye(size, dtype=value.dtype)[:, column_offset : column_offset + _size(value)]
-        cotangents.append(b.constant(columns.reshape(size, *(value.shape or ()))))
+        identity_columns = np.eye(size, dtype=value.dtype)[
+            :, column_offset : column_offset + _size(value)
+        ]
+        cotangents.append(b.constant(identity_columns.reshape(size, *(value.shape or ()))))
         column_offset += _size(value)
     return cotangents
 
@@ -151,14 +161,14 @@ def _append_offsets(
     outer_sweep: Sweep,
     forward_loop: ExecutedLoop,
     body: TransposedBody,
-    changing: Iterable[Carried],
+    active_carried: Iterable[Carried],
 ) -> Value:
     """Append the cotangents that recorded rows add to the carried inputs of each iteration."""
     b = outer_sweep.b
     row_builder = b.body()
     row_builder.ops += body.ops
     flat_cotangents = []
-    for carried in changing:
+    for carried in active_carried:
         incoming_cotangent = body.cotangent_of(carried.body_input) or zeros(b, carried.body_input)
         flat_cotangents.append(
             row_builder.op(
@@ -166,7 +176,7 @@ def _append_offsets(
             )
         )
     offset_row = row_builder.op("Concat", *flat_cotangents, axis=0)
-    offsets, varying_values = vectorize_iterations(
+    adjoint_offsets, varying_values = vectorize_iterations(
         b,
         row_builder.ops,
         (offset_row,),
@@ -174,9 +184,9 @@ def _append_offsets(
         forward_loop.row_extent,
     )
     return (
-        offsets[offset_row]
+        adjoint_offsets[offset_row]
         if offset_row in varying_values
-        else repeat_rows(b, offsets[offset_row], forward_loop.iteration_count)
+        else repeat_rows(b, adjoint_offsets[offset_row], forward_loop.iteration_count)
     )
 
 
@@ -193,8 +203,8 @@ def _append_recursion(
     """
     b = outer_sweep.b
     outgoing_cotangents = list(body.outgoing_cotangents.items())
-    sizes = [_size(cotangent) for _, cotangent in outgoing_cotangents]
-    total_size, dtype = sum(sizes), jacobians.dtype
+    cotangent_sizes = [_size(cotangent) for _, cotangent in outgoing_cotangents]
+    total_element_count, dtype = sum(cotangent_sizes), jacobians.dtype
     final_adjoint = _concatenate(
         b,
         [
@@ -204,22 +214,22 @@ def _append_recursion(
     )
     body_builder = b.body()
     adjoint, jacobian = (
-        b.new(dtype, (total_size,), "adjoint"),
-        b.new(dtype, (total_size, total_size), "J"),
+        b.new(dtype, (total_element_count,), "adjoint"),
+        b.new(dtype, (total_element_count, total_element_count), "J"),
     )
     scans = [Scanned(jacobians, jacobian, 0, True)]
     next_adjoint = body_builder.op("MatMul", adjoint, jacobian)
     if offsets is not None:
-        offset = b.new(dtype, (total_size,), "h")
-        scans.append(Scanned(offsets, offset, 0, True))
-        next_adjoint = body_builder.op("Add", next_adjoint, offset)
-    initial_adjoint = b.new(dtype, (total_size,), "first adjoint")
-    stacked_adjoints = b.new(dtype, (forward_loop.row_extent, total_size), "adjoints")
+        adjoint_offset = b.new(dtype, (total_element_count,), "h")
+        scans.append(Scanned(offsets, adjoint_offset, 0, True))
+        next_adjoint = body_builder.op("Add", next_adjoint, adjoint_offset)
+    initial_adjoint = b.new(dtype, (total_element_count,), "first adjoint")
+    stacked_adjoints = b.new(dtype, (forward_loop.row_extent, total_element_count), "adjoints")
     carried_adjoint = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")
     forward_loop.append_backward(
         b, (carried_adjoint,), (Recorded(adjoint, stacked_adjoints),), body_builder.ops, scans
     )
-    initial_cotangents = _split_parts(b, initial_adjoint, sizes, 0)
+    initial_cotangents = _split_parts(b, initial_adjoint, cotangent_sizes, 0)
     for (carried, _), initial_cotangent in zip(
         outgoing_cotangents, initial_cotangents, strict=True
     ):
@@ -227,18 +237,18 @@ def _append_recursion(
         forward_loop.add_initial_cotangent(
             outer_sweep, carried, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
         )
-    adjoint_rows = _split_parts(b, reverse_rows(b, stacked_adjoints), sizes, 1)
+    adjoint_rows = _split_parts(b, reverse_rows(b, stacked_adjoints), cotangent_sizes, 1)
     return {
         cotangent: _reshape_rows(b, rows, cotangent)
         for (_, cotangent), rows in zip(outgoing_cotangents, adjoint_rows, strict=True)
     }
 
 
-def _reshape_rows(b: Builder, rows: Value, change: Value) -> Value:
+def _reshape_rows(b: Builder, rows: Value, cotangent: Value) -> Value:
     """Reshape flat rows `[n, size]` to rows with the shape of a cotangent, `[n, ...]`."""
     row_count = b.op("Shape", rows, start=0, end=1)
-    shape = b.op("Concat", row_count, ints(b, *_extents(change)), axis=0)
-    return b.op("Reshape", rows, shape, allowzero=1)
+    stacked_shape = b.op("Concat", row_count, ints(b, *_extents(cotangent)), axis=0)
+    return b.op("Reshape", rows, stacked_shape, allowzero=1)
 
 
 def _concatenate(b: Builder, values: Sequence[Value]) -> Value:

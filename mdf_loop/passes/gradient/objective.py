@@ -59,19 +59,23 @@ def add_objective(program: Program, terms: Sequence[Term]) -> Program:
     raise_findings(_findings(outputs_by_name, terms))
     b = Builder.appending_to(program)
     inputs_by_name: dict[str, Input] = {}
-    total: Value | None = None
+    objective_sum: Value | None = None
     for term in terms:
-        y = outputs_by_name[term.output]
+        program_output = outputs_by_name[term.output]
         term_data = None
         if term.data is not None:
             term_data = b.new(
-                y.dtype, () if term.is_scaled or term.has_scalar_data else y.shape, term.data
+                program_output.dtype,
+                () if term.is_scaled or term.has_scalar_data else program_output.shape,
+                term.data,
             )
             inputs_by_name[term.data] = Input(term_data, role=InputRole.DATA, owner_name=term.data)
-        with b.at(y.where, OBJECTIVE_OUTPUT):
-            term_value = _term_value(b, term, y, term_data)
-            total = term_value if total is None else b.op("Add", total, term_value)
-    objective = b.constant(np.zeros(())) if total is None else total
+        with b.at(program_output.where, OBJECTIVE_OUTPUT):
+            term_value = _term_value(b, term, program_output, term_data)
+            objective_sum = (
+                term_value if objective_sum is None else b.op("Add", objective_sum, term_value)
+            )
+    objective = b.constant(np.zeros(())) if objective_sum is None else objective_sum
     return replace(
         program,
         inputs=(*program.inputs, *inputs_by_name.values()),

@@ -72,7 +72,7 @@ class Reverse(Struct):
         The copies of active and selected values are active and selected, too.
         """
         unguarded_ops, guarded_values = without_guards(ops)
-        copies, copies_by_value = copy_operations(b, unguarded_ops, substitutions)
+        op_copies, copies_by_value = copy_operations(b, unguarded_ops, substitutions)
         copies_by_value |= {
             guarded_value: copies_by_value.get(value, value)
             for guarded_value, value in guarded_values.items()
@@ -83,7 +83,7 @@ class Reverse(Struct):
         self.discardable_values.update(
             copy for value, copy in copies_by_value.items() if value in self.discardable_values
         )
-        return copies, copies_by_value
+        return op_copies, copies_by_value
 
     def is_active_float(self, value: Value) -> bool:
         """Return True if a value is a float that depends on the inputs to differentiate by."""
@@ -137,7 +137,7 @@ class Reverse(Struct):
                 with sweep.b.at(operation.where, "change"):
                     self._propagate_operation(sweep, operation)
 
-    def new_sweep(self, b: Builder, initial_cotangents: Mapping[Value, Value]) -> Sweep:
+    def start_sweep(self, b: Builder, initial_cotangents: Mapping[Value, Value]) -> Sweep:
         """Create an accumulator of the cotangents in one scope, from initial cotangents."""
         sweep = Sweep(b, self.active_values, self.discardable_values)
         for value, cotangent in initial_cotangents.items():
@@ -172,12 +172,21 @@ class Reverse(Struct):
             self._backward_branch(b, branch, choice, output_cotangents, active_captures)
             for branch in (choice.then, choice.otherwise)
         )
-        outputs = tuple(
+        captured_cotangents = tuple(
             b.new(value.dtype, value.shape, f"{value.name} change") for value in active_captures
         )
         choice_name = b.name(f"{choice.name} backward")
-        b.append(If(choice_name, choice.condition, then_branch, else_branch, outputs, choice.where))
-        for value, cotangent in zip(active_captures, outputs, strict=True):
+        b.append(
+            If(
+                choice_name,
+                choice.condition,
+                then_branch,
+                else_branch,
+                captured_cotangents,
+                choice.where,
+            )
+        )
+        for value, cotangent in zip(active_captures, captured_cotangents, strict=True):
             sweep.add(value, cotangent)
 
     def _backward_branch(
@@ -189,14 +198,16 @@ class Reverse(Struct):
         active_captures: Iterable[Value],
     ) -> Branch:
         branch_builder = b.body()
-        ops, copies_by_value = self.copy_operations(b, branch.ops, {})
-        ops = self.append_forward(branch_builder, ops)
-        sweep = self.new_sweep(branch_builder, {})
-        for leaf, output in zip(branch.outputs, choice.outputs, strict=True):
-            sweep.add(copies_by_value.get(leaf, leaf), output_cotangents.get(output))
-        self.propagate_backward(sweep, ops)
+        branch_ops, copies_by_value = self.copy_operations(b, branch.ops, {})
+        branch_ops = self.append_forward(branch_builder, branch_ops)
+        branch_sweep = self.start_sweep(branch_builder, {})
+        for branch_output, output in zip(branch.outputs, choice.outputs, strict=True):
+            branch_sweep.add(
+                copies_by_value.get(branch_output, branch_output), output_cotangents.get(output)
+            )
+        self.propagate_backward(branch_sweep, branch_ops)
         branch_outputs = tuple(
-            _captured_cotangent(branch_builder, sweep, value) for value in active_captures
+            _captured_cotangent(branch_builder, branch_sweep, value) for value in active_captures
         )
         return Branch(tuple(branch_builder.ops), branch_outputs)
 

@@ -40,9 +40,9 @@ def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
         UnsupportedError: An operation cannot be computed for all iterations at once.
     """
     forward_loop = executed_loop(reverse, outer_sweep, loop)
-    body = transpose_body(reverse, outer_sweep, forward_loop.loop)
-    split_body = SplitBody(outer_sweep, forward_loop, body)
-    adjoints = _append_recursion(outer_sweep, forward_loop, body, split_body)
+    transposed_body = transpose_body(reverse, outer_sweep, forward_loop.loop)
+    split_body = SplitBody(outer_sweep, forward_loop, transposed_body)
+    adjoints = _append_recursion(outer_sweep, forward_loop, transposed_body, split_body)
     split_body.add_cotangents(outer_sweep, adjoints)
     forward_loop.propagate_through_slices(reverse, outer_sweep)
 
@@ -53,7 +53,7 @@ class SplitBody:
     The operations of the second part run for all iterations at once.
 
     Attributes:
-        rows: Stacked values of all iterations, by the value of one iteration.
+        stacked_rows: Stacked values of all iterations, by the value of one iteration.
         invariant_values: Values outside of the loop that replace loop-invariant values of the body.
         recursion_ops: Operations of the recursion.
     """
@@ -63,8 +63,8 @@ class SplitBody:
     ) -> None:
         self.b = outer_sweep.b
         self.forward_loop = forward_loop
-        self.body = body
-        self.rows = iteration_rows(outer_sweep, forward_loop, body)
+        self.transposed_body = body
+        self.stacked_rows = iteration_rows(outer_sweep, forward_loop, body)
         adjoint_values = _dependent_values(body.ops, body.outgoing_cotangents.values())
         ops_before_recursion = [op for op in body.ops if adjoint_values.isdisjoint(results(op))]
         self._adjoint_ops = [op for op in body.ops if not adjoint_values.isdisjoint(results(op))]
@@ -93,9 +93,13 @@ class SplitBody:
             if value is not None and value in values_before_recursion
         ]
         vectorized_values, stacked_values = vectorize_iterations(
-            self.b, ops_before_recursion, values_to_vectorize, self.rows, forward_loop.row_extent
+            self.b,
+            ops_before_recursion,
+            values_to_vectorize,
+            self.stacked_rows,
+            forward_loop.row_extent,
         )
-        self.rows |= {value: vectorized_values[value] for value in stacked_values}
+        self.stacked_rows |= {value: vectorized_values[value] for value in stacked_values}
         self.invariant_values = {
             value: invariant_value
             for value, invariant_value in vectorized_values.items()
@@ -108,9 +112,9 @@ class SplitBody:
 
     def add_cotangents(self, outer_sweep: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Add the cotangents of captured values and scanned arrays, computed from the adjoints."""
-        rows_by_value, b = {**self.rows, **adjoints}, self.b
+        rows_by_value, b = {**self.stacked_rows, **adjoints}, self.b
         captured_cotangents = {
-            value: self._cotangent_of(value) for value in self.body.captured_values
+            value: self._cotangent_of(value) for value in self.transposed_body.captured_values
         }
         iteration_count, row_extent = (
             self.forward_loop.iteration_count,
@@ -129,7 +133,7 @@ class SplitBody:
         active_scans = [
             scan
             for scan in self.forward_loop.loop.scanned
-            if self.body.cotangent_of(scan.row) is not None
+            if self.transposed_body.cotangent_of(scan.row) is not None
         ]
         row_cotangents = [self._cotangent_of(scan.row) for scan in active_scans]
         vectorized_values, stacked_values = vectorize_iterations(
@@ -145,7 +149,7 @@ class SplitBody:
 
     def _cotangent_of(self, value: Value) -> Value:
         """Return the cotangent of a value that the loop body reads from outside of the loop."""
-        cotangent = self.body.cotangent_of(value)
+        cotangent = self.transposed_body.cotangent_of(value)
         assert cotangent is not None
         return self.invariant_values.get(cotangent, cotangent)
 
@@ -209,7 +213,7 @@ def _append_recursion(
         adjoint_recordings.append(Recorded(outgoing_cotangent, adjoint_stack))
     scans = [
         Scanned(rows, value, 0, True)
-        for value, rows in split_body.rows.items()
+        for value, rows in split_body.stacked_rows.items()
         if value in read_values
     ]
     forward_loop.append_backward(
@@ -232,9 +236,9 @@ def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[
 def _producers_of(ops: Sequence[Operation], values: Iterable[Value | None]) -> list[Operation]:
     """Return all operations that given values depend on, in program order."""
     needed_values = {value for value in values if value is not None}
-    producers: list[Operation] = []
+    producing_ops: list[Operation] = []
     for op in reversed(ops):
         if not isinstance(op, Constant) and not needed_values.isdisjoint(results(op)):
-            producers.append(op)
+            producing_ops.append(op)
             needed_values.update(reads(op))
-    return producers[::-1]
+    return producing_ops[::-1]

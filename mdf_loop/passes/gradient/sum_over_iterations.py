@@ -38,15 +38,17 @@ def sum_over_iterations(
         extent: The name of the extent for the number of iterations.
     """
     producers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
-    sum_builder, values = _Sums(b, producers, count), tuple(values)
-    leaves = [leaf for value in values for leaf in sum_builder.leaves(value)]
+    sum_builder, values = _IterationSums(b, producers, count), tuple(values)
+    values_to_vectorize = [
+        leaf for value in values for leaf in sum_builder.values_to_vectorize(value)
+    ]
     sum_builder.computed_values, sum_builder.stacked_values = vectorize_iterations(
-        b, ops, leaves, rows, extent
+        b, ops, values_to_vectorize, rows, extent
     )
     return {value: sum_builder.sum_of_value(value) for value in values}
 
 
-class _Sums(Struct):
+class _IterationSums(Struct):
     """Builder of sums of loop-body values over all iterations."""
 
     b: Builder
@@ -55,14 +57,14 @@ class _Sums(Struct):
     computed_values: Mapping[Value, Value] = field(default_factory=dict)
     stacked_values: set[Value] = field(default_factory=set)
 
-    def leaves(self, value: Value) -> Iterator[Value]:
+    def values_to_vectorize(self, value: Value) -> Iterator[Value]:
         """Yield the values that each iteration must compute so that `value` can be summed."""
         factors = self._factors(value)
         if factors is not None:
             yield from factors
         elif (linear_operands := self._linear_operands(value)) is not None:
             for linear_operand in linear_operands:
-                yield from self.leaves(linear_operand)
+                yield from self.values_to_vectorize(linear_operand)
         else:
             yield value
 
@@ -73,26 +75,32 @@ class _Sums(Struct):
             return self._sum_of_products(*factors)
         if linear_operands is None:
             return self._sum_of_rows(value)
-        op = self.producers[value]
-        return b.op(op.op_type, *map(self.sum_of_value, linear_operands), **op.attributes)
+        producer = self.producers[value]
+        return b.op(
+            producer.op_type, *map(self.sum_of_value, linear_operands), **producer.attributes
+        )
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
         """Return the operands to sum before an Add or Transpose is applied, or None."""
-        op = self.producers.get(value)
-        if op is None or op.op_type not in ("Add", "Transpose"):
+        producer = self.producers.get(value)
+        if producer is None or producer.op_type not in ("Add", "Transpose"):
             return None
-        operands = [operand for operand in op.inputs if operand is not None]
-        is_linear = op.op_type == "Transpose" or all(
+        operands = [operand for operand in producer.inputs if operand is not None]
+        is_linear = producer.op_type == "Transpose" or all(
             operand.shape == value.shape for operand in operands
         )
         return operands if is_linear and is_fixed(value.shape) else None
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
         """Return the two factors of a matrix product or outer product, or None for other values."""
-        op = self.producers.get(value)
-        if op is None or op.op_type not in ("MatMul", "Mul") or len(value.shape or ()) != 2:
+        producer = self.producers.get(value)
+        if (
+            producer is None
+            or producer.op_type not in ("MatMul", "Mul")
+            or len(value.shape or ()) != 2
+        ):
             return None
-        left_operand, right_operand = op.inputs
+        left_operand, right_operand = producer.inputs
         assert left_operand is not None
         assert right_operand is not None
         if not (
@@ -101,7 +109,7 @@ class _Sums(Struct):
             return None
         if 0 in (*left_operand.shape, *right_operand.shape):  # Reshape could not infer an extent -1
             return None
-        if op.op_type == "MatMul":
+        if producer.op_type == "MatMul":
             return (
                 (left_operand, right_operand)
                 if len(left_operand.shape) == len(right_operand.shape) == 2
@@ -113,20 +121,31 @@ class _Sums(Struct):
                 return column, row
         return None
 
-    def _sum_of_products(self, left: Value, right: Value) -> Value:
+    def _sum_of_products(self, left_factor: Value, right_factor: Value) -> Value:
         b = self.b
-        (n, k), m = left.shape or (0, 0), (right.shape or (0,))[-1]
-        wide_matrix, deep_matrix = self.computed_values[left], self.computed_values[right]
-        if left in self.stacked_values and right in self.stacked_values:
+        (n, k), m = left_factor.shape or (0, 0), (right_factor.shape or (0,))[-1]
+        wide_matrix, deep_matrix = (
+            self.computed_values[left_factor],
+            self.computed_values[right_factor],
+        )
+        if left_factor in self.stacked_values and right_factor in self.stacked_values:
             wide_matrix = b.op(
                 "Reshape", b.op("Transpose", wide_matrix, perm=(1, 0, 2)), ints(b, int(n), -1)
             )
             return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, -1, int(m))))
-        is_right_invariant = left in self.stacked_values and right not in self.stacked_values
-        deep_matrix = (
-            self.computed_values[right] if is_right_invariant else self._sum_of_rows(right)
+        is_right_invariant = (
+            left_factor in self.stacked_values and right_factor not in self.stacked_values
         )
-        wide_matrix = self._sum_of_rows(left) if is_right_invariant else self.computed_values[left]
+        deep_matrix = (
+            self.computed_values[right_factor]
+            if is_right_invariant
+            else self._sum_of_rows(right_factor)
+        )
+        wide_matrix = (
+            self._sum_of_rows(left_factor)
+            if is_right_invariant
+            else self.computed_values[left_factor]
+        )
         return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, int(k), int(m))))
 
     def _sum_of_rows(self, value: Value) -> Value:
@@ -134,7 +153,7 @@ class _Sums(Struct):
 
         A loop-invariant value is multiplied by the number of iterations.
         """
-        b, rows = self.b, self.computed_values[value]
+        b, computed_value = self.b, self.computed_values[value]
         if value in self.stacked_values:
-            return sum_of(b, rows, (0,))
-        return b.op("Mul", rows, cast(b, self.iteration_count, rows.dtype))
+            return sum_of(b, computed_value, (0,))
+        return b.op("Mul", computed_value, cast(b, self.iteration_count, computed_value.dtype))

@@ -74,8 +74,8 @@ def transpose_body(
         *(scanned.row for scanned in loop.scanned),
     ):
         replacements[value] = replace(value, name=b.name(value.name))
-    ops, copies_by_value = reverse.copy_operations(b, loop.ops, replacements)
-    ops = reverse.append_forward(body_builder, ops)
+    body_ops, copies_by_value = reverse.copy_operations(b, loop.ops, replacements)
+    body_ops = reverse.append_forward(body_builder, body_ops)
     if carried_values is None:
         carried_values = (
             carried for carried in loop.carried if reverse.is_active_float(carried.body_input)
@@ -88,15 +88,15 @@ def transpose_body(
         carried: _new_cotangent(b, carried.body_input) for carried in carried_values
     }
     row_cotangents = {recorded: _new_cotangent(b, recorded.row) for recorded in recordings}
-    sweep = reverse.new_sweep(body_builder, {})
+    body_sweep = reverse.start_sweep(body_builder, {})
     for carried, cotangent in outgoing_cotangents.items():
-        sweep.add(copies_by_value.get(carried.body_output, carried.body_output), cotangent)
+        body_sweep.add(copies_by_value.get(carried.body_output, carried.body_output), cotangent)
     for recorded, cotangent in row_cotangents.items():
-        sweep.add(copies_by_value.get(recorded.row, recorded.row), cotangent)
-    reverse.propagate_backward(sweep, ops)
-    captured_values = tuple(value for value in captures(loop) if value in sweep.cotangents)
+        body_sweep.add(copies_by_value.get(recorded.row, recorded.row), cotangent)
+    reverse.propagate_backward(body_sweep, body_ops)
+    captured_values = tuple(value for value in captures(loop) if value in body_sweep.cotangents)
     return TransposedBody(
-        copies_by_value, outgoing_cotangents, row_cotangents, captured_values, sweep
+        copies_by_value, outgoing_cotangents, row_cotangents, captured_values, body_sweep
     )
 
 

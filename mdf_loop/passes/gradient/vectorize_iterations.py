@@ -20,14 +20,14 @@ Rows = Mapping[Value, Value]
 
 
 def vectorize_iterations(
-    b: Builder, ops: Sequence[Operation], values: Iterable[Value], rows: Rows, extent: str
+    b: Builder, ops: Sequence[Operation], requested_values: Iterable[Value], rows: Rows, extent: str
 ) -> tuple[dict[Value, Value], set[Value]]:
     """Append operations that compute values of a loop body for all iterations at once.
 
     Args:
         b: The builder to append to.
         ops: The operations of one iteration.
-        values: The values to compute.
+        requested_values: The values to compute.
         rows: Values that differ from iteration to iteration, with their stacked values.
         extent: The name of the extent for the number of iterations.
 
@@ -38,18 +38,20 @@ def vectorize_iterations(
     Raises:
         UnsupportedError: An operation cannot be computed for many values at once.
     """
-    values = tuple(dict.fromkeys(values))
-    program = _body_program(b, ops, values)
+    requested_values = tuple(dict.fromkeys(requested_values))
+    body_program = _body_program(b, ops, requested_values)
     stacked_input_names = [
-        program_input.value.name for program_input in program.inputs if program_input.value in rows
+        program_input.value.name
+        for program_input in body_program.inputs
+        if program_input.value in rows
     ]
-    batched_program = batch(program, stacked_input_names, extent)
-    if len(batched_program.outputs) > len(values):
+    batched_program = batch(body_program, stacked_input_names, extent)
+    if len(batched_program.outputs) > len(requested_values):
         raise UnsupportedError(
             "inner loops record as many rows as they have iterations, which is not the same each time",
             b.where,
         )
-    input_pairs = list(zip(program.inputs, batched_program.inputs, strict=True))
+    input_pairs = list(zip(body_program.inputs, batched_program.inputs, strict=True))
     replacements = {
         batched_input.value: rows.get(scalar_input.value, scalar_input.value)
         for scalar_input, batched_input in input_pairs
@@ -65,11 +67,13 @@ def vectorize_iterations(
     b.ops += batched_ops
     computed_values: dict[Value, Value] = {}
     stacked_values: set[Value] = set()
-    for value, output in zip(values, batched_program.outputs, strict=True):
-        copy = copies_by_value.get(output.value) or replacements.get(output.value, output.value)
+    for value, output in zip(requested_values, batched_program.outputs, strict=True):
+        computed_value = copies_by_value.get(output.value) or replacements.get(
+            output.value, output.value
+        )
         if output.member_axis == 1:
-            copy = _iteration_axis_first(b, copy, next(iter(rows.values())))
-        computed_values[value] = copy
+            computed_value = _iteration_axis_first(b, computed_value, next(iter(rows.values())))
+        computed_values[value] = computed_value
         stacked_values.update({value} if output.member_axis is not None else ())
     return computed_values, stacked_values
 
@@ -81,8 +85,8 @@ def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
     """
     transposed_rows = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
     inner_shape = b.op("Shape", transposed_rows, start=1)
-    shape = b.op("Concat", b.op("Shape", like, start=0, end=1), inner_shape, axis=0)
-    return b.op("Reshape", transposed_rows, shape, allowzero=1)
+    stacked_shape = b.op("Concat", b.op("Shape", like, start=0, end=1), inner_shape, axis=0)
+    return b.op("Reshape", transposed_rows, stacked_shape, allowzero=1)
 
 
 def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value]) -> Program:
@@ -95,7 +99,7 @@ def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value])
     constant_arrays = {
         value: array for value in outer_values if (array := b.constant_of(value)) is not None
     }
-    constants = [Constant(value, array) for value, array in constant_arrays.items()]
-    inputs = tuple(Input(value) for value in outer_values if value not in constant_arrays)
-    outputs = tuple(Output(f"wanted {k}", value) for k, value in enumerate(values))
-    return eliminate_dead_code(Program("", inputs, (*constants, *ops), outputs))
+    constant_ops = [Constant(value, array) for value, array in constant_arrays.items()]
+    program_inputs = tuple(Input(value) for value in outer_values if value not in constant_arrays)
+    program_outputs = tuple(Output(f"wanted {k}", value) for k, value in enumerate(values))
+    return eliminate_dead_code(Program("", program_inputs, (*constant_ops, *ops), program_outputs))

@@ -21,25 +21,25 @@ def cast_bfloat16_io(program: Program) -> Program:
     """Replace bfloat16 inputs and outputs by float32, and insert casts from and to bfloat16."""
     input_casts: list[Op] = []
     output_casts: list[Op] = []
-    inputs: list[Input] = []
-    outputs: list[Output] = []
+    new_inputs: list[Input] = []
+    new_outputs: list[Output] = []
     for program_input in program.inputs:
         if program_input.value.dtype == _BFLOAT16:
             float32_input = replace(program_input.value, dtype="float32")
             input_casts.append(_cast(float32_input, program_input.value))
             program_input = replace(program_input, value=float32_input)
-        inputs.append(program_input)
+        new_inputs.append(program_input)
     for output in program.outputs:
         output_value = output.value
         if output_value.dtype == _BFLOAT16:
             float32_input = Value(output.name, "float32", output_value.shape, output_value.where)
             output_casts.append(_cast(output_value, float32_input))
             output = replace(output, value=float32_input)
-        outputs.append(output)
+        new_outputs.append(output)
     if not input_casts and not output_casts:
         return program
-    ops = (*input_casts, *program.ops, *output_casts)
-    return replace(program, inputs=tuple(inputs), ops=ops, outputs=tuple(outputs))
+    new_ops = (*input_casts, *program.ops, *output_casts)
+    return replace(program, inputs=tuple(new_inputs), ops=new_ops, outputs=tuple(new_outputs))
 
 
 def _cast(source: Value, target: Value) -> Op:

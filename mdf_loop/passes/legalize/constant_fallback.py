@@ -27,7 +27,7 @@ def build_or_evaluate(
     try:
         return build(b, op)
     except UnsupportedError:
-        results = b.computed(op)
-        if results is None:
+        constant_results = b.computed(op)
+        if constant_results is None:
             raise
-        return results
+        return constant_results

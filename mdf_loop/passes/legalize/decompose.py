@@ -34,7 +34,9 @@ def _decompose_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         return None
 
     def build(b: Builder, op: Op) -> tuple[Value | None, ...]:
-        outputs = decomposition(b, op)
-        return outputs if isinstance(outputs, tuple) else (outputs,)
+        decomposed_outputs = decomposition(b, op)
+        return (
+            decomposed_outputs if isinstance(decomposed_outputs, tuple) else (decomposed_outputs,)
+        )
 
     return build_or_evaluate(b, op, build)

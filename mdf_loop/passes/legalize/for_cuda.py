@@ -57,17 +57,19 @@ def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
     for scan in loop.scanned:
         with b.at(loop.where, scan.row.name), check_builder.at(loop.where, scan.row.name):
             loop = _check_scan_length(b, check_builder, loop, scan, find_constant)
-    copies = {
+    identity_copies = {
         value: identity_builder.op("Identity", value) for value in _unchanged_carried_values(loop)
     }
     return replace(
         loop,
         carried=tuple(
-            replace(carried, body_output=copies.get(carried.body_output, carried.body_output))
+            replace(
+                carried, body_output=identity_copies.get(carried.body_output, carried.body_output)
+            )
             for carried in loop.carried
         ),
         recorded=tuple(
-            replace(recorded, row=copies.get(recorded.row, recorded.row))
+            replace(recorded, row=identity_copies.get(recorded.row, recorded.row))
             for recorded in loop.recorded
         ),
         ops=(*check_builder.ops, *loop.ops, *identity_builder.ops),
@@ -86,8 +88,8 @@ def _check_scan_length(
 
     The check is in the iteration if the loop has a condition.
     """
-    constant_trip_count, shape = find_constant(loop.trip_count), scan.rows.shape
-    constant_row_count = None if shape is None else shape[scan.axis]
+    constant_trip_count, rows_shape = find_constant(loop.trip_count), scan.rows.shape
+    constant_row_count = None if rows_shape is None else rows_shape[scan.axis]
     if (
         isinstance(constant_row_count, int)
         and constant_trip_count is not None
@@ -100,18 +102,18 @@ def _check_scan_length(
         return replace(
             loop, trip_count=b.guard(loop.trip_count, fits_rows, INDEX_OUT_OF_RANGE_MESSAGE)
         )
-    iteration = loop.iteration
+    iteration_index = loop.iteration
     if loop.first_iteration is not None:
-        iteration = body_builder.op("Sub", iteration, loop.first_iteration)
+        iteration_index = body_builder.op("Sub", iteration_index, loop.first_iteration)
     unchecked_row = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
-    guard = Guard(
+    row_guard = Guard(
         unchecked_row,
-        body_builder.op("Less", iteration, row_count),
+        body_builder.op("Less", iteration_index, row_count),
         scan.row,
         INDEX_OUT_OF_RANGE_MESSAGE,
         loop.where,
     )
-    body_builder.append(guard)
+    body_builder.append(row_guard)
     checked_scans = tuple(
         replace(other_scan, row=unchecked_row) if other_scan is scan else other_scan
         for other_scan in loop.scanned

@@ -91,8 +91,10 @@ class _DivisionFacts(Struct):
             if isinstance(operation, Constant):
                 self._learn_constant(operation)
             elif isinstance(operation, Loop):
-                counter = operation.iteration if operation.first_iteration is None else None
-                self._exclude_both((counter, operation.iteration_count))
+                iteration_counter = (
+                    operation.iteration if operation.first_iteration is None else None
+                )
+                self._exclude_both((iteration_counter, operation.iteration_count))
             elif isinstance(operation, Op):
                 self._learn_op(operation)
 

@@ -60,18 +60,18 @@ class _CastSeparator:
         if ops_from_cast is None:
             return None
         *move_ops, first_cast = ops_from_cast
-        source, middle_dtype = operand(first_cast), first_cast.outputs[0].dtype
+        cast_operand, middle_dtype = operand(first_cast), first_cast.outputs[0].dtype
         is_only_moved = all(move_op.op_type in NOOP_OPERATORS for move_op in move_ops)
         if (
             is_only_moved
-            and source.dtype == op.outputs[0].dtype
-            and _is_lossless(source.dtype, middle_dtype)
+            and cast_operand.dtype == op.outputs[0].dtype
+            and _is_lossless(cast_operand.dtype, middle_dtype)
         ):
-            if all(_has_kernel_for(move, source) for move in move_ops):
-                return (_apply_moves(b, source, move_ops),)
+            if all(_has_kernel_for(move, cast_operand) for move in move_ops):
+                return (_apply_moves(b, cast_operand, move_ops),)
             return None
         if middle_dtype not in _REMOVED_DTYPES or _is_one_cast_equal(
-            source.dtype, middle_dtype, op.outputs[0].dtype
+            cast_operand.dtype, middle_dtype, op.outputs[0].dtype
         ):
             return None
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
@@ -86,10 +86,10 @@ class _CastSeparator:
             path_ops.append(op)
             if op.op_type == "Cast":
                 return path_ops
-            source = removable_operand(op, b.constant_of)
-            if source is None:
+            unchanged_operand = removable_operand(op, b.constant_of)
+            if unchanged_operand is None:
                 return None
-            value = source
+            value = unchanged_operand
         return None
 
 

@@ -42,8 +42,8 @@ def main_dtype(op: Op) -> str:
     It is the dtype of the inputs that `main_inputs` returns.
     """
     main_positions = main_inputs(op)
-    values = [op.inputs[k] for k in main_positions] or list(op.outputs)
-    return next((value.dtype for value in values if value is not None), op.outputs[0].dtype)
+    main_values = [op.inputs[k] for k in main_positions] or list(op.outputs)
+    return next((value.dtype for value in main_values if value is not None), op.outputs[0].dtype)
 
 
 def main_inputs(op: Op) -> list[int]:
@@ -51,15 +51,17 @@ def main_inputs(op: Op) -> list[int]:
 
     They have the type variable of the output in ONNX's schema, or else the type variable of the first input.
     """
-    schema = onnx_schema.schema_of(op)
-    if not schema.inputs:
+    op_schema = onnx_schema.schema_of(op)
+    if not op_schema.inputs:
         return []
-    last_parameter = len(schema.inputs) - 1
-    type_variables = [schema.inputs[min(k, last_parameter)].type_str for k in range(len(op.inputs))]
-    output_type = schema.outputs[0].type_str
-    main_variable = output_type if output_type in type_variables else type_variables[0]
+    last_parameter_index = len(op_schema.inputs) - 1
+    type_variables = [
+        op_schema.inputs[min(k, last_parameter_index)].type_str for k in range(len(op.inputs))
+    ]
+    output_type = op_schema.outputs[0].type_str
+    main_type_variable = output_type if output_type in type_variables else type_variables[0]
     return [
         k
         for k, type_variable in enumerate(type_variables)
-        if type_variable == main_variable and op.inputs[k] is not None
+        if type_variable == main_type_variable and op.inputs[k] is not None
     ]

@@ -79,14 +79,16 @@ def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
             carried_values.append(
                 _carry_counts(b, body_builder, loop.condition, is_active, loop.iteration_count)
             )
-        ops = _feed_active_members(b, loop) if _may_body_fail(loop, find_constant) else loop.ops
+        body_ops = (
+            _feed_active_members(b, loop) if _may_body_fail(loop, find_constant) else loop.ops
+        )
         return replace(
             loop,
             condition=_append_any_true(b, loop.condition),
             condition_in=b.new("bool", (), "any going"),
             condition_out=is_any_active,
             carried=tuple(carried_values),
-            ops=(*ops, *body_builder.ops),
+            ops=(*body_ops, *body_builder.ops),
             iteration_count=None,
             last_condition=None,
             member_axis=None,
@@ -111,11 +113,11 @@ def _carry_counts(
 ) -> Carried:
     """Return a carried value that counts the iterations of each batch member."""
     zero_counts = b.op("Mul", cast(b, initial_condition, "int64"), scalar(b, 0, "int64"))
-    counts = body_builder.new("int64", count.shape, "iterations")
+    iteration_counts = body_builder.new("int64", count.shape, "iterations")
     return Carried(
         zero_counts,
-        counts,
-        body_builder.op("Add", counts, cast(body_builder, is_active, "int64")),
+        iteration_counts,
+        body_builder.op("Add", iteration_counts, cast(body_builder, is_active, "int64")),
         count,
     )
 
@@ -128,24 +130,28 @@ def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
     )
 
 
-def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, axis: int) -> Value:
+def _select_active(
+    b: Builder, is_active: Value, then: Value, otherwise: Value, member_axis: int
+) -> Value:
     """Select `then` for active batch members, and `otherwise` for finished ones.
 
-    `axis` is the axis of the members.
+    `member_axis` is the axis of the members.
     """
-    rank = len(otherwise.shape or ())
-    broadcast_axes = [k for k in range(rank) if k != axis]
-    mask = (
+    value_rank = len(otherwise.shape or ())
+    broadcast_axes = [k for k in range(value_rank) if k != member_axis]
+    active_mask = (
         b.op("Unsqueeze", is_active, b.constant(np.array(broadcast_axes, np.int64)))
         if broadcast_axes
         else is_active
     )
     dtype = otherwise.dtype
     if dtype == "bool":
-        finished_values = b.op("And", b.op("Not", mask), otherwise)
-        return b.op("Or", b.op("And", mask, then), finished_values)
+        finished_values = b.op("And", b.op("Not", active_mask), otherwise)
+        return b.op("Or", b.op("And", active_mask, then), finished_values)
     wide_dtype = dtype if dtype in SELECT_DTYPES else _WIDE_DTYPES.get(kind_of(dtype), dtype)
-    selected_values = b.op("Where", mask, cast(b, then, wide_dtype), cast(b, otherwise, wide_dtype))
+    selected_values = b.op(
+        "Where", active_mask, cast(b, then, wide_dtype), cast(b, otherwise, wide_dtype)
+    )
     return cast(b, selected_values, dtype)
 
 
@@ -173,12 +179,12 @@ def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
         *(scanned.row for scanned in loop.scanned),
     ):
         if loop.member_axis in (value.shape or ()):
-            axis = (value.shape or ()).index(loop.member_axis)
+            member_axis = (value.shape or ()).index(loop.member_axis)
             active_member_value = selection_builder.op(
-                "Gather", value, first_active_member, axis=axis
+                "Gather", value, first_active_member, axis=member_axis
             )
             replacements[value] = _select_active(
-                selection_builder, is_active, value, active_member_value, axis
+                selection_builder, is_active, value, active_member_value, member_axis
             )
     return (
         *selection_builder.ops,

@@ -76,11 +76,11 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
     if wide_dtype is None:
         raise _no_kernel_error(op)
     main_positions = set(main_inputs(op))
-    inputs = [
+    wide_inputs = [
         cast(b, value, wide_dtype) if value is not None and k in main_positions else value
         for k, value in enumerate(op.inputs)
     ]
-    wide_outputs = b.multi(op.op_type, *inputs, output_count=len(op.outputs), **op.attributes)
+    wide_outputs = b.multi(op.op_type, *wide_inputs, output_count=len(op.outputs), **op.attributes)
     output_pairs = zip(wide_outputs, op.outputs, strict=True)
     return tuple(
         cast(b, wide_output, original_output.dtype) for wide_output, original_output in output_pairs
@@ -98,23 +98,23 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
 
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
     """Return an operation converted to `dtype`, or None if ONNX does not allow the dtype."""
-    schema = onnx_schema.schema_of(op)
+    op_schema = onnx_schema.schema_of(op)
     main_positions = set(main_inputs(op))
-    main_parameter = schema.inputs[min(main_positions)]
+    main_parameter = op_schema.inputs[min(main_positions)]
     if onnx_type_text(dtype) not in main_parameter.types:
         return None
-    inputs = tuple(
+    converted_inputs = tuple(
         replace(value, dtype=dtype) if value is not None and k in main_positions else value
         for k, value in enumerate(op.inputs)
     )
-    last_output = len(schema.outputs) - 1
-    outputs = tuple(
+    last_output_index = len(op_schema.outputs) - 1
+    converted_outputs = tuple(
         replace(value, dtype=dtype)
-        if schema.outputs[min(k, last_output)].type_str == main_parameter.type_str
+        if op_schema.outputs[min(k, last_output_index)].type_str == main_parameter.type_str
         else value
         for k, value in enumerate(op.outputs)
     )
-    return replace(op, inputs=inputs, outputs=outputs)
+    return replace(op, inputs=converted_inputs, outputs=converted_outputs)
 
 
 def _is_supported(op: Op | None) -> bool:
@@ -131,7 +131,11 @@ def _rounded_twice_error(op: Op) -> UnsupportedError:
 
 def _no_kernel_error(op: Op) -> UnsupportedError:
     dtype = main_dtype(op)
-    reason = row_of(op.op_type).undecomposed_reason
-    sentence = f"ONNX Runtime has no {dtype} kernel for {qualified_name(op.op_type)}"
-    hint = "use precision='float32'" if dtype == "float64" else "use another dtype"
-    return UnsupportedError(f"{sentence}: {reason}" if reason else sentence, op.where, hint)
+    undecomposed_reason = row_of(op.op_type).undecomposed_reason
+    error_sentence = f"ONNX Runtime has no {dtype} kernel for {qualified_name(op.op_type)}"
+    error_hint = "use precision='float32'" if dtype == "float64" else "use another dtype"
+    return UnsupportedError(
+        f"{error_sentence}: {undecomposed_reason}" if undecomposed_reason else error_sentence,
+        op.where,
+        error_hint,
+    )

@@ -29,14 +29,14 @@ def protect_expands(program: Program) -> Program:
 def _protect_expand(b: Builder, op: Op) -> tuple[Value, ...] | None:
     if op.op_type != "Expand":
         return None
-    source, target = operand(op, 0), operand(op, 1)
-    if source.shape is None or not is_fixed(target.shape):
+    expanded_operand, target_shape = operand(op, 0), operand(op, 1)
+    if expanded_operand.shape is None or not is_fixed(target_shape.shape):
         return None
-    added_axes = 1 + len(source.shape) - target.shape[0]
-    if added_axes < 1 or not _may_become_empty(source.shape, op.outputs[0].shape):
+    added_axes = 1 + len(expanded_operand.shape) - target_shape.shape[0]
+    if added_axes < 1 or not _may_become_empty(expanded_operand.shape, op.outputs[0].shape):
         return None
-    shape = b.op("Concat", ints(b, *(1,) * added_axes), target, axis=0)
-    return (b.op("Squeeze", b.op("Expand", source, shape), ints(b, 0)),)
+    extended_shape = b.op("Concat", ints(b, *(1,) * added_axes), target_shape, axis=0)
+    return (b.op("Squeeze", b.op("Expand", expanded_operand, extended_shape), ints(b, 0)),)
 
 
 def _may_become_empty(source_shape: tuple[int | str, ...], target_shape: Shape) -> bool:

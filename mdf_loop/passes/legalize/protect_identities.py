@@ -37,19 +37,19 @@ def _protect_op(b: Builder, op: Op) -> tuple[Value, ...] | None:
         else [(left_operand, right_operand)]
     )
     for variable_operand, constant_operand in operand_orders:
-        array = b.constant_of(constant_operand)
+        constant_array = b.constant_of(constant_operand)
         if (
-            array is not None
-            and array.size == 1
-            and _rounds_to_neutral(array.item(), float(is_product))
+            constant_array is not None
+            and constant_array.size == 1
+            and _rounds_to_neutral(constant_array.item(), float(is_product))
         ):
-            return (_rewrite_with_negation(b, op.op_type, variable_operand, array),)
+            return (_rewrite_with_negation(b, op.op_type, variable_operand, constant_array),)
     return None
 
 
 def _rounds_to_neutral(number: float, neutral: float) -> bool:
-    is_close = abs(number - neutral) < 1e-6  # first: a large number overflows in float32
-    return number != neutral and is_close and bool(np.float32(number) == neutral)
+    is_close_to_neutral = abs(number - neutral) < 1e-6  # first: a large number overflows in float32
+    return number != neutral and is_close_to_neutral and bool(np.float32(number) == neutral)
 
 
 def _rewrite_with_negation(b: Builder, op_type: str, variable: Value, constant: Array) -> Value:

@@ -50,7 +50,7 @@ from mdf_loop.ops.registry import KnownArrays
 from mdf_loop.passes.copying import copy_operations
 from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
-_DTYPES = ("float32", "float64")
+_CHECKED_DTYPES = ("float32", "float64")
 """Dtypes for which every runtime has the kernels `ReduceSum` and `Equal`."""
 
 
@@ -61,15 +61,17 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
         program: The program.
         excluded: Loops that stay as they are, because machine code computes them.
     """
-    candidates = [
+    candidate_loops = [
         operation
         for operation in program.ops
         if isinstance(operation, Loop) and operation not in excluded and _is_candidate(operation)
     ]
-    if not candidates:
+    if not candidate_loops:
         return program
     find_constant = constant_lookup(program.ops)
-    selected_loops = {loop for loop in candidates if _has_harmless_positions(loop, find_constant)}
+    selected_loops = {
+        loop for loop in candidate_loops if _has_harmless_positions(loop, find_constant)
+    }
     if not selected_loops:
         return program
     b = Builder.for_rewrite_of(program)
@@ -94,14 +96,14 @@ def _is_candidate(loop: Loop) -> bool:
     return not any(isinstance(op, Op) and row_of(op.op_type).is_random for op in walk(loop.ops))
 
 
-def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
+def _has_harmless_positions(loop: Loop, find_constant: KnownArrays) -> bool:
     """Return True if wrong ArgMax results, due to nan, cannot cause errors in a loop body."""
     dependent_values: set[Value] = set()
     for operation in loop.ops:
         if _is_position(operation):
             dependent_values.update(results(operation))
         elif not dependent_values.isdisjoint({*operands(operation), *captures(operation)}):
-            if not can_execute_speculatively(operation, known):
+            if not can_execute_speculatively(operation, find_constant):
                 return False
             if not all(is_fixed(value.shape) for value in results(operation)):
                 return False  # the shape may depend on the position
@@ -113,7 +115,7 @@ def _is_position(operation: Operation) -> TypeGuard[Op]:
     """Return True for an `ArgMaximum` or `ArgMinimum` of float32 or float64."""
     if not isinstance(operation, Op) or operation.op_type not in NAN_UNAWARE_KERNELS:
         return False
-    return operand(operation).dtype in _DTYPES
+    return operand(operation).dtype in _CHECKED_DTYPES
 
 
 def _append_both_loops(b: Builder, loop: Loop) -> None:
@@ -122,12 +124,12 @@ def _append_both_loops(b: Builder, loop: Loop) -> None:
     final_values = tuple(results(loop))
     slow_values = {value: b.new(value.dtype, value.shape, value.name) for value in final_values}
     slow_loop = substitute(loop, slow_values)
-    *fast_values, is_complete = results(fast_loop)
+    *fast_values, has_no_nan = results(fast_loop)
     b.append(fast_loop)
     b.append(
         If(
             loop.name,
-            is_complete,
+            has_no_nan,
             Branch((), tuple(fast_values)),
             Branch((slow_loop,), tuple(slow_values.values())),
             final_values,
@@ -143,26 +145,26 @@ def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
     """
     (fast_loop,), _ = copy_operations(b, (loop,), {})
     assert isinstance(fast_loop, Loop)
-    body = b.body()
-    is_number: Value | None = None
+    body_builder = b.body()
+    has_no_nan: Value | None = None
     for operation in fast_loop.ops:
         if not _is_position(operation):
-            body.ops.append(operation)
+            body_builder.ops.append(operation)
             continue
-        body.ops.append(replace(operation, op_type=NAN_UNAWARE_KERNELS[operation.op_type]))
-        with body.at(operation.where, operation.outputs[0].name):
-            operand_sum = body.op("ReduceSum", operand(operation), keepdims=0)
-            is_operand_number = body.op("Equal", operand_sum, operand_sum)
-            is_number = (
-                is_operand_number
-                if is_number is None
-                else body.op("And", is_number, is_operand_number)
+        body_builder.ops.append(replace(operation, op_type=NAN_UNAWARE_KERNELS[operation.op_type]))
+        with body_builder.at(operation.where, operation.outputs[0].name):
+            operand_sum = body_builder.op("ReduceSum", operand(operation), keepdims=0)
+            has_operand_no_nan = body_builder.op("Equal", operand_sum, operand_sum)
+            has_no_nan = (
+                has_operand_no_nan
+                if has_no_nan is None
+                else body_builder.op("And", has_no_nan, has_operand_no_nan)
             )
     return replace(
         fast_loop,
-        ops=tuple(body.ops),
+        ops=tuple(body_builder.ops),
         condition=b.constant(np.array(True)),
-        condition_out=is_number,
+        condition_out=has_no_nan,
         last_condition=b.new("bool", (), f"{loop.name}.is_number"),
         recorded=tuple(_with_unknown_count(b, recorded) for recorded in fast_loop.recorded),
     )
@@ -170,7 +172,9 @@ def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
 
 def _with_unknown_count(b: Builder, recorded: Recorded) -> Recorded:
     """Return a recorded value whose number of rows is unknown, as nan may end the loop early."""
-    stack = recorded.stack
-    if stack.shape is None:
+    recorded_stack = recorded.stack
+    if recorded_stack.shape is None:
         return recorded
-    return replace(recorded, stack=replace(stack, shape=(b.name("rows"), *stack.shape[1:])))
+    return replace(
+        recorded, stack=replace(recorded_stack, shape=(b.name("rows"), *recorded_stack.shape[1:]))
+    )

@@ -114,7 +114,7 @@ class _SegmentBuilder:
             *self.row_inputs,
         )
         loop = self._segment_loop()
-        outputs = dict.fromkeys(results(loop))
+        loop_results = dict.fromkeys(results(loop))
         return LoopSegment(
             self.loop,
             replace(
@@ -124,7 +124,7 @@ class _SegmentBuilder:
                     *(Input(value) for value in segment_inputs if value is not None),
                 ),
                 ops=(*program.ops, *self._new_constants(), loop),
-                outputs=tuple(Output(value.name, value) for value in outputs),
+                outputs=tuple(Output(value.name, value) for value in loop_results),
             ),
             tuple(program_input.value for program_input in captured_inputs),
             self.max_iterations,
@@ -138,9 +138,9 @@ class _SegmentBuilder:
         )
 
     def _new_constants(self) -> list[Operation]:
-        constants = [op for op in self.outer_builder.ops if isinstance(op, Constant)]
+        constant_ops = [op for op in self.outer_builder.ops if isinstance(op, Constant)]
         read_values = {value for operation in self.b.ops for value in reads(operation)}
-        return [constant for constant in constants if constant.value in read_values]
+        return [constant for constant in constant_ops if constant.value in read_values]
 
     def _segment_loop(self) -> Loop:
         original_loop = self.loop
@@ -172,7 +172,7 @@ class _SegmentBuilder:
         """Record all float values that iterations carry or record, for a later check for nan."""
         stacks_by_value = {recording.row: recording.stack for recording in self.loop.recorded}
         computed_values = [value for operation in self.loop.ops for value in results(operation)]
-        positions = {value: position for position, value in enumerate(computed_values)}
+        computation_order = {value: position for position, value in enumerate(computed_values)}
         names_by_value = {
             recorded.row: recorded.name or recorded.row.name for recorded in self.loop.recorded
         }
@@ -181,9 +181,11 @@ class _SegmentBuilder:
             for carried in self.loop.carried
         }
         float_values = [
-            value for value in names_by_value if kind_of(value.dtype) == "f" and value in positions
+            value
+            for value in names_by_value
+            if kind_of(value.dtype) == "f" and value in computation_order
         ]
-        for value in sorted(float_values, key=positions.__getitem__):
+        for value in sorted(float_values, key=computation_order.__getitem__):
             watched_stack = (
                 None if self.loop.member_axis else stacks_by_value.get(value)
             ) or self._record_stack(value)
@@ -197,35 +199,37 @@ class _SegmentBuilder:
 
         If the shape may change, record 0.0 or nan instead (`_finiteness_mark`).
         """
-        row = (
+        watched_row = (
             value
             if is_fixed(value.shape)
             else self._finiteness_mark(self._zero_finished_members(value))
         )
         watched_stack = self.b.new(
-            row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched"
+            watched_row.dtype, ("iterations", *(watched_row.shape or ())), f"{value.name}_watched"
         )
-        self.extra_recordings.append(Recorded(row, watched_stack, value.name))
+        self.extra_recordings.append(Recorded(watched_row, watched_stack, value.name))
         return watched_stack
 
     def _zero_finished_members(self, value: Value) -> Value:
         """Set the undefined elements of finished batch members to 0."""
-        members, shape = self.loop.member_axis, value.shape or ()
-        if members not in shape:
+        member_axis, value_shape = self.loop.member_axis, value.shape or ()
+        if member_axis not in value_shape:
             return value
         with self.b.at(value.where, value.name):
             if value.dtype not in ("float64", "float32"):
                 value = self.b.op("Cast", value, to=element_type("float32"))
             is_active, axes_after_members = (
                 self.loop.condition_in,
-                range(1, len(shape) - shape.index(members)),
+                range(1, len(value_shape) - value_shape.index(member_axis)),
             )
-            mask = (
+            active_mask = (
                 self.b.op("Unsqueeze", is_active, ints(self.b, *axes_after_members))
                 if axes_after_members
                 else is_active
             )
-            return self.b.op("Where", mask, value, self.b.constant(np.array(0.0, value.dtype)))
+            return self.b.op(
+                "Where", active_mask, value, self.b.constant(np.array(0.0, value.dtype))
+            )
 
     def _finiteness_mark(self, value: Value) -> Value:
         """Compute a scalar that is 0.0 if all elements are finite, and nan otherwise."""
@@ -245,17 +249,17 @@ def _reads_iteration_number(loop: Loop) -> bool:
 
 def _rows_input(b: Builder, scanned: Scanned) -> Value:
     """Create the program input for the rows that the next iterations scan."""
-    rows, shape = scanned.rows, scanned.rows.shape
-    if shape is not None:
+    scanned_rows, rows_shape = scanned.rows, scanned.rows.shape
+    if rows_shape is not None:
         row_extent = b.name("iterations")
-        shape = (*shape[: scanned.axis], row_extent, *shape[scanned.axis + 1 :])
-    return b.new(rows.dtype, shape, f"{rows.name}_of_chunk")
+        rows_shape = (*rows_shape[: scanned.axis], row_extent, *rows_shape[scanned.axis + 1 :])
+    return b.new(scanned_rows.dtype, rows_shape, f"{scanned_rows.name}_of_chunk")
 
 
 def _carried_input(b: Builder, carried: Carried) -> Value:
     """Create the program input for the current value of a carried value."""
-    shape = _common_shape(b, carried.initial.shape, carried.body_output.shape)
-    return b.new(carried.body_input.dtype, shape, f"{carried.body_input.name}_before")
+    input_shape = _common_shape(b, carried.initial.shape, carried.body_output.shape)
+    return b.new(carried.body_input.dtype, input_shape, f"{carried.body_input.name}_before")
 
 
 def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:

@@ -17,8 +17,8 @@ def member_aggregates(program: Program, members: str) -> frozenset[Value]:
     def has_axis(value: Value) -> bool:
         return (value.shape or ()).count(members) == 1
 
-    aggregates: set[Value] = set()
+    aggregate_values: set[Value] = set()
     for operation in program.ops:
-        if any(has_axis(value) or value in aggregates for value in reads(operation)):
-            aggregates.update(value for value in results(operation) if not has_axis(value))
-    return frozenset(aggregates)
+        if any(has_axis(value) or value in aggregate_values for value in reads(operation)):
+            aggregate_values.update(value for value in results(operation) if not has_axis(value))
+    return frozenset(aggregate_values)

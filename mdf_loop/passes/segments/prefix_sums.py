@@ -64,7 +64,9 @@ def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
     return None if addend in body_values else PrefixSum(carried, None, addend)
 
 
-def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value, Value]:
+def prefix_sums(
+    b: Builder, loop: Loop, prefix_sum_specs: Iterable[PrefixSum]
+) -> dict[Value, Value]:
     """Append prefix sums in place of a loop, and return the replacements of its recordings.
 
     The loop has at least one iteration, and one row for each.
@@ -74,14 +76,14 @@ def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value
     first_axis, zero = ints(b, 0), scalar(b, 0, "int64")
     row_count = b.op("Unsqueeze", loop.trip_count, first_axis)
     stacks_by_value = {}
-    for prefix_sum in sums:
-        initial_value, rows = prefix_sum.carried.initial, prefix_sum.addend_rows
-        if rows is None:
-            shape = b.op("Concat", row_count, b.op("Shape", initial_value), axis=0)
-            rows = b.op("Expand", prefix_sum.invariant_addend, shape)
-        first_sum = b.op("Add", initial_value, b.op("Gather", rows, zero, axis=0))
+    for prefix_sum in prefix_sum_specs:
+        initial_value, addend_rows = prefix_sum.carried.initial, prefix_sum.addend_rows
+        if addend_rows is None:
+            stacked_shape = b.op("Concat", row_count, b.op("Shape", initial_value), axis=0)
+            addend_rows = b.op("Expand", prefix_sum.invariant_addend, stacked_shape)
+        first_sum = b.op("Add", initial_value, b.op("Gather", addend_rows, zero, axis=0))
         addends = b.op(
-            "ScatterND", rows, b.constant([[0]]), b.op("Unsqueeze", first_sum, first_axis)
+            "ScatterND", addend_rows, b.constant([[0]]), b.op("Unsqueeze", first_sum, first_axis)
         )
         stacks_by_value[prefix_sum.carried.body_output] = stacked_sums = b.op(
             "CumSum", addends, zero

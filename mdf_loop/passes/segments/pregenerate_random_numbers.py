@@ -132,10 +132,10 @@ def _scanned_rows(program: Program) -> list[Value]:
 
 def total_elements(rows: Iterable[Value], members: int) -> int:
     """Return the total number of elements of arrays, for a batch of `members` members."""
-    shapes = (row.shape or () for row in rows)
+    row_shapes = (row.shape or () for row in rows)
     return sum(
         math.prod(extent if isinstance(extent, int) else members for extent in shape)
-        for shape in shapes
+        for shape in row_shapes
     )
 
 
@@ -143,10 +143,10 @@ def _final_counter(
     b: Builder, loop: Loop, carried: Carried, count: Value, step: Value
 ) -> tuple[Op, Op]:
     """Return operations that compute a counter after the loop: start plus count times step."""
-    growth = b.new("int64", carried.final.shape, f"{carried.final.name} more")
+    counter_increase = b.new("int64", carried.final.shape, f"{carried.final.name} more")
     return (
-        Op("Mul", (count, step), (growth,), where=loop.where),
-        Op("Add", (carried.initial, growth), (carried.final,), where=loop.where),
+        Op("Mul", (count, step), (counter_increase,), where=loop.where),
+        Op("Add", (carried.initial, counter_increase), (carried.final,), where=loop.where),
     )
 
 
@@ -219,7 +219,7 @@ def _build_moved_operations(
     for carried in loop.carried:
         if carried.body_input not in counter_steps:
             continue
-        initial_value, growth = (
+        initial_value, counter_increase = (
             carried.initial,
             b.op("Mul", iteration_column, counter_steps[carried.body_input]),
         )
@@ -228,10 +228,10 @@ def _build_moved_operations(
         ]
         for op in cast_ops:  # Cast the few addends instead of all sums.
             rows_by_value[op.outputs[0]] = b.op(
-                "Add", cast(b, initial_value, "uint64"), cast(b, growth, "uint64")
+                "Add", cast(b, initial_value, "uint64"), cast(b, counter_increase, "uint64")
             )
         if any(carried.body_input in op.inputs for op in moved_ops if op not in cast_ops):
-            rows_by_value[carried.body_input] = b.op("Add", initial_value, growth)
+            rows_by_value[carried.body_input] = b.op("Add", initial_value, counter_increase)
     return vectorize_elementwise(
         b, [op for op in moved_ops if op.outputs[0] not in rows_by_value], rows_by_value
     )

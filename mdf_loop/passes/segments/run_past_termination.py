@@ -114,18 +114,18 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
     )
 
 
-def _has_fixed_member_shape(carried: Carried, members: str) -> bool:
+def _has_fixed_member_shape(carried: Carried, member_axis: str) -> bool:
     """Return True if the shape of a carried value is known for each batch member."""
-    shape = carried.body_input.shape or ()
-    has_fixed_shape = shape[:1] == (members,) and is_fixed(shape[1:])
+    batched_shape = carried.body_input.shape or ()
+    has_fixed_shape = batched_shape[:1] == (member_axis,) and is_fixed(batched_shape[1:])
     return has_fixed_shape and carried.keeps_shape and carried.body_input.dtype in SELECT_DTYPES
 
 
 def _member_shape(carried: Carried) -> tuple[int, ...]:
     """Return the shape of a carried value for one batch member."""
-    shape = (carried.body_input.shape or ())[1:]
-    assert is_fixed(shape)
-    return shape
+    member_shape = (carried.body_input.shape or ())[1:]
+    assert is_fixed(member_shape)
+    return member_shape
 
 
 # --- iterations -----------------------------------------------------------------------------------
@@ -212,14 +212,14 @@ def _select_last_values(
     assert loop.condition_out is not None
     first_axis = ints(b, 0)
     initial_condition = b.op("Unsqueeze", loop.condition, first_axis)
-    conditions = b.op(
+    condition_rows = b.op(
         "Concat",
         initial_condition,
         rows[loop.condition_out],
         b.op("Xor", initial_condition, initial_condition),
         axis=0,
     )
-    first_false_row = b.op("ArgMin", cast(b, conditions, "uint8"), axis=0, keepdims=0)
+    first_false_row = b.op("ArgMin", cast(b, condition_rows, "uint8"), axis=0, keepdims=0)
     iteration_count = b.op("Min", first_false_row, max_iterations)
     final_ops = (
         [Op("Greater", (first_false_row, max_iterations), (loop.last_condition,))]
@@ -228,7 +228,7 @@ def _select_last_values(
     )
     if loop.iteration_count is not None:
         final_ops.append(Op("Identity", (iteration_count,), (loop.iteration_count,)))
-    last_row = b.op(
+    last_row_index = b.op(
         "Max", b.op("Sub", iteration_count, scalar(b, 1, "int64")), scalar(b, 0, "int64")
     )
     has_iterations = b.op("Greater", iteration_count, scalar(b, 0, "int64"))
@@ -236,7 +236,7 @@ def _select_last_values(
         member_axes = range(1, 1 + len(_member_shape(carried)))
         row_positions, has_iterations_mask = (
             b.op("Unsqueeze", value, ints(b, *member_axes)) if member_axes else value
-            for value in (last_row, has_iterations)
+            for value in (last_row_index, has_iterations)
         )
         if member_axes:
             row_positions = b.op("Expand", row_positions, b.op("Shape", carried.initial))

@@ -126,7 +126,7 @@ def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Va
 
 
 def _loops_without_crossings(
-    program: Program, cut_loops: tuple[Loop, ...], parts: Mapping[Operation, int]
+    program: Program, cut_loops: tuple[Loop, ...], part_numbers: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
     """Return loops at which a program can be split: only arrays are needed after them."""
     producers = {value: operation for operation in program.ops for value in results(operation)}
@@ -135,10 +135,10 @@ def _loops_without_crossings(
         part_offset = 1 if operation in cut_loops else 0  # A loop reads values after its part.
         for value in reads(operation):
             last_reading_parts[value] = max(
-                last_reading_parts.get(value, 0), parts[operation] + part_offset
+                last_reading_parts.get(value, 0), part_numbers[operation] + part_offset
             )
     crossed_part_ranges = [
-        range(parts[producers[value]], last_part)
+        range(part_numbers[producers[value]], last_part)
         for value, last_part in last_reading_parts.items()
         if value in producers and not is_tensor(value.dtype)
     ]
@@ -159,25 +159,27 @@ class _ProgramSplitter:
         self,
         program: Program,
         cut_loops: tuple[Loop, ...],
-        parts: Mapping[Operation, int],
+        part_numbers: Mapping[Operation, int],
         watch: bool,
     ) -> None:
         self.program = program
         self.cut_loops = cut_loops
-        self.parts = parts
-        self.watch = watch
+        self.part_numbers = part_numbers
+        self.watches_floats = watch
         self.b = Builder.for_rewrite_of(program)
         self.constants = {op.value: op for op in program.ops if isinstance(op, Constant)}
-        self.entries = {program_input.value: program_input for program_input in program.inputs}
+        self.inputs_by_value = {
+            program_input.value: program_input for program_input in program.inputs
+        }
 
     def build_segments(self) -> tuple[Segment, ...]:
-        available_values = self.entries.keys() | self.constants.keys()
-        outputs = dict.fromkeys(output.value for output in self.program.outputs)
-        needed_values = set(outputs)
+        available_values = self.inputs_by_value.keys() | self.constants.keys()
+        output_values = dict.fromkeys(output.value for output in self.program.outputs)
+        needed_values = set(output_values)
         segments: list[Segment | None] = []
         # The last part copies these values.
-        part_outputs = [value for value in outputs if value in available_values]
-        for program_part in reversed(self._parts()):
+        part_outputs = [value for value in output_values if value in available_values]
+        for program_part in reversed(self._program_parts()):
             if isinstance(program_part, Loop):
                 segments.append(self._loop_segment(program_part))
                 needed_values.update(reads(program_part))
@@ -193,18 +195,20 @@ class _ProgramSplitter:
             part_outputs = []
         return tuple(segment for segment in reversed(segments) if segment is not None)
 
-    def _parts(self) -> list[Loop | list[Operation]]:
+    def _program_parts(self) -> list[Loop | list[Operation]]:
         straight_parts: list[list[Operation]] = [[] for _ in range(len(self.cut_loops) + 1)]
         for operation in self.program.ops:
             if operation not in self.cut_loops and not isinstance(operation, Constant):
-                straight_parts[self.parts[operation]].append(operation)
+                straight_parts[self.part_numbers[operation]].append(operation)
         program_parts: list[Loop | list[Operation]] = [straight_parts[0]]
         for loop, next_straight_part in zip(self.cut_loops, straight_parts[1:], strict=True):
             program_parts += [loop, next_straight_part]
         return program_parts
 
     def _loop_segment(self, loop: Loop) -> LoopSegment:
-        return loop_segment(self.b, self._inputs_and_constants(captures(loop)), loop, self.watch)
+        return loop_segment(
+            self.b, self._inputs_and_constants(captures(loop)), loop, self.watches_floats
+        )
 
     def _straight_segment(
         self, ops: list[Operation], part_outputs: list[Value]
@@ -216,17 +220,19 @@ class _ProgramSplitter:
         input_program = self._inputs_and_constants(
             value for value in read_values if value not in computed_values
         )
-        outputs = tuple(Output(value.name, value) for value in part_outputs)
+        segment_outputs = tuple(Output(value.name, value) for value in part_outputs)
         return StraightSegment(
-            replace(input_program, ops=(*input_program.ops, *ops), outputs=outputs)
+            replace(input_program, ops=(*input_program.ops, *ops), outputs=segment_outputs)
         )
 
     def _inputs_and_constants(self, read: Iterable[Value]) -> Program:
         """Return a program without operations, with the inputs and constants of a segment."""
         needed_values = dict.fromkeys(read)
-        constants = (
+        constant_ops = (
             constant for value, constant in self.constants.items() if value in needed_values
         )
-        other_values = (value for value in needed_values if value not in self.constants)
-        inputs = tuple(self.entries.get(value) or Input(value) for value in other_values)
-        return replace(self.program, inputs=inputs, ops=tuple(constants), outputs=())
+        input_values = (value for value in needed_values if value not in self.constants)
+        segment_inputs = tuple(
+            self.inputs_by_value.get(value) or Input(value) for value in input_values
+        )
+        return replace(self.program, inputs=segment_inputs, ops=tuple(constant_ops), outputs=())

@@ -19,11 +19,11 @@ from mdf_loop.ops.registry import Reproducibility
 def is_exact_elementwise(op: Op) -> bool:
     """Return True for an elementwise operation with the same bits at any array position."""
     operation_row = row_of(op.op_type)
-    is_safe = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
+    cannot_fail = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return (
         operation_row.is_elementwise
         and operation_row.reproducibility is Reproducibility.FIXED
-        and is_safe
+        and cannot_fail
     )
 
 
@@ -36,9 +36,9 @@ def vectorize_elementwise(
     """
     stacked_values = dict(rows)
     for op in ops:
-        rank = len(op.outputs[0].shape or ())
+        output_rank = len(op.outputs[0].shape or ())
         operands = [
-            insert_axes(b, stacked_values[value], len(value.shape or ()), rank)
+            insert_axes(b, stacked_values[value], len(value.shape or ()), output_rank)
             if value in stacked_values
             else value
             for value in op.inputs

@@ -37,11 +37,11 @@ def drop_empty_loops(program: Program) -> Program:
     """Replace loops with zero iterations by their initial values and empty arrays."""
     constant_arrays = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
     substitutions: dict[Value, Value] = {}
-    ops = _replace_empty_loops(program.ops, constant_arrays, substitutions)
-    if ops == program.ops:
+    remaining_ops = _replace_empty_loops(program.ops, constant_arrays, substitutions)
+    if remaining_ops == program.ops:
         return program
-    outputs = substitute(program.outputs, substitutions)
-    return replace(program, ops=ops, outputs=outputs)
+    rewritten_outputs = substitute(program.outputs, substitutions)
+    return replace(program, ops=remaining_ops, outputs=rewritten_outputs)
 
 
 def _replace_empty_loops(
@@ -96,8 +96,8 @@ def _row_shape(stack: Value) -> tuple[int, ...] | None:
     """Return the shape of one row of a recorded array, or None if the shape is unknown."""
     if not stack.shape:
         return None
-    extents = tuple(extent for extent in stack.shape[1:] if isinstance(extent, int))
-    return extents if len(extents) == len(stack.shape) - 1 else None
+    known_extents = tuple(extent for extent in stack.shape[1:] if isinstance(extent, int))
+    return known_extents if len(known_extents) == len(stack.shape) - 1 else None
 
 
 def _results_of_empty_loop(loop: Loop, substitutions: dict[Value, Value]) -> Iterable[Constant]:

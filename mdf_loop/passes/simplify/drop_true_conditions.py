@@ -24,8 +24,8 @@ from mdf_loop.ir import (
 
 def drop_true_conditions(program: Program) -> Program:
     """Remove loop conditions that are always true, which turns while loops into for loops."""
-    ops = _drop_conditions(program.ops, true_constants(program.ops))
-    return program if ops == program.ops else replace(program, ops=ops)
+    rewritten_ops = _drop_conditions(program.ops, true_constants(program.ops))
+    return program if rewritten_ops == program.ops else replace(program, ops=rewritten_ops)
 
 
 def _drop_conditions(ops: tuple[Operation, ...], true_values: set[Value]) -> tuple[Operation, ...]:

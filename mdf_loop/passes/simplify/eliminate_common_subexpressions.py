@@ -25,11 +25,11 @@ _ResultsByKey: TypeAlias = MutableMapping[Hashable, tuple[Value, ...]]
 def eliminate_common_subexpressions(program: Program) -> Program:
     """Replace each repeated operation of a program by the results of its first occurrence."""
     substitutions: dict[Value, Value] = {}
-    ops = _merge_scope(program.ops, ChainMap(), substitutions)
-    if ops == program.ops:
+    remaining_ops = _merge_scope(program.ops, ChainMap(), substitutions)
+    if remaining_ops == program.ops:
         return program
-    outputs = substitute(program.outputs, substitutions)
-    return replace(program, ops=ops, outputs=outputs)
+    rewritten_outputs = substitute(program.outputs, substitutions)
+    return replace(program, ops=remaining_ops, outputs=rewritten_outputs)
 
 
 def _merge_scope(
@@ -74,11 +74,11 @@ def _merge_if_repeated(
 
 def _operation_key(op: Op) -> Hashable:
     """Return a hashable key that is the same for equal operations."""
-    attributes = tuple(
+    attribute_keys = tuple(
         (name, _attribute_key(value)) for name, value in sorted(op.attributes.items())
     )
     output_types = tuple((output.dtype, output.shape) for output in op.outputs)
-    return op.op_type, op.inputs, attributes, output_types
+    return op.op_type, op.inputs, attribute_keys, output_types
 
 
 def _attribute_key(value: object) -> Hashable:

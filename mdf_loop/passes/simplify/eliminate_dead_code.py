@@ -27,8 +27,8 @@ from mdf_loop.ir import (
 
 def eliminate_dead_code(program: Program) -> Program:
     """Remove everything that no output of a program depends on (dead code)."""
-    ops = _live_ops(program.ops, {output.value for output in program.outputs})
-    return program if ops == program.ops else replace(program, ops=ops)
+    live_ops = _live_ops(program.ops, {output.value for output in program.outputs})
+    return program if live_ops == program.ops else replace(program, ops=live_ops)
 
 
 def _live_ops(ops: tuple[Operation, ...], needed_values: Iterable[Value]) -> tuple[Operation, ...]:
@@ -56,11 +56,11 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
         recorded_rows.add(loop.condition_out)
     live_carried_values = {carried for carried in loop.carried if carried.final in live}
     while True:
-        ops = _live_ops(
+        live_ops = _live_ops(
             loop.ops, recorded_rows | {carried.body_output for carried in live_carried_values}
         )
         read_values = (
-            {value for op in ops for value in reads(op)}
+            {value for op in live_ops for value in reads(op)}
             | recorded_rows
             | {carried.body_output for carried in live_carried_values}
         )
@@ -72,7 +72,7 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
         live_carried_values |= newly_live_values
     live_loop = replace(
         loop,
-        ops=ops,
+        ops=live_ops,
         carried=tuple(carried for carried in loop.carried if carried in live_carried_values),
         recorded=live_recordings,
         first_iteration=loop.first_iteration if loop.iteration in read_values else None,
@@ -99,8 +99,8 @@ def _live_choice(choice: If, live: set[Value]) -> If:
         choice.otherwise.ops,
     ):
         return choice
-    outputs = tuple(choice.outputs[k] for k in live_positions)
-    return replace(choice, then=then_branch, otherwise=else_branch, outputs=outputs)
+    live_outputs = tuple(choice.outputs[k] for k in live_positions)
+    return replace(choice, then=then_branch, otherwise=else_branch, outputs=live_outputs)
 
 
 def _is_same_loop(left: Loop, right: Loop) -> bool:

@@ -51,5 +51,5 @@ def _fast_product(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     if not isinstance(row_count, int) or row_count < MIN_ROWS:
         return None
     last_axis = b.constant(np.array([-1]))
-    column = b.op("Unsqueeze", vector, last_axis)
-    return (b.op("Squeeze", b.op("MatMul", matrix, column), last_axis),)
+    column_vector = b.op("Unsqueeze", vector, last_axis)
+    return (b.op("Squeeze", b.op("MatMul", matrix, column_vector), last_axis),)

@@ -26,12 +26,12 @@ from mdf_loop.passes.failing import constant_lookup
 
 def fold_constant_branches(program: Program) -> Program:
     """Replace each `If` with a constant condition by the selected branch."""
-    find_condition = _constant_conditions(program.ops)
-    if not any(_is_known(operation, find_condition) for operation in walk(program.ops)):
+    find_constant_condition = _constant_conditions(program.ops)
+    if not any(_is_known(operation, find_constant_condition) for operation in walk(program.ops)):
         return program
     substitutions: dict[Value, Value] = {}
-    ops = tuple(_fold_scope(program.ops, find_condition, substitutions))
-    return replace(program, ops=ops, outputs=substitute(program.outputs, substitutions))
+    folded_ops = tuple(_fold_scope(program.ops, find_constant_condition, substitutions))
+    return replace(program, ops=folded_ops, outputs=substitute(program.outputs, substitutions))
 
 
 def _constant_conditions(ops: Iterable[Operation]) -> KnownArrays:
@@ -49,12 +49,14 @@ def _constant_conditions(ops: Iterable[Operation]) -> KnownArrays:
     return find_condition
 
 
-def _is_known(operation: Operation, find_condition: KnownArrays) -> bool:
-    return isinstance(operation, If) and find_condition(operation.condition) is not None
+def _is_known(operation: Operation, find_constant_condition: KnownArrays) -> bool:
+    return isinstance(operation, If) and find_constant_condition(operation.condition) is not None
 
 
 def _fold_scope(
-    ops: Iterable[Operation], find_condition: KnownArrays, substitutions: dict[Value, Value]
+    ops: Iterable[Operation],
+    find_constant_condition: KnownArrays,
+    substitutions: dict[Value, Value],
 ) -> Iterator[Operation]:
     """Yield operations in which an `If` of constant condition is replaced by its branch.
 
@@ -63,15 +65,15 @@ def _fold_scope(
     for operation in ops:
         if (
             isinstance(operation, If)
-            and (constant_condition := find_condition(operation.condition)) is not None
+            and (constant_condition := find_constant_condition(operation.condition)) is not None
         ):
-            branch = operation.then if constant_condition.item() else operation.otherwise
-            yield from _fold_scope(branch.ops, find_condition, substitutions)
-            branch_outputs = substitute(branch.outputs, substitutions)
+            selected_branch = operation.then if constant_condition.item() else operation.otherwise
+            yield from _fold_scope(selected_branch.ops, find_constant_condition, substitutions)
+            branch_outputs = substitute(selected_branch.outputs, substitutions)
             substitutions.update(zip(operation.outputs, branch_outputs, strict=True))
             continue
         inner_ops = [
-            tuple(_fold_scope(body.ops, find_condition, substitutions))
+            tuple(_fold_scope(body.ops, find_constant_condition, substitutions))
             for body in bodies(operation)
         ]
         yield substitute(with_bodies(operation, inner_ops), substitutions)

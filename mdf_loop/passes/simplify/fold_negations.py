@@ -36,16 +36,16 @@ class _NegationFolder:
 
     def __init__(self, program: Program) -> None:
         self.negations: dict[Value, Value] = {}
-        self.scaled_by_constant: dict[Value, tuple[Op, int]] = {}
+        self.products_with_constant: dict[Value, tuple[Op, int]] = {}
         self.reader_counts = _count_readers(program)
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return an equivalent operation with fewer negations, or None if none exists."""
-        output = op.outputs[0]
-        if output.dtype not in _FLOAT_DTYPES:
+        output_value = op.outputs[0]
+        if output_value.dtype not in _FLOAT_DTYPES:
             return None
         if op.op_type == "Neg":
-            return self._fold_negation(b, output, _operand(op, 0))
+            return self._fold_negation(b, output_value, _operand(op, 0))
         if op.op_type in ("Mul", "Div"):
             return self._fold_product(b, op)
         if op.op_type in ("Add", "Sub"):
@@ -64,26 +64,35 @@ class _NegationFolder:
 
         A factor -1 becomes Neg, and a negated operand negates the constant.
         """
-        output = op.outputs[0]
-        for position in (0, 1):
-            factor, other_operand = _operand(op, position), _operand(op, 1 - position)
-            constant = b.constant_of(factor)
-            if constant is None:
+        product_value = op.outputs[0]
+        for operand_position in (0, 1):
+            candidate_factor, other_operand = (
+                _operand(op, operand_position),
+                _operand(op, 1 - operand_position),
+            )
+            constant_factor = b.constant_of(candidate_factor)
+            if constant_factor is None:
                 continue
             if (
                 op.op_type == "Mul"
-                and np.all(constant == -1)
-                and other_operand.shape == output.shape
+                and np.all(constant_factor == -1)
+                and other_operand.shape == product_value.shape
             ):
-                self.negations[output] = other_operand
+                self.negations[product_value] = other_operand
                 return (b.op("Neg", other_operand),)
             negated_operand = self._negated_value(b, other_operand)
             if negated_operand is not None:
-                new_operands = [b.constant(-constant), negated_operand]
-                return (b.op(op.op_type, new_operands[position], new_operands[1 - position]),)
-        for position in (0, 1):
-            if self._has_negated_value(_operand(op, position)):
-                self.scaled_by_constant[output] = (op, position)
+                new_operands = [b.constant(-constant_factor), negated_operand]
+                return (
+                    b.op(
+                        op.op_type,
+                        new_operands[operand_position],
+                        new_operands[1 - operand_position],
+                    ),
+                )
+        for operand_position in (0, 1):
+            if self._has_negated_value(_operand(op, operand_position)):
+                self.products_with_constant[product_value] = (op, operand_position)
         return None
 
     def _fold_sum(self, b: Builder, op: Op) -> tuple[Value] | None:
@@ -96,7 +105,7 @@ class _NegationFolder:
 
     def _has_negated_value(self, value: Value) -> bool:
         return value in self.negations or (
-            value in self.scaled_by_constant and self.reader_counts[value] == 1
+            value in self.products_with_constant and self.reader_counts[value] == 1
         )
 
     def _negated_value(self, b: Builder, value: Value) -> Value | None:
@@ -105,7 +114,7 @@ class _NegationFolder:
             return self.negations[value]
         if not self._has_negated_value(value):
             return None
-        op, position = self.scaled_by_constant[value]
+        op, position = self.products_with_constant[value]
         operands = [_operand(op, 0), _operand(op, 1)]
         negated_operand = self._negated_value(b, operands[position])
         assert negated_operand is not None

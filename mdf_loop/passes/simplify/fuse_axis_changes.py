@@ -35,19 +35,19 @@ class _AxisChangeFuser:
     """Rewrite rule that fuses chains of `Unsqueeze` or of `Squeeze`."""
 
     def __init__(self) -> None:
-        self.changes: dict[Value, _AxisChange] = {}
+        self.axis_changes: dict[Value, _AxisChange] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the result of a fused `Unsqueeze` or `Squeeze`, or None for other operations."""
-        change = _axis_change(b, op)
-        if change is None:
+        axis_change = _axis_change(b, op)
+        if axis_change is None:
             return None
-        earlier_change = self.changes.get(change.source)
+        earlier_change = self.axis_changes.get(axis_change.source)
         if earlier_change is None or earlier_change.op_type != op.op_type:
-            self.changes[op.outputs[0]] = change
+            self.axis_changes[op.outputs[0]] = axis_change
             return None
-        fused_change = _fuse_changes(earlier_change, change)
-        self.changes[op.outputs[0]] = fused_change
+        fused_change = _fuse_changes(earlier_change, axis_change)
+        self.axis_changes[op.outputs[0]] = fused_change
         return (b.op(fused_change.op_type, fused_change.source, ints(b, *fused_change.axes)),)
 
 
@@ -55,18 +55,20 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
     """Return the axis insertion or removal of an operation, or None for other operations."""
     if op.op_type not in ("Unsqueeze", "Squeeze") or len(op.inputs) != 2:
         return None
-    source, axes = op.inputs
-    higher_rank_value = op.outputs[0] if op.op_type == "Unsqueeze" else source
-    constant_axes = None if axes is None else b.constant_of(axes)
+    source_value, axes_value = op.inputs
+    higher_rank_value = op.outputs[0] if op.op_type == "Unsqueeze" else source_value
+    constant_axes = None if axes_value is None else b.constant_of(axes_value)
     if (
-        source is None
+        source_value is None
         or constant_axes is None
         or higher_rank_value is None
         or higher_rank_value.shape is None
     ):
         return None
     return _AxisChange(
-        op.op_type, source, [int(axis) % len(higher_rank_value.shape) for axis in constant_axes]
+        op.op_type,
+        source_value,
+        [int(axis) % len(higher_rank_value.shape) for axis in constant_axes],
     )
 
 
@@ -79,7 +81,9 @@ def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
     shifting_change, shifted_change = (
         (second, first) if first.op_type == "Unsqueeze" else (first, second)
     )
-    rank = len(shifting_change.axes) + max((*shifting_change.axes, *shifted_change.axes)) + 1
-    other_axes = [axis for axis in range(rank) if axis not in shifting_change.axes]
-    axes = sorted((*shifting_change.axes, *(other_axes[axis] for axis in shifted_change.axes)))
-    return _AxisChange(first.op_type, first.source, axes)
+    full_rank = len(shifting_change.axes) + max((*shifting_change.axes, *shifted_change.axes)) + 1
+    other_axes = [axis for axis in range(full_rank) if axis not in shifting_change.axes]
+    fused_axes = sorted(
+        (*shifting_change.axes, *(other_axes[axis] for axis in shifted_change.axes))
+    )
+    return _AxisChange(first.op_type, first.source, fused_axes)

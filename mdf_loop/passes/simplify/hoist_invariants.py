@@ -31,8 +31,8 @@ from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
 def hoist_invariants(program: Program) -> Program:
     """Move loop-invariant operations to before their loops (loop-invariant code motion)."""
-    ops = _hoist_scope(program.ops, constant_lookup(program.ops))
-    return program if ops == program.ops else replace(program, ops=ops)
+    hoisted_ops = _hoist_scope(program.ops, constant_lookup(program.ops))
+    return program if hoisted_ops == program.ops else replace(program, ops=hoisted_ops)
 
 
 def _hoist_scope(ops: tuple[Operation, ...], find_constant: KnownArrays) -> tuple[Operation, ...]:

@@ -23,17 +23,17 @@ class _BooleanSelections:
     """Rewrite rule that replaces `Where` on booleans by `And` or `Or`."""
 
     def __init__(self) -> None:
-        self.element_of: dict[Value, Value] = {}
+        self.scalar_sources: dict[Value, Value] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the `And` or `Or` that replaces a `Where` on booleans, or None to keep it."""
         output, source = op.outputs[0], op.inputs[0] if op.inputs else None
         if op.op_type == "Reshape" and source is not None and _is_scalar_of(source, output):
-            self.element_of[output] = source
+            self.scalar_sources[output] = source
         if op.op_type != "Where" or output.dtype != "bool":
             return None
         condition, then_operand, else_operand = (value for value in op.inputs if value is not None)
-        condition_values = (condition, self.element_of.get(condition))
+        condition_values = (condition, self.scalar_sources.get(condition))
         if else_operand in condition_values:
             return (b.op("And", then_operand, else_operand),)
         return (

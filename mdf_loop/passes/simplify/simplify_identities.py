@@ -42,13 +42,13 @@ class _IdentityFinder:
             if self._never_returns_negative_zero(b, op):
                 self.never_negative_zero_values.add(op.outputs[0])
             return None
-        output = op.outputs[0]
-        has_same_type = output.shape is not None and (
+        op_output = op.outputs[0]
+        has_same_type = op_output.shape is not None and (
             unchanged_operand.dtype,
             unchanged_operand.shape,
         ) == (
-            output.dtype,
-            output.shape,
+            op_output.dtype,
+            op_output.shape,
         )
         return (unchanged_operand,) if has_same_type else None
 
@@ -76,18 +76,18 @@ class _IdentityFinder:
 
     def _is_neutral_term(self, b: Builder, zero: Value, other: Value, op_type: str) -> bool:
         """Return True if adding (or subtracting) a constant 0 keeps all values, including -0.0."""
-        array = b.constant_of(zero)
-        if array is None or not _is_constant_of(b, zero, 0):
+        constant_array = b.constant_of(zero)
+        if constant_array is None or not _is_constant_of(b, zero, 0):
             return False
-        if array.dtype.kind == "i" or self._is_never_negative_zero(b, other):
+        if constant_array.dtype.kind == "i" or self._is_never_negative_zero(b, other):
             return True
-        return bool(np.all(np.signbit(array) == (op_type == "Add")))
+        return bool(np.all(np.signbit(constant_array) == (op_type == "Add")))
 
     def _is_never_negative_zero(self, b: Builder, value: Value) -> bool:
         """Return True if no element of a value can be -0.0."""
-        array = b.constant_of(value)
-        if array is not None and array.dtype.kind == "f":
-            return not holds_negative_zero(array)
+        constant_array = b.constant_of(value)
+        if constant_array is not None and constant_array.dtype.kind == "f":
+            return not holds_negative_zero(constant_array)
         return value in self.never_negative_zero_values
 
     def _never_returns_negative_zero(self, b: Builder, op: Op) -> bool:
@@ -126,5 +126,9 @@ def _only_selected_operand(b: Builder, op: Op) -> Value | None:
 
 def _is_constant_of(b: Builder, value: Value, number: int) -> bool:
     """Return True if a value is a constant whose elements all equal `number`."""
-    array = b.constant_of(value)
-    return array is not None and array.size > 0 and bool(np.all(array == number))
+    constant_array = b.constant_of(value)
+    return (
+        constant_array is not None
+        and constant_array.size > 0
+        and bool(np.all(constant_array == number))
+    )

@@ -54,8 +54,8 @@ def sink_into_branches(program: Program) -> Program:
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
-    ops = _sink_in_scope(b, program.ops, [output.value for output in program.outputs])
-    return program if ops == program.ops else replace(program, ops=ops)
+    rewritten_ops = _sink_in_scope(b, program.ops, [output.value for output in program.outputs])
+    return program if rewritten_ops == program.ops else replace(program, ops=rewritten_ops)
 
 
 def _sink_in_scope(
@@ -109,52 +109,71 @@ def _is_scalar_selection(op: Op) -> bool:
     assert condition is not None
     assert then_operand is not None
     assert else_operand is not None
-    shape = op.outputs[0].shape
-    have_same_shape = shape is not None and then_operand.shape == shape == else_operand.shape
+    output_shape = op.outputs[0].shape
+    have_same_shape = (
+        output_shape is not None and then_operand.shape == output_shape == else_operand.shape
+    )
     return have_same_shape and condition.shape == ()
 
 
-class _Side(Struct, frozen=True):
+class _SelectionSide(Struct, frozen=True):
     """Operands that a group of `Where`s selects for one condition value, and their producers."""
 
     operands: tuple[Value, ...]
-    positions: tuple[int, ...]
+    op_positions: tuple[int, ...]
 
 
 def _sink_group(
-    b: Builder, ops: tuple[Operation, ...], group: Sequence[int], values_read_after: set[Value]
+    b: Builder,
+    ops: tuple[Operation, ...],
+    selection_positions: Sequence[int],
+    values_read_after: set[Value],
 ) -> tuple[Operation, ...] | None:
     """Replace a group of `Where`s by one `If`, or return None if this would not save time."""
-    sides = [
-        _find_side(b, ops, group, operand_position, values_read_after)
+    selection_sides = [
+        _find_selection_side(b, ops, selection_positions, operand_position, values_read_after)
         for operand_position in (1, 2)
     ]
-    sunk_positions = {k for side in sides for k in side.positions}
+    sunk_positions = {k for side in selection_sides for k in side.op_positions}
     if all(
-        estimate_cost(b, (ops[k] for k in side.positions)) < MIN_SUNK_MICROSECONDS for side in sides
+        estimate_cost(b, (ops[k] for k in side.op_positions)) < MIN_SUNK_MICROSECONDS
+        for side in selection_sides
     ):
         return None
-    selection_results = {value for k in group for value in results(ops[k])}
+    selection_results = {value for k in selection_positions for value in results(ops[k])}
     ops_between = (
-        ops[k] for k in range(group[0], group[-1]) if k not in sunk_positions and k not in group
+        ops[k]
+        for k in range(selection_positions[0], selection_positions[-1])
+        if k not in sunk_positions and k not in selection_positions
     )
     needed_values = [
         value for op in (*ops_between, *(ops[k] for k in sunk_positions)) for value in reads(op)
     ]
-    needed_values += [operand for side in sides for operand in side.operands]
+    needed_values += [operand for side in selection_sides for operand in side.operands]
     if not selection_results.isdisjoint(needed_values):
         return None
-    last_selection = ops[group[-1]]
+    last_selection = ops[selection_positions[-1]]
     assert isinstance(last_selection, Op)
     condition = last_selection.inputs[0]
     assert condition is not None
     then_branch, else_branch = (
-        Branch(tuple(ops[k] for k in side.positions), side.operands) for side in sides
+        Branch(tuple(ops[k] for k in side.op_positions), side.operands) for side in selection_sides
     )
-    outputs = tuple(ops[k].outputs[0] for k in group if isinstance(ops[k], Op))  # type: ignore[union-attr]
-    choice = If(outputs[0].name, condition, then_branch, else_branch, outputs, last_selection.where)
-    replacements = {group[-1]: choice}
-    removed_positions = sunk_positions | set(group)
+    conditional_outputs = tuple(
+        ops[k].outputs[0]  # type: ignore[union-attr]
+        for k in selection_positions
+        if isinstance(ops[k], Op)
+    )
+    conditional = If(
+        conditional_outputs[0].name,
+        condition,
+        then_branch,
+        else_branch,
+        conditional_outputs,
+        last_selection.where,
+    )
+    replacements = {selection_positions[-1]: conditional}
+    removed_positions = sunk_positions | set(selection_positions)
     return tuple(
         replacements.get(k, op)
         for k, op in enumerate(ops)
@@ -162,17 +181,17 @@ def _sink_group(
     )
 
 
-def _find_side(
+def _find_selection_side(
     b: Builder,
     ops: Sequence[Operation],
-    group: Sequence[int],
+    selection_positions: Sequence[int],
     operand_position: int,
     values_read_after: set[Value],
-) -> _Side:
+) -> _SelectionSide:
     """Return the operands at one position of a group of `Where`s, and their sole producers."""
     side_operands = []
     values_read_elsewhere = set(values_read_after)
-    for k in group:
+    for k in selection_positions:
         op = ops[k]
         assert isinstance(op, Op)
         side_operand = op.inputs[operand_position]
@@ -183,20 +202,20 @@ def _find_side(
             for position, value in enumerate(op.inputs)
             if position != operand_position and value is not None
         )
-    positions: list[int] = []
+    movable_positions: list[int] = []
     for k in reversed(range(len(ops))):
-        if k in group:
+        if k in selection_positions:
             continue
         can_sink = (
-            k < group[-1]
+            k < selection_positions[-1]
             and values_read_elsewhere.isdisjoint(results(ops[k]))
             and _is_movable(b, ops[k])
         )
-        if can_sink and _is_needed(ops, k, side_operands, positions):
-            positions.append(k)
+        if can_sink and _is_needed(ops, k, side_operands, movable_positions):
+            movable_positions.append(k)
         else:
             values_read_elsewhere.update(reads(ops[k]))
-    return _Side(tuple(side_operands), tuple(reversed(positions)))
+    return _SelectionSide(tuple(side_operands), tuple(reversed(movable_positions)))
 
 
 def _is_needed(

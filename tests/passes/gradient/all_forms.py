@@ -15,7 +15,7 @@ from mdf_loop.passes.gradient.backward_strategy import (
     backward_for_onnxruntime,
 )
 from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
-from mdf_loop.passes.gradient.forward import tangent_of, tangents
+from mdf_loop.passes.gradient.forward import tangent_name, tangents
 from mdf_loop.passes.gradient.jacobian_backward import has_small_state, jacobian_backward
 from mdf_loop.passes.gradient.loop_backward import loop_backward
 from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
@@ -105,9 +105,9 @@ def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> 
     slope = float(sum(np.sum(slopes[name] * t) for name, t in moves.items()))
     derived = tangents(program, wrt, [VALUE])
     assert check(derived) == ()
-    outputs = interpret(derived, {**arrays, **{tangent_of(n): t for n, t in moves.items()}})
+    outputs = interpret(derived, {**arrays, **{tangent_name(n): t for n, t in moves.items()}})
     size = float(sum(np.sum(np.abs(slopes[n] * t)) for n, t in moves.items()))
-    assert abs(outputs[tangent_of(VALUE)] - slope) <= 1e-10 * (1e-3 + size)
+    assert abs(outputs[tangent_name(VALUE)] - slope) <= 1e-10 * (1e-3 + size)
     assert_near_differences(program, arrays, moves, slope)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.ir import Program
 from mdf_loop.ir.check import check
 from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
-from mdf_loop.passes.gradient.forward import tangent_of, tangents
+from mdf_loop.passes.gradient.forward import tangent_name, tangents
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -65,13 +65,13 @@ def assert_agree(
     derived = tangents(gradient, wrt, [VALUE, *(slopes if second else ())])
     assert check(gradient) == ()
     assert check(derived) == ()
-    feeds = {**arrays, **{tangent_of(n): t for n, t in moves.items()}}
+    feeds = {**arrays, **{tangent_name(n): t for n, t in moves.items()}}
     outputs = interpret(derived, feeds)
     parts = [np.sum(outputs[cotangent_name(n)] * t) for n, t in moves.items()]
     scale = float(np.sum(np.abs(parts))) + 1e-12
-    assert abs(outputs[tangent_of(VALUE)] - np.sum(parts)) <= 1e-10 * scale
+    assert abs(outputs[tangent_name(VALUE)] - np.sum(parts)) <= 1e-10 * scale
     alone = interpret(tangents(program, wrt, [VALUE]), feeds)
-    np.testing.assert_allclose(alone[tangent_of(VALUE)], outputs[tangent_of(VALUE)], rtol=1e-12)
+    np.testing.assert_allclose(alone[tangent_name(VALUE)], outputs[tangent_name(VALUE)], rtol=1e-12)
     if smooth:
         _assert_near(outputs, by_differences(program, arrays, moves, [VALUE]), 1e-6)
     if smooth and second:
@@ -89,5 +89,5 @@ def assert_agree(
 def _assert_near(actual: Arrays, expected: Arrays, tolerance: float) -> None:
     largest = max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
     for name, array in expected.items():
-        deviation = np.max(np.abs(actual[tangent_of(name)] - array), initial=0)
-        assert deviation <= tolerance * (1 + largest), (name, actual[tangent_of(name)], array)
+        deviation = np.max(np.abs(actual[tangent_name(name)] - array), initial=0)
+        assert deviation <= tolerance * (1 + largest), (name, actual[tangent_name(name)], array)

@@ -16,7 +16,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.passes.gradient.differentiate import cotangent_name, differentiate
-from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, unit_tangents
+from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_name, tangents, unit_tangents
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.members import move_members_first
 from tests.models.choices import program, repeat
@@ -160,12 +160,12 @@ def test_the_hessian_of_loops(written: WriteOutputs) -> None:
         tangents_of_units = move_members_first(
             many,
             engine(
-                many, {**ARRAYS, **unit_tangents({tangent_of(n): a for n, a in ARRAYS.items()})}
+                many, {**ARRAYS, **unit_tangents({tangent_name(n): a for n, a in ARRAYS.items()})}
             ),
             12,
         )
         hessian = np.concatenate(
-            [tangents_of_units[tangent_of(n)].reshape(12, -1) for n in names], axis=1
+            [tangents_of_units[tangent_name(n)].reshape(12, -1) for n in names], axis=1
         )
         np.testing.assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-10)
 
@@ -213,12 +213,12 @@ def _assert_hessian(
     wrt = list(targets.values())
     slopes = [cotangent_name(name) for name in wrt]
     many = jacobian_forward(differentiate(derived, VALUE, wrt), wrt, slopes)
-    units = unit_tangents({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
+    units = unit_tangents({tangent_name(name): np.asarray(arrays[name], float) for name in wrt})
     count = len(next(iter(units.values())))
     columns = move_members_first(many, interpret(many, {**arrays, **units}), count)
     rows = [np.asarray([expected[a][c] for a in targets]).ravel() for c in targets]
     for name, row in zip(slopes, rows, strict=True):
-        np.testing.assert_allclose(columns[tangent_of(name)].ravel(), row, rtol=1e-7)
+        np.testing.assert_allclose(columns[tangent_name(name)].ravel(), row, rtol=1e-7)
 
 
 # --- kinks, choices, what does not change -----------------------------------------------------------
@@ -238,12 +238,12 @@ def test_an_unselected_operand_does_not_reach_the_tangent(word: str) -> None:
         return b.op("Where", b.op("Greater", x, number(b, 0.0)), b.op(word, x), x)
 
     derived = tangents(of_x(written), ["x"], ["y"])
-    feeds = {"x": np.array([0.0, -1.0, 4.0]), tangent_of("x"): np.array([2.0, 3.0, 1.0])}
+    feeds = {"x": np.array([0.0, -1.0, 4.0]), tangent_name("x"): np.array([2.0, 3.0, 1.0])}
     with np.errstate(all="ignore"):
-        tangent = interpret(derived, feeds)[tangent_of("y")]
+        tangent = interpret(derived, feeds)[tangent_name("y")]
     slope = {"Sqrt": 0.25, "Log": 0.25, "Reciprocal": -1 / 16}[word]
     np.testing.assert_allclose(tangent, [2.0, 3.0, slope])
-    np.testing.assert_allclose(on_runtime(derived, feeds)[tangent_of("y")], tangent)
+    np.testing.assert_allclose(on_runtime(derived, feeds)[tangent_name("y")], tangent)
 
 
 def test_a_zero_gradient_has_a_second_derivative() -> None:
@@ -255,7 +255,7 @@ def test_a_zero_gradient_has_a_second_derivative() -> None:
     primal = program(b, [x], value=b.op("Mul", y, y))
     outputs = assert_agree(primal, {"x": np.array(0.0)}, ["x"])
     assert outputs[cotangent_name("x")] == 0
-    assert outputs[tangent_of(cotangent_name("x"))] != 0
+    assert outputs[tangent_name(cotangent_name("x"))] != 0
 
 
 def test_inactive_values_have_tangents_of_zero() -> None:
@@ -263,10 +263,10 @@ def test_inactive_values_have_tangents_of_zero() -> None:
     x, z = b.new("float64", (3,), "x"), b.new("float64", ("n",), "z")
     primal = program(b, [x, z], y=b.op("Floor", x), u=b.op("Sin", z))
     derived = tangents(primal, ["x"], ["y", "u"])
-    feeds = {"x": X, "z": np.ones(2), tangent_of("x"): np.ones(3)}
+    feeds = {"x": X, "z": np.ones(2), tangent_name("x"): np.ones(3)}
     outputs = interpret(derived, feeds)
-    assert outputs[tangent_of("y")].tolist() == [0, 0, 0]
-    assert outputs[tangent_of("u")].tolist() == [0, 0]
+    assert outputs[tangent_name("y")].tolist() == [0, 0, 0]
+    assert outputs[tangent_name("u")].tolist() == [0, 0]
 
 
 def test_forward_mode_of_a_growing_array() -> None:
@@ -285,8 +285,8 @@ def test_forward_mode_of_a_growing_array() -> None:
     enter = replace(c, final=final)
     b.append(replace(loop, carried=(enter,), has_dynamic_shapes=True))
     derived = tangents(program(b, [x], y=final), ["x"], ["y"])
-    outputs = interpret(derived, {"x": np.array([3.0]), tangent_of("x"): np.array([1.0])})
-    assert outputs[tangent_of("y")].tolist() == [1.0, 6.0, 6.0, 108.0]
+    outputs = interpret(derived, {"x": np.array([3.0]), tangent_name("x"): np.array([1.0])})
+    assert outputs[tangent_name("y")].tolist() == [1.0, 6.0, 6.0, 108.0]
 
 
 # --- refused ----------------------------------------------------------------------------------------
