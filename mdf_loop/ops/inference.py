@@ -31,8 +31,8 @@ def infer(
     Raises:
         OperandError: the operator does not accept these inputs, which the message lists.
     """
-    row = row_of(op_type)
-    if row.types_ignore_values:
+    registry_row = row_of(op_type)
+    if registry_row.types_ignore_values:
         return list(
             _infer_from_cache(op_type, tuple(inputs), tuple(attributes.items()), output_count)
         )
@@ -56,13 +56,13 @@ def _infer_types(
     constants: Mapping[int, Array],
     output_count: int,
 ) -> list[tuple[str, Shape]]:
-    row = row_of(op_type)
-    if fault_message := row.attribute_fault(attributes):
+    registry_row = row_of(op_type)
+    if fault_message := registry_row.attribute_fault(attributes):
         raise _operand_error(op_type, inputs, attributes, fault_message)
-    if row.schema is not None:
-        _check_schema_dtypes(op_type, row.schema.inputs, inputs, attributes)
-    if row.type_rule is not None:
-        return list(row.type_rule(inputs, attributes, constants))
+    if registry_row.schema is not None:
+        _check_schema_dtypes(op_type, registry_row.schema.inputs, inputs, attributes)
+    if registry_row.type_rule is not None:
+        return list(registry_row.type_rule(inputs, attributes, constants))
     opset = opset_of(op_type, inputs, attributes)
     all_attributes = {**default_attributes(op_type, opset), **attributes}
     node = node_of(

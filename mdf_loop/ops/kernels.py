@@ -23,12 +23,12 @@ from mdf_loop.ops.registry import row_of
 
 def has_kernel(op: Op) -> bool:
     """Return True if ONNX Runtime's CPU provider has a correct kernel for an operation."""
-    row = row_of(op.op_type)
-    if row.wrong_kernel(op):
+    registry_row = row_of(op.op_type)
+    if registry_row.wrong_kernel(op):
         return False
-    if row.schema is not None:  # ONNX Runtime lacks this operation.
-        return row.has_kernel(op)
-    return row.has_kernel(op) or _can_load_kernel(
+    if registry_row.schema is not None:  # ONNX Runtime lacks this operation.
+        return registry_row.has_kernel(op)
+    return registry_row.has_kernel(op) or _can_load_kernel(
         op.op_type,
         tuple(None if operand is None else operand.dtype for operand in op.inputs),
         tuple(output.dtype for output in op.outputs),

@@ -55,11 +55,13 @@ def _supported_opsets() -> range:
 
 def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
     """Return the lowest opset that has an operation with these inputs and attributes, or the base opset."""
-    row = row_of(op_type)
-    if row.schema is not None:
+    registry_row = row_of(op_type)
+    if registry_row.schema is not None:
         return OPSET
     dtypes = tuple(None if input_type is None else input_type[0] for input_type in inputs)
-    return _find_lowest_opset(op_type, dtypes, tuple(attributes), row.opset(inputs, attributes))
+    return _find_lowest_opset(
+        op_type, dtypes, tuple(attributes), registry_row.opset(inputs, attributes)
+    )
 
 
 def opset_of_op(op: Op) -> int:

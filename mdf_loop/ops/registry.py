@@ -279,9 +279,9 @@ def rows() -> Collection[Row]:
 
 def is_exact(op_type: str, operands: Iterable[Array | None], types: Iterable[Type]) -> bool:
     """Return True if every runtime computes the same bits for these operands and result types."""
-    row = row_of(op_type)
+    registry_row = row_of(op_type)
     dtypes = (dtype_name(array) for array in operands if array is not None)
     all_dtypes = (*dtypes, *(dtype for dtype, _ in types))
-    if row.reproducibility is Reproducibility.FIXED:
-        return not (row.converts_text and "string" in all_dtypes)
-    return row.has_exact_integers and all(kind_of(dtype) in "iub" for dtype in all_dtypes)
+    if registry_row.reproducibility is Reproducibility.FIXED:
+        return not (registry_row.converts_text and "string" in all_dtypes)
+    return registry_row.has_exact_integers and all(kind_of(dtype) in "iub" for dtype in all_dtypes)

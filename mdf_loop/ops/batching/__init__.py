@@ -1,1 +1,1 @@
-"""Rules that compute an operation for many runs at once, with one module per family of operations."""
+"""Rules that compute an operation for a batch of model runs, with one module per family."""

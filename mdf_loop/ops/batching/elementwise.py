@@ -25,7 +25,7 @@ MAX_PREBROADCAST_ELEMENTS = 16
 
 
 def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build an elementwise operation for all runs, with the run axis in front of all other axes.
+    """Build an elementwise operation for a batch of model runs, with the run axis first.
 
     `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`.
     """
@@ -36,7 +36,7 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
 
 
 def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
-    """Return the shape to which the operands of a single run are broadcast."""
+    """Return the shape to which the operands of a single model run are broadcast."""
     rank = max(x.rank for x in operands)
     padded_shapes = [(1,) * (rank - x.rank) + (x.single_run_value.shape or ()) for x in operands]
     return tuple(
@@ -46,7 +46,7 @@ def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
 
 
 def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ...]) -> Value:
-    """Return an operand in a form that broadcasts to `shape` in each run, at the lowest cost.
+    """Return an operand that broadcasts to `shape` in each model run, in its fastest form.
 
     ONNX Runtime takes 10 ns for each repeated piece. So a run of few elements is repeated before the loop, or
     once for all operations that read it.
@@ -64,7 +64,7 @@ def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ..
 
 
 def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Clip with separate bounds for each run from Where, because ONNX's Clip takes only scalar bounds.
+    """Build Clip by Where for bounds that differ between model runs, which ONNX's Clip refuses.
 
         below = Where(x < low, low, x)      ->      Where(high < below, high, below)
 
@@ -95,7 +95,7 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build PRelu for all runs, with the run axis added to `x`.
+    """Build PRelu for a batch of model runs, with the run axis added to `x`.
 
     PRelu broadcasts only the slope.
     """
@@ -104,7 +104,7 @@ def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def cast_like(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build CastLike for all runs: a cast of the first operand to the dtype of the second."""
+    """Build CastLike for a batch of model runs: a cast of the first operand to the dtype of the second."""
     return scope.apply(
         op, scope.with_run_axis(required_operand(operands, 0)), required_operand(operands, 1).value
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build the matrix products of all runs, as one product of two matrices if possible.
+    """Build the matrix products of a batch of model runs, as one product of two matrices if possible.
 
     w[m, n] @ x[runs, n]  ->  x @ w.T;   all else: [runs, 1.., m, n] @ [runs, 1.., n, k]
 
@@ -71,7 +71,7 @@ def _multiply_stacks(scope: BatchScope, left_operand: Operand, right_operand: Op
 
 
 def _reshape_to_matrix(scope: BatchScope, x: Operand, axis_count: int, axis: int) -> Value:
-    """Reshape an operand to `axis_count` axes per run, where a vector becomes a row or a column.
+    """Reshape an operand to `axis_count` axes per model run, where a vector becomes a row or column.
 
     A vector becomes a row if its axis is -2, or a column if its axis is -1.
     """
@@ -85,7 +85,7 @@ def _reshape_to_matrix(scope: BatchScope, x: Operand, axis_count: int, axis: int
 
 
 def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build `alpha * (A @ B) + beta * C` for all runs from separate operations."""
+    """Build `alpha * (A @ B) + beta * C` for a batch of model runs from separate operations."""
     b = scope.b
     matrix_operands = [
         _transpose_operand(b, required_operand(operands, k), attribute(op, name))
@@ -112,7 +112,7 @@ def _scale(b: Builder, x: Value, factor: float) -> Value:
 
 
 def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build an Einsum for all runs, with a letter for the run axis added to its equation."""
+    """Build an Einsum for a batch of model runs, with a letter for the run axis added to its equation."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     operand_terms, arrow, result_term = equation.partition("->")
     if not arrow:
@@ -135,7 +135,7 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def apply_to_last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build an operation on the last two axes, such as Det, for all runs."""
+    """Build an operation on the last two axes, such as Det, for a batch of model runs."""
     x, *other_operands = present_operands(operands)
     if any(operand.is_batched for operand in other_operands):
         raise batching_error(op, "each of them has its own diagonal")

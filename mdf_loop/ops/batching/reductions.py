@@ -21,7 +21,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def reduce(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build a reduction along axes for all runs.
+    """Build a reduction along axes for a batch of model runs.
 
     Without axes, all axes of each run are reduced.
     """
@@ -31,7 +31,7 @@ def reduce(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def reduce_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build ReduceSum for all runs, with axes from its second operand.
+    """Build ReduceSum for a batch of model runs, with axes from its second operand.
 
     An empty list of axes may mean no reduction.
     """
@@ -60,13 +60,13 @@ def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Se
 
 
 def apply_along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build an operation along one axis of its first operand for all runs."""
+    """Build an operation along one axis of its first operand for a batch of model runs."""
     refuse_other_batched(op, operands, 0)
     return scope.apply(op, *operand_values(operands), axis=shift_axis(attribute(op, "axis")))
 
 
 def cumulative_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build CumSum for all runs, along the axis in the second operand."""
+    """Build CumSum for a batch of model runs, along the axis in the second operand."""
     refuse_other_batched(op, operands, 0)
     axis = scope.constant(op, operands, 1)
     assert axis is not None

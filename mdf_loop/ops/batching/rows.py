@@ -20,7 +20,7 @@ from mdf_loop.ops.build_helpers import ints, shape_between, size_between
 
 
 def apply_to_rows(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build an operation for all runs by applying it to one array of the rows of all runs."""
+    """Build an operation for a batch of model runs by one call with the rows of all runs."""
     refuse_other_batched(op, operands, 0)
     if len(op.outputs) > 1:
         raise batching_error(op, "it gives more than one result")

@@ -1,4 +1,4 @@
-"""Scope in which operations are built for many runs at once, and helpers of the batching rules.
+"""Scope in which operations are built for a batch of model runs, and helpers of batching rules.
 
 A rule builds the outputs of an operation with a leading run axis. Some or all of its operands have this
 axis. For most operators the rule only adds 1 to their axes.
@@ -27,7 +27,7 @@ UNBATCHED_HINT = "run the values one after the other"
 
 
 class Operand(Struct, frozen=True):
-    """Operand of a batched operation, with its value in one run and its value for all runs.
+    """Operand of a batched operation, with its value in one model run and its value in all runs.
 
     If `is_batched`, `value` has the run axis before the axes of `single_run_value`.
     """
@@ -38,7 +38,7 @@ class Operand(Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """Number of axes of the operand in one run."""
+        """Number of axes of the operand in one model run."""
         return rank(self.single_run_value)
 
 
@@ -78,7 +78,7 @@ class BatchScope(Struct):
         return constant_array
 
     def with_run_axis(self, x: Operand) -> Value:
-        """Return an operand with the run axis, expanded if all runs share the operand."""
+        """Return an operand with the run axis, expanded if all model runs share the operand."""
         return (
             x.value
             if x.is_batched
@@ -86,18 +86,18 @@ class BatchScope(Struct):
         )
 
     def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
-        """Return an operand with the run axis, broadcast to `shape` in each run."""
+        """Return an operand with the run axis, broadcast to `shape` in each model run."""
         return self._expand_to_runs(x, shape, shape)
 
     def align_rank(self, x: Operand, rank: int) -> Value:
-        """Return an operand with `rank` axes for each run, so that it broadcasts run by run."""
+        """Return an operand with `rank` axes per model run, so that it broadcasts run by run."""
         if not x.is_batched or x.rank >= rank:
             return x.value
         axes = range(1, 1 + rank - x.rank)
         return self._build_once(x, ("aligned", rank), lambda b: _unsqueeze(b, x.value, axes))
 
     def shared_element(self, x: Operand, rank: int) -> Value:
-        """Return a one-element operand that all runs share, reshaped to `rank` axes per run."""
+        """Return a one-element operand that all model runs share, reshaped to `rank` axes per run."""
         axes = range(1 + rank - x.rank)
         return self._build_once(x, ("single", rank), lambda b: _unsqueeze(b, x.value, axes))
 
@@ -153,7 +153,7 @@ def _unsqueeze(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def required_operand(operands: Operands, position: int = 0) -> Operand:
-    """Return the operand of a batched operation at a position, which must be present."""
+    """Return the required operand of a batched operation at a position."""
     x = operands[position]
     assert x is not None
     return x
@@ -165,12 +165,12 @@ def optional_operand(operands: Operands, position: int) -> Operand | None:
 
 
 def present_operands(operands: Operands) -> list[Operand]:
-    """Return all operands except omitted optional operands."""
+    """Return all operands that are not omitted."""
     return [x for x in operands if x is not None]
 
 
 def operand_values(operands: Operands) -> list[Value | None]:
-    """Return the values of all operands for all runs, with None for each omitted operand."""
+    """Return the values of all operands in all model runs, with None for each omitted operand."""
     return [None if x is None else x.value for x in operands]
 
 
@@ -180,7 +180,7 @@ def attribute(op: Op, name: str) -> Any:
 
 
 def shift_axis(axis: int) -> int:
-    """Return an axis number of one run as an axis number of all runs, whose first axis is the run axis.
+    """Return an axis number of one model run as an axis number behind the run axis.
 
     A negative axis number stays unchanged.
     """
@@ -191,13 +191,13 @@ def shift_axis(axis: int) -> int:
 
 
 def batching_error(op: Op, reason: str) -> UnsupportedError:
-    """Return the error for an operation that cannot be computed for all runs at once."""
+    """Return the error for an operation that cannot be computed for a batch of model runs."""
     message = f"{qualified_name(op.op_type)} cannot be computed for many values at once"
     return UnsupportedError(f"{message}: {reason}", op.where, UNBATCHED_HINT)
 
 
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
-    """Raise UnsupportedError if an operand at a position outside `positions` differs between runs."""
+    """Raise UnsupportedError if an operand at a position outside `positions` differs between model runs."""
     for position, x in enumerate(operands):
         if x is not None and x.is_batched and position not in positions:
             raise batching_error(op, f"each of them has its own '{_input_name(op, position)}'")
@@ -209,7 +209,7 @@ def _input_name(op: Op, position: int) -> str:
 
 
 def refuse_sequence(value: Value) -> None:
-    """Raise an error if a value of many runs is not a tensor of known rank."""
+    """Raise an error if a value of a batch of model runs is not a tensor of known rank."""
     if not is_tensor(value.dtype):
         raise UnsupportedError(
             f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "

@@ -19,7 +19,7 @@ from mdf_loop.ops.build_helpers import cast, ints, scalar, size_between
 
 
 def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Gather for all runs, with indices that are shared or differ between runs."""
+    """Build Gather for a batch of model runs, with indices that are shared or differ between runs."""
     x, indices = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")
     if not indices.is_batched:
@@ -32,7 +32,7 @@ def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _gather_per_run(scope: BatchScope, data: Operand, indices: Operand, axis: int) -> Value:
-    """Build `data[run, ..., indices[run], ...]` by a GatherND along the first axis and a Transpose."""
+    """Build `data[run, ..., indices[run], ...]` for each model run by GatherND and Transpose."""
     b = scope.b
     x_along_axis = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
     index_tuples = b.op("Unsqueeze", cast(b, indices.value, "int64"), ints(b, -1))
@@ -57,7 +57,7 @@ def _move_axis(scope: BatchScope, x: Value, axis: int, rank: int, new_position: 
 
 
 def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build GatherND for all runs, with the run axis as a batch axis unless all runs share the data."""
+    """Build GatherND for a batch of model runs, with the run axis as a batch axis unless all runs share the data."""
     x, indices = required_operand(operands, 0), required_operand(operands, 1)
     batch_axis_count = attribute(op, "batch_dims")
     if not x.is_batched and not batch_axis_count:
@@ -68,7 +68,7 @@ def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build ScatterND for all runs, with the run number prepended to each index tuple."""
+    """Build ScatterND for a batch of model runs, with the run number prepended to each index tuple."""
     updated_array, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
     b, unit_extents = scope.b, (1,) * required_operand(operands, 1).rank
     run_count = b.op("Reshape", scope.run_count(), ints(b))
@@ -80,13 +80,13 @@ def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
 
 
 def apply_to_elements(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build GatherElements or ScatterElements for all runs, with the run axis in all operands."""
+    """Build GatherElements or ScatterElements for a batch of model runs, with the run axis in all operands."""
     batched_operands = (scope.with_run_axis(x) for x in present_operands(operands))
     return scope.apply(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))
 
 
 def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Compress for all runs, along an axis or on the flattened elements of each run."""
+    """Build Compress for a batch of model runs, along an axis or on the flattened elements of each run."""
     refuse_other_batched(op, operands, 0)
     x, mask = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build ONNX's Shape of a single run, which all runs share."""
+    """Build ONNX's Shape of a single model run, which all runs share."""
     x = required_operand(operands)
     first_axis, end_axis, _ = slice(attribute(op, "start"), attribute(op, "end")).indices(x.rank)
     shape_slice = (x.single_run_value.shape or ())[first_axis:end_axis]
@@ -40,7 +40,7 @@ def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build ONNX's Size (number of elements) of a single run, which all runs share."""
+    """Build ONNX's Size (number of elements) of a single model run, which all runs share."""
     run_shape = scope.b.op("Shape", required_operand(operands).value, start=1)
     return (scope.b.op("ReduceProd", run_shape, keepdims=0),)
 
@@ -49,14 +49,14 @@ def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def transpose(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Transpose for all runs: permute or reverse the axes of each run."""
+    """Build Transpose for a batch of model runs: permute or reverse the axes of each run."""
     x = required_operand(operands)
     axis_order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
     return scope.apply(op, x.value, perm=(0, *(axis + 1 for axis in axis_order)))
 
 
 def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Unsqueeze for all runs: insert axes of extent 1 into each run."""
+    """Build Unsqueeze for a batch of model runs: insert axes of extent 1 into each run."""
     refuse_other_batched(op, operands, 0)
     axes = scope.constant(op, operands, 1)
     assert axes is not None
@@ -64,7 +64,7 @@ def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Squeeze for all runs: remove the given axes, or all axes of extent 1, from each run."""
+    """Build Squeeze for a batch of model runs: remove the given axes, or all axes of extent 1, from each run."""
     refuse_other_batched(op, operands, 0)
     x, axes = required_operand(operands), scope.constant(op, operands, 1)
     if axes is not None:
@@ -86,7 +86,7 @@ def _shift_axes(b: Builder, axes: Sequence[int]) -> Value:
 
 
 def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Reshape for all runs, with a target shape that keeps the run axis.
+    """Build Reshape for a batch of model runs, with a target shape that keeps the run axis.
 
     The target shape begins with 0, which keeps the run axis, or with the number of runs.
 
@@ -114,7 +114,7 @@ def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def flatten(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Flatten for all runs: reshape each run to two axes."""
+    """Build Flatten for a batch of model runs: reshape each run to two axes."""
     b, x = scope.b, required_operand(operands)
     axis = attribute(op, "axis")
     split_axis = 1 + (axis + x.rank if axis < 0 else axis)
@@ -127,7 +127,7 @@ def flatten(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Expand for all runs, with broadcasting of each run to the target shape.
+    """Build Expand for a batch of model runs, with broadcasting of each run to the target shape.
 
     `[runs, n]` to the shape `[m, n]` broadcasts `[runs, 1, n]` with `[1, m, n]`.
     """
@@ -145,14 +145,14 @@ def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def tile(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Tile for all runs, without repetition of the run axis."""
+    """Build Tile for a batch of model runs, without repetition of the run axis."""
     refuse_other_batched(op, operands, 0)
     repeats = scope.b.op("Concat", ints(scope.b, 1), required_operand(operands, 1).value, axis=0)
     return scope.apply(op, required_operand(operands).value, repeats)
 
 
 def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Pad for all runs, without padding of the run axis."""
+    """Build Pad for a batch of model runs, without padding of the run axis."""
     refuse_other_batched(op, operands, 0, 2)
     b, x, fill_value = scope.b, required_operand(operands), optional_operand(operands, 2)
     if fill_value is not None and fill_value.is_batched:
@@ -172,7 +172,7 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Operand) -> Value:
-    """Pad each run with its own fill value, which Where selects at the padded positions."""
+    """Pad each model run with its own fill value, which Where selects at the padded positions."""
     b, x, (_, pads, _, *axes) = scope.b, required_operand(operands), operands
     operand_shape = b.op("Shape", x.value, start=int(x.is_batched)) if x.rank else ints(b)
     zeros = b.op("Expand", scalar(b, 0, "int64"), operand_shape)
@@ -192,13 +192,13 @@ def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Oper
 
 
 def _pad_shared(scope: BatchScope, op: Op, operands: Operands) -> Value:
-    """Pad with zeros an operand that all runs share."""
+    """Pad with zeros an operand that all model runs share."""
     x, pads, _, *axes = operand_values(operands)
     return scope.apply(op, x, pads, None, *axes)[0]
 
 
 def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build CenterCropPad for all runs: crop or pad the axes of each run."""
+    """Build CenterCropPad for a batch of model runs: crop or pad the axes of each run."""
     refuse_other_batched(op, operands, 0)
     x = required_operand(operands)
     axes = attribute(op, "axes") or range(x.rank)
@@ -208,7 +208,7 @@ def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[V
 
 
 def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Slice for all runs, along the given axes or the first axes of each run."""
+    """Build Slice for a batch of model runs, along the given axes or the first axes of each run."""
     refuse_other_batched(op, operands, 0)
     starts_operand = required_operand(operands, 1)
     axes = scope.constant(op, operands, 3)
@@ -237,6 +237,6 @@ def _known_length(op: Op, x: Operand) -> int:
 
 
 def concat(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build Concat for all runs, with shared operands expanded to all runs."""
+    """Build Concat for a batch of model runs, with shared operands expanded to all runs."""
     batched_operands = (scope.with_run_axis(x) for x in present_operands(operands))
     return scope.apply(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))

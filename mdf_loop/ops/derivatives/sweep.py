@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def derivative_of(op: Op) -> Derivative | None:
     """Return the derivative of an operation, by its decomposition if necessary, or None without one."""
-    row = row_of(op.op_type)
-    if row.derivative is not None or row.decomposition is None:
-        return row.derivative
-    return DecomposedDerivative(row.decomposition)
+    registry_row = row_of(op.op_type)
+    if registry_row.derivative is not None or registry_row.decomposition is None:
+        return registry_row.derivative
+    return DecomposedDerivative(registry_row.decomposition)
 
 
 def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
@@ -38,14 +38,14 @@ def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
     Raises:
         UnsupportedError: the operation has no derivative.
     """
-    rule = derivative_of(op)
-    if rule is None or isinstance(rule, DecomposedDerivative):
+    derivative_rule = derivative_of(op)
+    if derivative_rule is None or isinstance(derivative_rule, DecomposedDerivative):
         raise UnsupportedError(
             f"{qualified_name(op.op_type)} has no derivative here",
             op.where,
             "differentiate by what does not go through it, or write it with other functions",
         )
-    return rule
+    return derivative_rule
 
 
 class Sweep:
@@ -92,14 +92,17 @@ class Sweep:
             contains_floats(x) and x in self._targets for x in op.inputs
         ):
             return
-        rule = rule_of(op)
+        derivative_rule = rule_of(op)
         result_cotangents = [self.cotangents.get(output) for output in op.outputs]
         is_selected = not set(op.outputs).isdisjoint(self._selected_values)
         for k in operand_positions:
-            if is_selected and isinstance(rule, Pointwise):
-                self.add(op.inputs[k], rule.selected_cotangent(self.b, op, result_cotangents, k))
+            if is_selected and isinstance(derivative_rule, Pointwise):
+                self.add(
+                    op.inputs[k],
+                    derivative_rule.selected_cotangent(self.b, op, result_cotangents, k),
+                )
             else:
-                self.add(op.inputs[k], rule.cotangent(self.b, op, result_cotangents, k))
+                self.add(op.inputs[k], derivative_rule.cotangent(self.b, op, result_cotangents, k))
 
 
 def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
