@@ -11,8 +11,12 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from mdf_loop.request.option import Field
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -98,15 +102,37 @@ def run_options() -> str:
     from mdf_loop.request.option import groups_of
     from mdf_loop.request.run_options import RunOptions
 
-    tables = []
-    for title, fields in groups_of(RunOptions).items():
-        rows = [f"**{title}**", "", "| argument | default | meaning |", "|---|---|---|"]
-        for field in fields:
-            default = repr(field.parameter.default).replace("'", '"')
-            meaning = field.option.meaning.replace("|", "\\|")
-            rows.append(f"| `{field.name}` | `{default}` | {meaning} |")
-        tables.append("\n".join(rows))
+    groups = groups_of(RunOptions).items()
+    tables = (f"**{title}**\n\n{_option_table(fields)}" for title, fields in groups)
     return "\n" + "\n\n".join(tables) + "\n\n"
+
+
+def fit_options() -> str:
+    """Return the table of the options of `fit`."""
+    from mdf_loop.request.fit_options import FitOptions
+    from mdf_loop.request.option import fields_of
+
+    return f"\n{_option_table(fields_of(FitOptions))}\n\n"
+
+
+def derivative_options() -> str:
+    """Return the table of the options of `differentiate`."""
+    from mdf_loop.request.derivative_options import DifferentiationOptions
+    from mdf_loop.request.option import fields_of
+
+    return f"\n{_option_table(fields_of(DifferentiationOptions))}\n\n"
+
+
+def _option_table(fields: Sequence[Field]) -> str:
+    """Return a table of options with their defaults and meanings."""
+    rows = ["| argument | default | meaning |", "|---|---|---|"]
+    for field in fields:
+        parameter = field.parameter
+        has_default = parameter.default is not parameter.empty
+        default = repr(parameter.default).replace("'", '"') if has_default else ""
+        meaning = field.option.meaning.replace("|", "\\|")
+        rows.append(f"| `{field.name}` | {f'`{default}` ' if default else ''}| {meaning} |")
+    return "\n".join(rows)
 
 
 def run_conditions() -> str:
@@ -251,6 +277,8 @@ def _draw_gradient(model: Path, picture: Path) -> None:
 
 PARTS: dict[str, Callable[[], str]] = {
     "expression_functions": expression_functions,
+    "derivative_options": derivative_options,
+    "fit_options": fit_options,
     "mdf_functions": mdf_functions,
     "onnx_functions": onnx_functions,
     "command_help": command_help,

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdf_loop.api import specified_run
-from mdf_loop.api.describable import Describable
-from mdf_loop.api.fittable import Fittable
+from mdf_loop.api.description import Description, ModelDescription
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.time_steps import describe_differing_steps
 from mdf_loop.arguments import positive_integer, word
+from mdf_loop.cached_property import cached_property
 from mdf_loop.document.document import Document
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, LoopError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import track_read_files
 from mdf_loop.public_call import public_call, public_calls
+from mdf_loop.request.derivative_options import DifferentiationOptions, GradientOptions
+from mdf_loop.request.fit_options import FitOptions
 from mdf_loop.request.option import takes_options
 from mdf_loop.request.run_options import RunOptions
 from mdf_loop.results.data import Results
@@ -30,7 +32,14 @@ from mdf_loop.run.backend import Runnable
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
 from mdf_loop.specification import specify
+from mdf_loop.text_escaping import escape_control_characters
 from mdf_loop.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from mdf_loop.api.differentiated import Differentiated
+    from mdf_loop.results.derivatives import Derivatives
+    from mdf_loop.results.fit import Fit, Fits
+    from mdf_loop.results.gradient import Gradient
 
 PRECISIONS = ("float64", "float32")
 SHAPE_MODES = ("strict", "dynamic")
@@ -109,7 +118,7 @@ def checked_options(
 
 
 @public_calls
-class CompiledModel(Describable, Fittable):
+class CompiledModel:
     """Compiled MDF model, with an ONNX Runtime session for each set of input types.
 
     The sessions of the 64 most recently used sets are cached. Several threads may use the model at once.
@@ -128,6 +137,43 @@ class CompiledModel(Describable, Fittable):
         bound_values = self.prepared.bind(spec)
         evaluation = self.prepared.evaluation(spec, bound_values)
         return dict(bound_values.arrays), evaluation.program, evaluation.single_run.session
+
+    @cached_property
+    def _description(self) -> ModelDescription:
+        """Description of the model's inputs, parameters, states and outputs, cached."""
+        return ModelDescription.of(self.prepared)
+
+    @property
+    def inputs(self) -> Mapping[str, Description]:
+        """Descriptions of the model's inputs by port id (`node.port` where ambiguous)."""
+        return self._description.inputs
+
+    @property
+    def parameters(self) -> Mapping[str, Description]:
+        """Descriptions of the parameters that are no states, by `node.parameter`."""
+        return self._description.parameters
+
+    @property
+    def states(self) -> Mapping[str, Description]:
+        """Descriptions of the states, which keep a value between evaluations, by `node.parameter`."""
+        return self._description.states
+
+    @property
+    def outputs(self) -> Mapping[str, Description]:
+        """Descriptions of the model's outputs by `node.port`."""
+        return self._description.outputs
+
+    def __repr__(self) -> str:
+        try:
+            return str(self._description)
+        except LoopError as error:
+            return f"model '{escape_control_characters(self.prepared.document.name)}', which cannot be evaluated: {error}"
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._description.to_html()
+        except LoopError:
+            return None  # a notebook shows the text
 
     @property
     def program(self) -> Program:
@@ -170,6 +216,127 @@ class CompiledModel(Describable, Fittable):
         if results.not_finite is not None:
             warn_user(results.not_finite.sentence, RuntimeWarning)
         return results
+
+    # --- derivatives and fits -----------------------------------------------------------------
+
+    @takes_options(DifferentiationOptions)
+    def differentiate(self, options: DifferentiationOptions) -> Differentiated:
+        """Return a function that computes a scalar objective and its derivatives.
+
+        The derivatives hold discrete decisions fixed: iteration counts of loops, selected branches, times
+        of spikes and random numbers.
+
+        Raises:
+            InputError: An argument is invalid, or two arguments exclude each other.
+        """
+        from mdf_loop.api import derivatives
+
+        return derivatives.differentiate(self.prepared, options)
+
+    @takes_options(GradientOptions)
+    def gradient(self, options: GradientOptions) -> Gradient:
+        """Compute a scalar objective of the model and its derivatives.
+
+        A `UserWarning` names derivatives that are nan or infinite although the scalar is finite.
+
+        Raises:
+            GradientError: A derivative differs from the central differences. The message names the element.
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
+            KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the unchecked derivatives, or None.
+        """
+        from mdf_loop.api import derivatives
+
+        return derivatives.gradient(self.prepared, options)
+
+    def jacobian(
+        self,
+        of: Sequence[str],
+        wrt: Sequence[str],
+        *,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        dt: float | str | None = None,
+        seed: int | str = 0,
+    ) -> Derivatives:
+        """Compute the Jacobian of outputs, as one array for each pair of output and parameter.
+
+        The block `jacobian["cell.V", "cell.a"]` has the axes of the output (over time with an axis of rows), followed by the axes of the
+        parameter. Forward mode is used if the parameters have no more elements than the outputs, else
+        reverse mode. A `UserWarning` names derivatives that are nan or infinite although the output is
+        finite.
+
+        Args:
+            of: Outputs by `node.port`.
+            wrt: Names with respect to which the outputs are differentiated; see `differentiate`.
+            set: Parameter values by `node.parameter`.
+            inputs: Input values by port id.
+            steps: Number of evaluations of the model.
+            dt: Time between two evaluations; see `run`.
+            seed: Seed of the model's random numbers.
+
+        Raises:
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
+        """
+        from mdf_loop.api import derivatives
+
+        options = RunOptions(inputs, set=set, steps=steps, dt=dt, seed=seed)
+        return derivatives.jacobian(self.prepared, of, wrt, options)
+
+    def hessian(
+        self,
+        of: Mapping[str, Any],
+        wrt: Sequence[str],
+        *,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        dt: float | str | None = None,
+        seed: int | str = 0,
+    ) -> Derivatives:
+        """Compute the second derivatives of a scalar objective of the model.
+
+        The block `hessian["cell.a", "cell.b"]` has the axes of a, followed by the axes of b. A `UserWarning` names second derivatives that are nan or infinite although the scalar is finite.
+
+        Args:
+            of: Terms of the scalar, by output; see `differentiate`.
+            wrt: Names with respect to which the scalar is differentiated twice.
+            set: Parameter values by `node.parameter`.
+            inputs: Input values by port id.
+            steps: Number of evaluations of the model.
+            dt: Time between two evaluations; see `run`.
+            seed: Seed of the model's random numbers.
+
+        Raises:
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
+        """
+        from mdf_loop.api import derivatives
+
+        options = RunOptions(inputs, set=set, steps=steps, dt=dt, seed=seed)
+        return derivatives.hessian(self.prepared, of, wrt, options)
+
+    @takes_options(FitOptions)
+    def fit(self, options: FitOptions) -> Fit | Fits:
+        """Estimate free parameters from data.
+
+        Data are a csv or npz file, a pandas DataFrame, or arrays by name. They have a column `time` (or
+        `step`), and a column for each output: `cell.V`, or `V` if no other port has this name. Each row
+        belongs to the nearest step, and nan values are skipped. A column `trial` numbers repeated
+        measurements. A column `weight` has the weight of each row, a column `sd` its standard
+        deviation. Columns, bounds and other values may be pint Quantities, which are converted to the
+        units of the model.
+
+        A `UserWarning` names parameters whose derivatives were nan or infinite in the search although the
+        outputs were finite.
+
+        Raises:
+            InputError: A name, a bound or a row of the data does not fit. The message names it.
+            LoopError: The model fails at all points.
+            KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the best fit so far, or None.
+        """
+        from mdf_loop.api import fits
+
+        return fits.fit_to_data(self.prepared, options, type(self))
 
     # --- files --------------------------------------------------------------------------------
 

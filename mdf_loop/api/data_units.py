@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from mdf_loop.api.fitting_to_data import (
     has_subjects,
     list_column_names,
@@ -20,6 +22,27 @@ from mdf_loop.document.units import unit_of_time
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.observed import DEVIATION, RESERVED_COLUMNS, TIME, output_columns
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
+from mdf_loop.request.fit_options import FitOptions
+
+
+def convert_fit_options(prepared: PreparedModel, options: FitOptions) -> FitOptions:
+    """Return the arguments of a fit with all values in the units of the model.
+
+    Raises:
+        InputError: A value cannot be converted.
+    """
+    units, has_dt = prepared.model_units, options.dt is not None
+    data = convert_data(prepared, options.data, options.against, options.likelihood, has_dt=has_dt)
+    return replace(
+        options,
+        data=data,
+        free=units.convert_bounds(options.free),
+        dt=units.convert_time_step(options.dt),
+        set=units.convert_settings(options.set),
+        inputs=units.convert_inputs(options.inputs),
+        objective=units.convert_losses(options.objective),
+        start=units.convert_start(options.start),
+    )
 
 
 def convert_data(

@@ -7,26 +7,31 @@ from time import monotonic, perf_counter
 
 from msgspec.structs import replace
 
-from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.data_units import convert_fit_options
 from mdf_loop.api.fitted_curves import fit_curves
 from mdf_loop.api.fitted_objective import fit_objective
 from mdf_loop.api.fitted_times import fit_times
 from mdf_loop.api.fitted_together import fit_together
 from mdf_loop.api.fitting_to_data import (
     FitRequest,
+    ModelBuilder,
     build_parameter_space,
     has_subjects,
     name_subject_in_errors,
     split_subjects,
 )
+from mdf_loop.api.nonfinite_derivatives import warn_of_fits
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.cluster.clients import connect
 from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import read_table
+from mdf_loop.interruption import interruptible
 from mdf_loop.ir import StopReason
 from mdf_loop.paths import track_read_files
+from mdf_loop.request.fit_options import FitOptions
 from mdf_loop.request.run_options import DEFAULT_RETRIES
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.run.control.progress import open_reporter
@@ -34,7 +39,28 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.signals import count_interrupt, stop_exception
 
 
-def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
+def fit_to_data(model: PreparedModel, options: FitOptions, build_model: ModelBuilder) -> Fit | Fits:
+    """Fit the free parameters of a model to data, and return the fit of each subject.
+
+    Args:
+        model: The model.
+        options: Arguments of the user.
+        build_model: Function that builds the model with the estimates.
+
+    Raises:
+        InputError: A name, a bound or a row of the data does not fit.
+        LoopError: The model fails at all points.
+        KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the best fit so far, or None.
+    """
+    request = FitRequest.of(convert_fit_options(model, options), build_model)
+    fit_or_fits = interruptible(
+        lambda: fit(model, request), options.on_interrupt, _describe_progress
+    )
+    warn_of_fits([fit_or_fits] if isinstance(fit_or_fits, Fit) else fit_or_fits.values())
+    return fit_or_fits
+
+
+def fit(model: PreparedModel, request: FitRequest) -> Fit | Fits:
     """Fit one subject, or several subjects separately or jointly, according to a request.
 
     Raises:
@@ -52,14 +78,14 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         return _fit_subjects(model, request, space)
 
 
-def describe_progress(fitted: Fit | Fits) -> str:
+def _describe_progress(fitted: Fit | Fits) -> str:
     """Return the progress of an interrupted fit as text, such as `the best of 300 evaluations`."""
     if isinstance(fitted, Fit):
         return f"the best of {fitted.evaluations} evaluations"
     return f"fits of {', '.join(fitted) or 'no subject'}"
 
 
-def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit | Fits:
+def _fit_subjects(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fit | Fits:
     """Fit one subject, or several subjects separately or jointly, in this process."""
     if not has_subjects(request.observed_data):
         return _fit_subject(model, request, space)
@@ -71,7 +97,7 @@ def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) 
 
 
 def _fit_sequentially(
-    model: Derivable, request: FitRequest, space: ParameterSpace
+    model: PreparedModel, request: FitRequest, space: ParameterSpace
 ) -> dict[str, Fit]:
     """Fit subjects one after another, until all fits are complete or one is interrupted."""
     fits: dict[str, Fit] = {}
@@ -95,12 +121,12 @@ def _fit_sequentially(
     return fits
 
 
-def _fit_subject(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
+def _fit_subject(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fit:
     """Fit one subject to curves, to reaction times, or by a user-defined objective."""
     fit_function = fit_times if request.likelihood_outputs else fit_curves
     if request.objective is not None:
         fit_function = fit_objective
-    with track_read_files(model.prepared.document.files) as read_files:
+    with track_read_files(model.document.files) as read_files:
         single_fit = fit_function(model, request, space)
     return dataclasses.replace(single_fit, read_from=frozenset(read_files))
 
@@ -109,14 +135,14 @@ def _fit_subject(model: Derivable, request: FitRequest, space: ParameterSpace) -
 
 
 def _fit_in_parallel(
-    model: Derivable, request: FitRequest, space: ParameterSpace
+    model: PreparedModel, request: FitRequest, space: ParameterSpace
 ) -> dict[str, Fit]:
     """Fit subjects in parallel on the workers of a cluster."""
     assert request.connection is not None
     fits: dict[str, Fit] = {}
     with (
         Stopping(request.time_limit) as stop_monitor,
-        track_read_files(model.prepared.document.files) as read_files,
+        track_read_files(model.document.files) as read_files,
     ):
         subject_requests = [
             (
@@ -134,7 +160,7 @@ def _fit_in_parallel(
         tasks: Tasks[_SubjectRequest, Fit] = Tasks(
             request.connection, _fit_on_worker, shared_arguments, DEFAULT_RETRIES
         )
-        model_name = model.prepared.document.graph.id
+        model_name = model.document.graph.id
         with open_reporter(
             request.progress, len(subject_requests), 0, "subjects", model_name
         ) as reporter:
@@ -162,7 +188,7 @@ _SubjectRequest = tuple[str, FitRequest]
 
 
 def _fit_on_worker(
-    shared_arguments: tuple[Derivable, ParameterSpace, dict[str, str]], item: _SubjectRequest
+    shared_arguments: tuple[PreparedModel, ParameterSpace, dict[str, str]], item: _SubjectRequest
 ) -> Fit:
     """Fit one subject on a worker of a cluster."""
     model, space, versions = shared_arguments

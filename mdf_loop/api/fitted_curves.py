@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report, compute_criteria
 from mdf_loop.api.fitting_to_data import (
     FitRequest,
@@ -14,6 +13,7 @@ from mdf_loop.api.fitting_to_data import (
     match_data,
     refuse_too_few_data,
 )
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
@@ -39,7 +39,7 @@ from mdf_loop.results.fit_data import Curve
 from mdf_loop.sweeps import generate_sobol_points
 
 
-def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
+def fit_curves(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fit:
     """Fit the outputs of a model to the data of one subject by least squares.
 
     Raises:
@@ -49,14 +49,14 @@ def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> 
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
     element_count = len(space.elements)
     curve_term = build_curve_term(model, request, space, np.arange(element_count))
-    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
+    with FitMonitor(request.progress, request.time_limit, model.document.name) as monitor:
         objective = LeastSquaresObjective([curve_term], element_count, monitor)
         search_result = search_optima(objective, space, request, monitor)
         return build_fits(Report(model, request, search_result, monitor), objective)[0]
 
 
 def build_curve_term(
-    model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
+    model: PreparedModel, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> CurveTerm:
     """Return one subject's term of a sum of squares, whose residuals are model minus data.
 
@@ -133,7 +133,7 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
         float(residuals @ residuals),
         term.observations.has_known_deviations,
     )
-    time_unit = report.model.prepared.units[TIME]
+    time_unit = report.model.units[TIME]
     difference_reason = getattr(term.model, "difference_reason", "")
     return report.build_fit(
         term.parameter_space,

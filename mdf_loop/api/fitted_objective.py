@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.derivatives import differentiate
 from mdf_loop.api.fitted_report import Report
 from mdf_loop.api.fitting_to_data import FitRequest, build_fitted_model
 from mdf_loop.api.members import with_member
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.suited_method import read_program, warn_of_steps
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
@@ -26,6 +27,7 @@ from mdf_loop.fitting.search import (
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
+from mdf_loop.request.derivative_options import DifferentiationOptions
 from mdf_loop.results.fit import Fit
 from mdf_loop.specification import Selection
 from mdf_loop.sweeps import generate_sobol_points
@@ -33,7 +35,7 @@ from mdf_loop.sweeps import generate_sobol_points
 CostFunction = Callable[[Array], Array]
 
 
-def fit_objective(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
+def fit_objective(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fit:
     """Minimize a user-defined objective over the free parameters, and return the fit.
 
     Raises:
@@ -52,7 +54,7 @@ def fit_objective(model: Derivable, request: FitRequest, space: ParameterSpace) 
             f"this objective cannot be fitted by {request.method}",
             hint=f"use {' or '.join(allowed_methods)}",
         )
-    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
+    with FitMonitor(request.progress, request.time_limit, model.document.name) as monitor:
         objective = (
             _TermObjective(model, request, space)
             if is_sum_of_terms
@@ -125,19 +127,22 @@ class _TermObjective:
             was finite. A search adds the names.
     """
 
-    def __init__(self, model: Derivable, request: FitRequest, space: ParameterSpace) -> None:
+    def __init__(self, model: PreparedModel, request: FitRequest, space: ParameterSpace) -> None:
         spec, draws = request.spec, request.spec.values.draws
         self._space, self._run_values = space, spec.values
-        self._document = model.prepared.document
+        self._document = model.document
         self.nonfinite_names: set[str] = set()
         dt = None if request.steps is None else spec.dt
-        self._differentiated = model.differentiate(
-            request.objective,
-            list(request.free_bounds),
-            steps=request.steps,
-            dt=dt,
-            seed=draws.seed,
-            trials=draws.trials,
+        self._differentiated = differentiate(
+            model,
+            DifferentiationOptions(
+                request.objective,
+                list(request.free_bounds),
+                steps=request.steps,
+                dt=dt,
+                seed=draws.seed,
+                trials=draws.trials,
+            ),
         )
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
@@ -171,10 +176,9 @@ class _TermObjective:
 class _FunctionObjective:
     """Fit objective that is a user's Python function of the outputs of one run."""
 
-    def __init__(self, model: Derivable, request: FitRequest, space: ParameterSpace) -> None:
+    def __init__(self, model: PreparedModel, request: FitRequest, space: ParameterSpace) -> None:
         output_names = [
-            model_item.name
-            for model_item in named_items(model.prepared.document, Selection()).values()
+            model_item.name for model_item in named_items(model.document, Selection()).values()
         ]
         self._space, self._function = space, request.objective
         self._model = build_fitted_model(model, request, request.steps, output_names)

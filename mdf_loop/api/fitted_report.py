@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitting_to_data import FitRequest
 from mdf_loop.api.members import with_member
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.search import Optimum, SearchResult
 from mdf_loop.fitting.uncertainty import Uncertainty
@@ -24,7 +24,7 @@ from mdf_loop.results.fit_data import FitStart
 class Report(Struct, frozen=True):
     """Finished search for parameters, with all that is needed to build the fit of each subject."""
 
-    model: Derivable
+    model: PreparedModel
     request: FitRequest
     search_result: SearchResult
     monitor: FitMonitor
@@ -86,7 +86,7 @@ class Report(Struct, frozen=True):
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
         """Return the compiled model with the estimates and the user's values of parameters."""
-        prepared_model = self.model.prepared
+        prepared_model = self.model
         run_values = self.request.spec.values
         written_values = with_member(
             prepared_model.document, type(run_values)(set=run_values.set), values
@@ -97,7 +97,7 @@ class Report(Struct, frozen=True):
         document = with_defaults(
             with_values(prepared_model.document, bound_settings), written_values.inputs
         )
-        return type(self.model)(document, prepared_model.placement, prepared_model.options)  # type: ignore[call-arg]
+        return self.request.build_model(document, prepared_model.placement, prepared_model.options)
 
 
 def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:

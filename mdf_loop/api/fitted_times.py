@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report, compute_criteria
 from mdf_loop.api.fitting_to_data import (
     FitRequest,
@@ -14,6 +13,7 @@ from mdf_loop.api.fitting_to_data import (
     refuse_columns_of_inputs,
     refuse_too_few_data,
 )
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.data_range import check_data_within_model_range
 from mdf_loop.fitting.free import ParameterSpace
@@ -43,7 +43,7 @@ REFINEMENT_SEEDS = 8
 """Number of sets of random numbers with which the refinement estimates each likelihood."""
 
 
-def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
+def fit_times(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fit:
     """Fit a model to the reaction times and choices of one subject.
 
     Raises:
@@ -51,7 +51,7 @@ def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> F
     """
     element_count = len(space.elements)
     decision_term = build_decision_term(model, request, space, np.arange(element_count))
-    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
+    with FitMonitor(request.progress, request.time_limit, model.document.name) as monitor:
         likelihood = LikelihoodObjective([decision_term], element_count, monitor)
         return refine_and_report(
             model, request, likelihood, lambda: evolve(likelihood, request).point
@@ -59,7 +59,7 @@ def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> F
 
 
 def build_decision_term(
-    model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
+    model: PreparedModel, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> DecisionTerm:
     """Return one subject's term of the likelihood of the observed reaction times and choices.
 
@@ -79,7 +79,7 @@ def build_decision_term(
 
 
 def read_observed_times(
-    model: Derivable, request: FitRequest
+    model: PreparedModel, request: FitRequest
 ) -> tuple[ReactionTimeData, tuple[str, ...]]:
     """Return the observed reaction times and choices, with the names of their outputs.
 
@@ -110,12 +110,12 @@ def read_observed_times(
         )
     data_table = read_table(request.observed_data)
     refuse_columns_of_inputs(
-        model.prepared.document,
+        model.document,
         data_table,
         [column for column in DATA_COLUMNS if column in likelihood],
     )
     output_names = tuple(
-        find_item(model.prepared.document, likelihood[column]).name
+        find_item(model.document, likelihood[column]).name
         for column in DATA_COLUMNS
         if column in likelihood
     )
@@ -172,7 +172,7 @@ def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest)
 
 
 def refine_and_report(
-    model: Derivable,
+    model: PreparedModel,
     request: FitRequest,
     likelihood: LikelihoodObjective,
     start: Callable[[], Array],

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import build_curve_term, build_fits, search_optima
 from mdf_loop.api.fitted_report import Report
 from mdf_loop.api.fitted_times import build_decision_term, evolve, refine_and_report
 from mdf_loop.api.fitting_to_data import FitRequest, name_subject_in_errors, split_subjects
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.reaction_times import DecisionTerm, LikelihoodObjective
@@ -24,7 +24,7 @@ from mdf_loop.paths import track_read_files
 from mdf_loop.results.fit import Fit, Fits
 
 
-def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fits:
+def fit_together(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fits:
     """Fit several subjects jointly, with one common estimate of each parameter in `shared`.
 
     Other parameters have one value for each subject.
@@ -45,8 +45,8 @@ def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -
     point_size = 1 + max(int(parameter_indices.max()) for parameter_indices in subject_indices)
     fit_function = _fit_decisions_jointly if request.likelihood_outputs else _fit_curves_jointly
     with (
-        track_read_files(model.prepared.document.files) as read_files,
-        FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor,
+        track_read_files(model.document.files) as read_files,
+        FitMonitor(request.progress, request.time_limit, model.document.name) as monitor,
     ):
         fits = fit_function(model, space, _JointFit(request, subject_indices, point_size, monitor))
     return Fits(
@@ -99,7 +99,9 @@ class _JointFit(Struct, frozen=True):
         return _choose_starts(separate_optima, self.subject_indices, self.point_size)
 
 
-def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _JointFit) -> list[Fit]:
+def _fit_curves_jointly(
+    model: PreparedModel, space: ParameterSpace, subjects: _JointFit
+) -> list[Fit]:
     """Fit several subjects jointly by least squares, and return the fit of each subject."""
     request, monitor = subjects.request, subjects.monitor
     curve_terms = subjects.terms(
@@ -123,7 +125,7 @@ def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _Join
 
 
 def _fit_decisions_jointly(
-    model: Derivable, space: ParameterSpace, subjects: _JointFit
+    model: PreparedModel, space: ParameterSpace, subjects: _JointFit
 ) -> list[Fit]:
     """Fit several subjects jointly by the likelihood of reaction times and choices.
 

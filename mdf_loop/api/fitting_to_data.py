@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mdf_loop import arguments
-from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_model import FittedModel
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.values_of import values_of
@@ -30,14 +29,21 @@ from mdf_loop.fitting.observed import (
     output_columns,
     read_table,
 )
+from mdf_loop.lower.builder import Options
 from mdf_loop.lower.syntax import parse_number
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, items
 from mdf_loop.reading.settings import is_state, written_value
+from mdf_loop.request.fit_options import FitOptions
 from mdf_loop.request.run_options import RunOptions
+from mdf_loop.run.device import Placement
 from mdf_loop.specification import RunSpecification, specify
 
 METHODS = ("least_squares", "gradient", "differential_evolution")
+
+
+ModelBuilder: TypeAlias = Callable[[Document, Placement, Options], Any]
+"""Function that builds a compiled model, such as the class `CompiledModel`."""
 
 
 class FitRequest(Struct, frozen=True):
@@ -52,6 +58,7 @@ class FitRequest(Struct, frozen=True):
         start_values: Initial values of the free parameters, or None for a Sobol sequence.
         start_point_count: Number of points of the Sobol sequence.
         local_search_count: Number of best points from which local searches start.
+        build_model: Function that builds the model with the estimates.
         connection: Open connection to the cluster, or None.
     """
 
@@ -60,6 +67,7 @@ class FitRequest(Struct, frozen=True):
     fitted_outputs: Any
     spec: RunSpecification
     steps: int | None
+    build_model: ModelBuilder
     likelihood_outputs: Mapping[str, str] = field(default_factory=dict)
     objective: Any = None
     shared_names: tuple[str, ...] = ()
@@ -74,79 +82,64 @@ class FitRequest(Struct, frozen=True):
     connection: Connection | None = None
 
     @classmethod
-    def of(
-        cls,
-        data: Any,
-        free: Any,
-        against: Any,
-        *,
-        steps: int | None,
-        dt: float | None,
-        set: Any,
-        inputs: Any,
-        likelihood: Any,
-        trials: Any,
-        objective: Any,
-        shared: Any,
-        start: Any,
-        method: Any,
-        points: Any,
-        polish: Any,
-        seed: Any,
-        progress: Any,
-        time_limit: Any,
-        cluster: Any = None,
-    ) -> FitRequest:
+    def of(cls, options: FitOptions, build_model: ModelBuilder) -> FitRequest:
         """Check the arguments of a fit, and return a request that contains them.
 
         Raises:
             InputError: An argument is invalid, or two arguments exclude each other.
         """
-        # The data determine the number later.
-        assumed_steps = 1 if steps is None and dt is not None else steps
+        has_open_length = options.steps is None and options.dt is not None  # the data determine it
         spec = specify(
             RunOptions(
-                inputs, set=set, steps=assumed_steps, dt=dt, seed=seed, trials=trials, nan="ignore"
+                options.inputs,
+                set=options.set,
+                steps=1 if has_open_length else options.steps,
+                dt=options.dt,
+                seed=options.seed,
+                trials=options.trials,
+                nan="ignore",
             )
         )
-        for argument, count in (("points", points), ("polish", polish)):
+        for argument in ("points", "polish"):
+            count = getattr(options, argument)
             if not is_whole(count) or count < 1:
                 raise InputError(f"{argument} must be a whole number above 0, not {count!r}"[:200])
-        if method is not None:
-            arguments.word(method, "method", METHODS)
-        parameter_names = free_names(free)
-        shared_names = arguments.names(shared, "shared")
+        if options.method is not None:
+            arguments.word(options.method, "method", METHODS)
+        shared_names, start = arguments.names(options.shared, "shared"), options.start
+        parameter_names = free_names(options.free)
         if unknown_names := [name for name in shared_names if name not in parameter_names]:
             raise InputError(f"shared names '{unknown_names[0]}', which is not free")
-        limit_seconds = None if time_limit is None else seconds(time_limit, "the time limit")
-        likelihood = arguments.mapping(likelihood, "likelihood", "likelihood={'rt': 'ddm.rt'}")
-        _refuse_conflicts(data, against, likelihood, objective, trials)
-        start = None if start is None else arguments.mapping(start, "start", "start={'cell.a': 1}")
+        time_limit = options.time_limit
+        likelihood = arguments.mapping(
+            options.likelihood, "likelihood", "likelihood={'rt': 'ddm.rt'}"
+        )
+        _refuse_conflicts(options, likelihood)
         return cls(
-            data,
-            dict(free),
-            against,
+            options.data,
+            dict(options.free),
+            options.against,
             spec,
-            steps,
+            options.steps,
+            build_model,
             likelihood,
-            objective,
+            options.objective,
             shared_names,
-            start,
-            method,
-            int(points),
-            int(polish),
+            None if start is None else arguments.mapping(start, "start", "start={'cell.a': 1}"),
+            options.method,
+            int(options.points),
+            int(options.polish),
             int(spec.values.draws.seed),
-            progress,
-            limit_seconds,
-            cluster,
+            options.progress,
+            None if time_limit is None else seconds(time_limit, "the time limit"),
+            options.cluster,
         )
 
 
-def _refuse_conflicts(
-    data: Any, against: Any, likelihood: Mapping[str, str], objective: Any, trials: Any
-) -> None:
+def _refuse_conflicts(options: FitOptions, likelihood: Mapping[str, str]) -> None:
     """Raise an error for conflicting or incomplete arguments of a fit."""
-    is_given_by_argument = {"against": against is not None, "likelihood": bool(likelihood)}
+    data, objective, trials = options.data, options.objective, options.trials
+    is_given_by_argument = {"against": options.against is not None, "likelihood": bool(likelihood)}
     is_given_by_argument["objective"] = objective is not None
     given_arguments = [argument for argument, is_given in is_given_by_argument.items() if is_given]
     if len(given_arguments) > 1:
@@ -169,13 +162,13 @@ def _refuse_conflicts(
 # --- parameters and data --------------------------------------------------------------------------
 
 
-def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpace:
+def build_parameter_space(model: PreparedModel, request: FitRequest) -> ParameterSpace:
     """Return the free parameters of a fit with their bounds and shapes.
 
     Raises:
         InputError: A name is unknown, or bounds are invalid.
     """
-    prepared_model, parameter_names = model.prepared, tuple(request.free_bounds)
+    prepared_model, parameter_names = model, tuple(request.free_bounds)
     ports_by_name = {
         name: port
         for port in open_ports(prepared_model.document)
@@ -207,14 +200,14 @@ def _find_parameter_shape(
     return np.shape(values_of(prepared_model, [name])[name])
 
 
-def match_data(model: Derivable, request: FitRequest, data: Any) -> Observations:
+def match_data(model: PreparedModel, request: FitRequest, data: Any) -> Observations:
     """Return the observed values of each output, matched to the steps of the run.
 
     Raises:
         InputError: A column or a row of the data does not fit. The message names it.
     """
     data_table = read_table(data)
-    document = model.prepared.document
+    document = model.document
     columns_by_output = request.fitted_outputs
     if columns_by_output is None:
         columns_by_output = output_columns(data_table)
@@ -288,14 +281,12 @@ def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, 
 
 
 def build_fitted_model(
-    model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
+    model: PreparedModel, request: FitRequest, steps: int | None, outputs: Sequence[str]
 ) -> FittedModel:
     """Return the model as a function of the free parameters, for a run over `steps` steps."""
     dt = None if steps is None else request.spec.dt
     spec = replace(request.spec, steps=steps, dt=dt)
-    return FittedModel(
-        model.prepared, spec, outputs, tuple(request.free_bounds), request.connection
-    )
+    return FittedModel(model, spec, outputs, tuple(request.free_bounds), request.connection)
 
 
 def refuse_too_few_data(numbers: int, data: int) -> None:

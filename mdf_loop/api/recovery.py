@@ -6,14 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop import arguments
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.api.data_units import convert_deviation
-from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fits import fit
 from mdf_loop.api.fitted_report import convert_scalars
-from mdf_loop.api.fitting_to_data import FitRequest, build_fitted_model, build_parameter_space
+from mdf_loop.api.fitting_to_data import (
+    FitRequest,
+    ModelBuilder,
+    build_fitted_model,
+    build_parameter_space,
+)
 from mdf_loop.api.nonfinite_derivatives import warn_of_fits
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible
@@ -21,6 +28,7 @@ from mdf_loop.ir import Array
 from mdf_loop.public_call import public_call
 from mdf_loop.quantities import has_unit
 from mdf_loop.reading.names import find_item, named_items
+from mdf_loop.request.fit_options import FitOptions
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.recovery import Recovery
 from mdf_loop.signals import count_interrupt, interrupt_count
@@ -32,7 +40,7 @@ MIN_BOUND_DISTANCE = 0.1
 
 @public_call
 def recover(
-    model: Derivable,
+    model: CompiledModel,
     free: Mapping[str, Any],
     *,
     against: str | Sequence[str] | None = None,
@@ -79,8 +87,9 @@ def recover(
     """
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
-    units = model.prepared.model_units
-    noise = _convert_noise(model, noise, against)
+    prepared = model.prepared
+    units = prepared.model_units
+    noise = _convert_noise(prepared, noise, against)
     if (noise is None) == (likelihood is None):
         raise InputError(
             "a recovery needs noise for curves, or a likelihood for reaction times",
@@ -88,23 +97,24 @@ def recover(
         )
     if noise is not None and not (np.isfinite(noise) and noise > 0):
         raise InputError(f"noise is a standard deviation above 0, not {noise!r}")
-    fit_arguments = {
-        "steps": steps,
-        "dt": units.convert_time_step(dt),
-        "set": units.convert_settings(set),
-        "inputs": units.convert_inputs(inputs),
-        "seed": seed,
-    }
-    fit_arguments |= {
-        "likelihood": likelihood,
-        "trials": trials,
-        "points": points,
-        "polish": polish,
-    }
-    request = _build_request(model, {}, units.convert_bounds(free), against, fit_arguments)
-    simulated_data = _SimulatedData(model, request, noise, data_trials, seed)
+    fit_options = FitOptions(
+        {},
+        units.convert_bounds(free),
+        _select_observed(prepared, against) if likelihood is None else against,
+        steps=steps,
+        dt=units.convert_time_step(dt),
+        set=units.convert_settings(set),
+        inputs=units.convert_inputs(inputs),
+        likelihood=likelihood,
+        trials=trials,
+        points=points,
+        polish=polish,
+        seed=seed,
+        progress=False,
+    )
+    simulated_data = _SimulatedData(prepared, fit_options, type(model), noise, data_trials)
     recovery = interruptible(
-        lambda: simulated_data.recovery(times, fit_arguments),
+        lambda: simulated_data.recovery(times),
         on_interrupt,
         lambda recovery: f"{len(recovery.fits)} of {times} data sets",
     )
@@ -112,40 +122,19 @@ def recover(
     return recovery
 
 
-def _build_request(
-    model: Derivable, data: Any, free: Any, against: Any, fit_arguments: Mapping[str, Any]
-) -> FitRequest:
-    """Return the checked arguments of a fit to one simulated data set."""
-    if fit_arguments["likelihood"] is None:
-        against = _select_observed(model, against)
-    return FitRequest.of(data, free, against, **{**_OTHER_FIT_ARGUMENTS, **fit_arguments})
-
-
-def _select_observed(model: Derivable, against: Any) -> Any:
+def _select_observed(model: PreparedModel, against: Any) -> Any:
     """Return the names of the outputs for which data are simulated, by default all outputs."""
     if against is not None:
         return against
-    return [
-        model_item.name for model_item in named_items(model.prepared.document, Selection()).values()
-    ]
+    return [model_item.name for model_item in named_items(model.document, Selection()).values()]
 
 
-def _convert_noise(model: Derivable, noise: Any, against: Any) -> Any:
+def _convert_noise(model: PreparedModel, noise: Any, against: Any) -> Any:
     """Return the standard deviation of the noise in the unit of the observed outputs."""
     if not has_unit(noise):
         return noise
     output_names = arguments.names(_select_observed(model, against), "against")
-    return convert_deviation(model.prepared, noise, output_names, "the noise")
-
-
-_OTHER_FIT_ARGUMENTS: Mapping[str, Any] = {
-    "objective": None,
-    "shared": (),
-    "start": None,
-    "method": None,
-    "progress": False,
-    "time_limit": None,
-}
+    return convert_deviation(model, noise, output_names, "the noise")
 
 
 class _SimulatedData:
@@ -153,16 +142,18 @@ class _SimulatedData:
 
     def __init__(
         self,
-        model: Derivable,
-        request: FitRequest,
+        model: PreparedModel,
+        fit_options: FitOptions,
+        build_model: ModelBuilder,
         noise: float | None,
         count: int,
-        seed: int,
     ) -> None:
-        self._model, self._request, self._noise, self._data_count = model, request, noise, count
+        self._model, self._fit_options, self._build_model = model, fit_options, build_model
+        self._noise, self._data_count = noise, count
+        self._request = request = FitRequest.of(fit_options, build_model)
         self._space = build_parameter_space(model, request)
-        self._rng = np.random.default_rng(seed)
-        document = model.prepared.document
+        self._rng = np.random.default_rng(fit_options.seed)
+        document = model.document
         outputs_by_column = request.likelihood_outputs or {
             name: name for name in arguments.names(request.fitted_outputs, "against")
         }
@@ -209,7 +200,7 @@ class _SimulatedData:
         trials = self._request.spec.values.draws.trials
         return 1 if trials is None else len(trials)
 
-    def recovery(self, times: int, fit_arguments: Mapping[str, Any]) -> Recovery:
+    def recovery(self, times: int) -> Recovery:
         """Return the fits of `times` simulated data sets, or only the completed fits after Ctrl-C.
 
         Raises:
@@ -220,7 +211,7 @@ class _SimulatedData:
         interrupts_before = interrupt_count()
         try:
             for true_values, simulated_columns in self.data_sets(times):
-                dataset_fit = self.fit(simulated_columns, len(fits), fit_arguments)
+                dataset_fit = self.fit(simulated_columns, len(fits))
                 if interrupt_count() != interrupts_before:
                     break
                 true_value_sets.append(true_values)
@@ -233,15 +224,9 @@ class _SimulatedData:
             raise KeyboardInterrupt
         return Recovery(tuple(true_value_sets), tuple(fits))
 
-    def fit(self, data: Mapping[str, Array], k: int, fit_arguments: Mapping[str, Any]) -> Fit:
+    def fit(self, data: Mapping[str, Array], k: int) -> Fit:
         """Fit the simulated data set `k`, with a seed that depends on the index `k`."""
-        request = self._request
-        fit_arguments = {**fit_arguments, "seed": request.seed + k}
-        dataset_fit = fit(
-            self._model,
-            _build_request(
-                self._model, data, request.free_bounds, request.fitted_outputs, fit_arguments
-            ),
-        )
+        fit_options = replace(self._fit_options, data=data, seed=self._request.seed + k)
+        dataset_fit = fit(self._model, FitRequest.of(fit_options, self._build_model))
         assert isinstance(dataset_fit, Fit)
         return dataset_fit

@@ -16,6 +16,7 @@ from mdf_loop.cli.options import (
     device_option,
     model_argument,
     native_option,
+    options_of,
     run_options,
     threads_option,
 )
@@ -23,6 +24,7 @@ from mdf_loop.cli.show import show
 from mdf_loop.cli.warning_lines import warning_lines
 from mdf_loop.errors import InputError
 from mdf_loop.paths import path_of, record_read_file, refuse_overlapping_outputs, refuse_overwriting
+from mdf_loop.request.fit_options import FitOptions
 from mdf_loop.signals import delaying_interrupt
 
 if TYPE_CHECKING:
@@ -38,19 +40,7 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 @click.command("fit")
 @model_argument
 @click.argument("data", metavar="[DATA]", required=False)
-@click.option(
-    "--free",
-    required=True,
-    multiple=True,
-    metavar="NAME=LOW..HIGH",
-    help="Parameter (node.parameter) or input to estimate (a free parameter), with its lower and upper bound.",
-)
-@click.option(
-    "--against",
-    multiple=True,
-    metavar="OUTPUT[=COLUMN]",
-    help="Output to compare with the data, and the name of the data column if it differs.",
-)
+@options_of(FitOptions, "free", "against")
 @click.option(
     "--rt",
     metavar="OUTPUT",
@@ -63,43 +53,13 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     metavar="NAME=FILE",
     help="Data file of one subject, in place of DATA. Each subject has separate estimates.",
 )
-@click.option(
-    "--shared",
-    multiple=True,
-    metavar="NAME",
-    help="Free parameter with one common value for all subjects.",
-)
-@click.option(
-    "--start",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Value of a free parameter at which the search starts, in place of the best of many --points.",
-)
-@click.option(
-    "--method", metavar="WORD", help="Search method: least_squares or differential_evolution."
-)
-@click.option(
-    "--points",
-    type=int,
-    default=256,
-    show_default=True,
-    help="Number of points within the bounds that are evaluated first.",
-)
-@click.option(
-    "--polish",
-    type=int,
-    default=4,
-    show_default=True,
-    help="Number of the best points from which local searches start.",
-)
+@options_of(FitOptions, "shared", "start", "method", "points", "polish")
 @run_options("inputs")
 @run_options("set")
 @run_options("seed", "trials")
 @run_options("steps", "dt")
 @run_options("cluster")
-@click.option(
-    "--time-limit", metavar="TIME", help="Stop the fit after this time: 90 (seconds), 5min, 2h."
-)
+@options_of(FitOptions, "time_limit")
 @compile_options
 @device_option
 @native_option

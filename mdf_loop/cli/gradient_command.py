@@ -15,45 +15,19 @@ from mdf_loop.cli.options import (
     list_flags,
     model_argument,
     native_option,
+    options_of,
     run_options,
     threads_option,
 )
 from mdf_loop.cli.show import show
 from mdf_loop.cli.warning_lines import warning_lines
 from mdf_loop.errors import GradientError
+from mdf_loop.request.derivative_options import GradientOptions
 
 
 @click.command("gradient")
 @model_argument
-@click.option(
-    "--of",
-    required=True,
-    multiple=True,
-    metavar="OUTPUT:WORD[=DATA]",
-    help="Term of the objective, a number that is computed from an output: cell.V:mean or cell.V:sse=data.csv:V. "
-    "WORD is sum, mean, last (the sum of the last row), sse (the sum of squared differences from DATA) or "
-    "weighted (the sum of products with DATA). Several terms are added.",
-)
-@click.option(
-    "--wrt",
-    required=True,
-    multiple=True,
-    metavar="NAME",
-    help="Parameter (node.parameter) or input with respect to which the objective is differentiated.",
-)
-@click.option(
-    "--truncate",
-    type=int,
-    metavar="STEPS",
-    help="Maximum number of steps (in a loop: iterations) through which derivatives are propagated back from the end. "
-    "Earlier values are constants.",
-)
-@click.option(
-    "--stop",
-    multiple=True,
-    metavar="NODE.PORT",
-    help="Output port whose value is treated as a constant.",
-)
+@options_of(GradientOptions, "of", "wrt", "truncate", "stop")
 @run_options("inputs")
 @run_options("set")
 @flag_option(list_flags("sweep")[0])
@@ -63,11 +37,7 @@ from mdf_loop.errors import GradientError
 @device_option
 @native_option
 @threads_option
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Compare the derivatives with central differences. The exit code is 1 if a derivative differs.",
-)
+@options_of(GradientOptions, "check")
 @click.option(
     "--save", metavar="FILE", help="Write the objective and its derivatives as one .onnx file."
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.request.option import Flag, fields_of
@@ -28,22 +29,27 @@ model_argument = click.argument("model", type=click.Path())
 
 
 def run_options(*names: str) -> Callable[[_F], _F]:
-    """Return a decorator that adds the options of `run` with these names to a command.
+    """Return a decorator that adds the options of `run` with these names to a command."""
+    return options_of(RunOptions, *names)
+
+
+def options_of(options: type[Struct], *names: str) -> Callable[[_F], _F]:
+    """Return a decorator that adds options of a call to a command.
 
     The value of each is among the options of the command under its name, or under the `name` of its flag.
     """
 
     def decorate(command: _F) -> _F:
-        for flag in reversed(list_flags(*names)):
+        for flag in reversed(list_flags(*names, options=options)):
             command = flag_option(flag)(command)
         return command
 
     return decorate
 
 
-def list_flags(*names: str) -> list[Flag]:
-    """Return the options of the command line that set options of `run`, with their names filled in."""
-    fields = {field.name: field for field in fields_of(RunOptions)}
+def list_flags(*names: str, options: type[Struct] = RunOptions) -> list[Flag]:
+    """Return the options of the command line that set options of a call, with their names filled in."""
+    fields = {field.name: field for field in fields_of(options)}
     return [
         replace(flag, name=flag.name or name)
         for name in names

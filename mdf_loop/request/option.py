@@ -35,6 +35,9 @@ ON_CLUSTER = "a cluster does not take {}"
 OVER_TRIALS = "statistics over trials do not go together with {}"
 """Error for an option that a run with statistics over trials does not support."""
 
+ARGUMENTS = "Args"
+"""Title of the options of a call that has no groups of options."""
+
 _LINK = re.compile(r"\[(.+?)\]\(\S+?\)", re.DOTALL)
 
 

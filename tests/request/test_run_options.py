@@ -104,7 +104,6 @@ CALLS = (
 OTHER_TYPES = {
     ("fit", "trials"): "int | None",
     ("fit", "seed"): "int",
-    ("fit", "progress"): "bool | Callable[[FitProgress], object] | None",
     ("recover", "trials"): "int | None",
     ("recover", "seed"): "int",
 }
