@@ -90,7 +90,7 @@ def _needs_program(graph: GraphOutline) -> bool:
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
-    """Yield the outermost loops of a graph, in the order of execution."""
+    """Yield the outermost loops of a graph, in topological order of the nodes."""
     for node in order_nodes(graph):
         yield from node.loops
 

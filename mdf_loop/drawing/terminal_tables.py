@@ -84,7 +84,10 @@ def loop_terminal_rows(loop: LoopOutline, view: View) -> Rows:
         rows.append((Terminal("iteration", "i", loop.iteration_name, "0, 1, 2, …"), None))
     rows.append((_start_terminal(loop), _stop_terminal(loop)))
     rows += [
-        (_enter_terminal(loop, k, detail), _leave_terminal(loop, k, detail, observation))
+        (
+            _carried_input_terminal(loop, k, detail),
+            _carried_output_terminal(loop, k, detail, observation),
+        )
         for k in range(len(loop.carried_values))
     ]
     input_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
@@ -172,7 +175,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
     return Terminal("stop", "c", loop.continue_name or "condition", condition_remark)
 
 
-def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
+def _carried_input_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
     """Return the input terminal of a loop's `k`-th carried value."""
     carried_value = loop.carried_values[k]
     initial_text = (
@@ -197,7 +200,7 @@ def _initial_text(expression: object) -> str:
     )
 
 
-def _leave_terminal(
+def _carried_output_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
     """Return the output terminal of a loop's `k`-th carried value."""

@@ -72,10 +72,10 @@ def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
     merged_capture = CaptureOutline(merged_name, "constants", "", block.path)
     other_captures = tuple(capture for capture in block.captures if capture.name not in names)
     changed_block = replace(block, captures=(*other_captures, merged_capture))
-    return changed_block.with_bodies(lambda body: _merge_in_body(body, names))
+    return changed_block.with_bodies(lambda body: _remove_from_body(body, names))
 
 
-def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
+def _remove_from_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
     """Remove the inputs and captures named in `names` from a loop body or branch."""
     return replace(
         body,

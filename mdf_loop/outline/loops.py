@@ -211,7 +211,7 @@ def loop_kind(
 def outline_argument(
     expression: Any | None, node: Any, fixed_value: Any | None
 ) -> ArgumentOutline | None:
-    """Return the outline of an argument with its constant value, or None if it is omitted."""
+    """Return the outline of an argument with its constant value, or None for an omitted argument."""
     if expression is None or expression == "":
         return None
     argument_value = known_value(node, expression) if fixed_value is None else fixed_value

@@ -22,7 +22,7 @@ _DEFAULT_TERMINATIONS = {"evaluation": "AllHaveRun", "sequence of evaluations": 
 
 
 def node_conditions(graph: Any) -> dict[str, str]:
-    """Describe the scheduler condition of each node in words, unless it has no effect.
+    """Describe in words the scheduler condition of each node whose condition has an effect.
 
     `Always` has an effect on a node that would otherwise wait for another node.
     """

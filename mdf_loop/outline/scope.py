@@ -49,7 +49,7 @@ def known_value(node: Any, expression: Any) -> Any | None:
 
 
 def literal_value(text: str) -> Any | None:
-    """Return the number, boolean or list that a text literally denotes, or None."""
+    """Return the value of a text that is a number, boolean or list literal, or None."""
     try:
         literal = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
