@@ -111,18 +111,18 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
         InputError: The file does not exist or is no npz file, or its numbers are wider than 64 bits.
         MemoryLimitError: The arrays would exceed the memory limit.
     """
-    source = path_of(path, "the npz file")
-    if not source.is_file():
-        raise InputError(f"there is no file '{source}'")
+    source_path = path_of(path, "the npz file")
+    if not source_path.is_file():
+        raise InputError(f"there is no file '{source_path}'")
     try:
-        with zipfile.ZipFile(source) as zip_file:
-            archive = Archive(zip_file, source.name)
+        with zipfile.ZipFile(source_path) as zip_file:
+            archive = Archive(zip_file, source_path.name)
             archive.check(archive.names)
             return {
-                name: in_native_byte_order(archive.array(name), f"'{name}' of '{source.name}'")
+                name: in_native_byte_order(archive.array(name), f"'{name}' of '{source_path.name}'")
                 for name in archive.names
             }
     except LoopError:
         raise
     except (*ARCHIVE_ERRORS, KeyError) as error:
-        raise InputError(f"'{source.name}' is not an npz file: {error}"[:500]) from None
+        raise InputError(f"'{source_path.name}' is not an npz file: {error}"[:500]) from None

@@ -122,14 +122,17 @@ class Builder:
         The builder is for a changed version of the program.
         """
         b = cls()
-        values = [program_input.value for program_input in program.inputs]
+        program_values = [program_input.value for program_input in program.inputs]
         for operation in walk(program.ops):
-            values += results(operation)
-            values += [value for body in bodies(operation) for value in body.inputs]
+            program_values += results(operation)
+            program_values += [value for body in bodies(operation) for value in body.inputs]
         used_names = b._shared.used_names
-        used_names.update(value.name for value in values)
+        used_names.update(value.name for value in program_values)
         used_names.update(
-            extent for value in values for extent in value.shape or () if isinstance(extent, str)
+            extent
+            for value in program_values
+            for extent in value.shape or ()
+            if isinstance(extent, str)
         )
         return b
 
@@ -204,15 +207,15 @@ class Builder:
         root_builder = self
         while root_builder.parent is not None:
             root_builder = root_builder.parent
-        key = (_pool_key(array), labels)
+        pool_key = (_pool_key(array), labels)
         self._pool_adopted(array)
-        if key not in self._shared.constant_by_key:
+        if pool_key not in self._shared.constant_by_key:
             stem = name or (self.label if array.size > 1 else "") or "const"
             value = Value(self.name(stem), dtype_name(array), array.shape, self.where)
-            self._shared.constant_by_key[key] = value
+            self._shared.constant_by_key[pool_key] = value
             self._shared.constants[value] = array
             root_builder.ops.append(Constant(value, array))
-        return self._shared.constant_by_key[key]
+        return self._shared.constant_by_key[pool_key]
 
     def derived_constant(self, array: Array, sources: Iterable[Value | None]) -> Value:
         """Append an array computed from constants, and return the new constant."""

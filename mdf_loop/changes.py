@@ -23,13 +23,13 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from mdf_loop.ir import Program
-from mdf_loop.pipeline import Order, run_passes_in_turn
+from mdf_loop.pipeline import PassOrder, run_passes_in_turn
 
 _CONTEXT_LINES = 1
 """Number of unchanged lines that are shown before and after changed lines."""
 
 
-def changes(program: Program, order: Order) -> str:
+def changes(program: Program, order: PassOrder) -> str:
     """Return the program, and a diff of the changes that each pass makes, as text.
 
     Raises:

@@ -267,19 +267,19 @@ _CONTROL_DESCRIPTIONS = {"dt": "the time step", "steps": "the number of steps"}
 
 def _describe_state(state: State) -> str:
     """Return a text about a state of a model over time."""
-    _, node, item = state
-    return _DRAWS_DESCRIPTION if is_execution_count(state) else f"state '{node}.{item}'"
+    _, node_id, item_id = state
+    return _DRAWS_DESCRIPTION if is_execution_count(state) else f"state '{node_id}.{item_id}'"
 
 
-def _describe_input(entry: Input, states: Mapping[str, str]) -> str:
+def _describe_input(program_input: Input, states: Mapping[str, str]) -> str:
     """Return a text about an input of a program, such as `input 'x'`."""
-    match entry.role:
+    match program_input.role:
         case InputRole.STATE:
-            return states[entry.owner_name]
+            return states[program_input.owner_name]
         case InputRole.CONTROL:
-            return _CONTROL_DESCRIPTIONS[entry.owner_name]
+            return _CONTROL_DESCRIPTIONS[program_input.owner_name]
         case InputRole.KEYS:
             return _DRAWS_DESCRIPTION
         case InputRole.SETTING:
-            return f"parameter '{entry.owner_name}', which is set"
-    return f"input '{entry.value.name}'"
+            return f"parameter '{program_input.owner_name}', which is set"
+    return f"input '{program_input.value.name}'"

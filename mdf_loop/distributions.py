@@ -131,19 +131,22 @@ def _make_shaped_draw(kind: str) -> Callable[..., Any]:
 
 
 def _integers(site: SiteTurn, low: Any, high: Any = None, size: Size = None) -> Any:
-    start, end = (0, low) if high is None else (low, high)
-    integer_count = np.asarray(end) - np.asarray(start)
+    range_start, range_end = (0, low) if high is None else (low, high)
+    integer_count = np.asarray(range_end) - np.asarray(range_start)
     site.ensured(
         integer_count,
         (integer_count > 0) & (integer_count < 1 << 32),
         parameter_rules.INTEGER_RANGE_RULE,
     )
-    random_words = np.asarray(site.numbers("RandomWord", _draw_shape(size, start, end)))
-    half_bits, range_size = np.uint64(32), np.asarray(end - np.asarray(start)).astype(np.uint64)
+    random_words = np.asarray(site.numbers("RandomWord", _draw_shape(size, range_start, range_end)))
+    half_bits, range_size = (
+        np.uint64(32),
+        np.asarray(range_end - np.asarray(range_start)).astype(np.uint64),
+    )
     high_half = random_words >> half_bits
     low_half = random_words - (high_half << half_bits)
     offset = (high_half * range_size + (low_half * range_size >> half_bits)) >> half_bits
-    return (start + offset.astype(np.int64))[()]
+    return (range_start + offset.astype(np.int64))[()]
 
 
 def _randint(site: SiteTurn, a: int, b: int) -> Any:

@@ -33,8 +33,13 @@ from mdf_loop.outline.readers import result_readers
 from mdf_loop.outline.text import formula_lines, shorten, value_text
 from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_sources, slice_text
-from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
-from mdf_loop.pipeline import over_time as passes_over_time
+from mdf_loop.pipeline import (
+    ONNXRUNTIME,
+    PassOrder,
+    passes_of_evaluation,
+    passes_over_time,
+    prepare,
+)
 from mdf_loop.public_call import public_call
 from mdf_loop.reading.order_of_states import find_new_value_reads
 from mdf_loop.run.device import DEFAULT_PLACEMENT
@@ -63,7 +68,7 @@ def explain(source: Source) -> str:
     program = (
         _read_program(document, over_time=bool(time_loop.carried_values)) if needs_program else None
     )
-    pass_order = passes_over_time() if time_loop.carried_values else evaluation()
+    pass_order = passes_over_time() if time_loop.carried_values else passes_of_evaluation()
     draw_lines = _describe_draws(program) if program else ()
     native_lines = _describe_native(program, pass_order) if program and has_loops else ()
     text_sections = [
@@ -202,7 +207,7 @@ def _describe_draws(program: Program) -> Iterator[str]:
         yield from (f"  {site}" for site in program.sites)
 
 
-def _describe_native(program: Program, order: Order) -> Iterator[str]:
+def _describe_native(program: Program, order: PassOrder) -> Iterator[str]:
     """Yield a line for each loop that states if machine code or ONNX Runtime runs the loop."""
     try:
         execution_form_by_loop = predict_forms(prepare(program, ONNXRUNTIME, order))

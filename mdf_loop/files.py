@@ -41,17 +41,18 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
     Raises:
         InputError: The suffix is not allowed, or the folder does not exist.
     """
-    target = path_of(path, f"the file for {what}")
-    if target.suffix.lower() not in suffixes:
+    target_path = path_of(path, f"the file for {what}")
+    if target_path.suffix.lower() not in suffixes:
         *other_suffixes, last_suffix = suffixes
         suffixes_text = (
             f"{', '.join(other_suffixes)} or {last_suffix}" if other_suffixes else last_suffix
         )
         raise InputError(
-            f"cannot save {what} as '{target.suffix or target.name}'", hint=f"use {suffixes_text}"
+            f"cannot save {what} as '{target_path.suffix or target_path.name}'",
+            hint=f"use {suffixes_text}",
         )
-    _check_folder(target)
-    return target
+    _check_folder(target_path)
+    return target_path
 
 
 def checked_place(path: str | Path) -> Path:
@@ -61,17 +62,17 @@ def checked_place(path: str | Path) -> Path:
         InputError: The path is no file, its folder does not exist or is not writable, or the file was
             read before.
     """
-    target = real_place(path_of(path, "the file to write"))
-    if target.exists() and not target.is_file():
+    target_path = real_place(path_of(path, "the file to write"))
+    if target_path.exists() and not target_path.is_file():
         raise InputError(f"cannot write '{path}': it is no file", hint="give another name")
-    _check_folder(target)
-    if not os.access(target.parent, os.W_OK):
+    _check_folder(target_path)
+    if not os.access(target_path.parent, os.W_OK):
         raise InputError(
-            f"cannot write '{path}': no files may be created in '{target.parent}'",
+            f"cannot write '{path}': no files may be created in '{target_path.parent}'",
             hint="name another folder",
         )
     refuse_overwriting(Path(path))
-    return target
+    return target_path
 
 
 def real_place(path: str | Path) -> Path:

@@ -69,10 +69,10 @@ def short_text(value: object) -> str:
 
 def array_text(array: object) -> str:
     """Return the dtype and shape of an array, and its value if it is a single number."""
-    numbers = np.asarray(array)
-    extents_text = ", ".join(map(str, numbers.shape))
-    type_text = f"{numbers.dtype}[{extents_text}]"
-    return f"{type_text} {number_text(numbers[()])}" if numbers.ndim == 0 else type_text
+    number_array = np.asarray(array)
+    extents_text = ", ".join(map(str, number_array.shape))
+    type_text = f"{number_array.dtype}[{extents_text}]"
+    return f"{type_text} {number_text(number_array[()])}" if number_array.ndim == 0 else type_text
 
 
 def number_text(number: object) -> str:

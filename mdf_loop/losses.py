@@ -67,11 +67,11 @@ def _parse_terms(name: str, terms: Any) -> Iterator[Loss]:
         raise InputError(f"'{name}' cannot be made a number by {terms!r}"[:200], hint=_HINT)
 
 
-def _check_array(name: str, word: str, data: Any) -> Any:
+def _check_array(name: str, word: str, loss_data: Any) -> Any:
     """Return the data or weights of an objective's term as a float64 array, or raise InputError."""
-    data = convert(data, NO_UNIT, f"the array for {word} of '{name}'")
+    loss_data = convert(loss_data, NO_UNIT, f"the array for {word} of '{name}'")
     try:
-        data_array = np.asarray(data)
+        data_array = np.asarray(loss_data)
     except (TypeError, ValueError):  # rows of different lengths
         data_array = None
     if data_array is None or data_array.dtype.kind not in "biuf":

@@ -1,6 +1,6 @@
 """Order of the rewriting passes of programs, for each target such as ONNX Runtime or a file.
 
-    ready = prepare(program, ONNXRUNTIME, asked=evaluation())
+    ready = prepare(program, ONNXRUNTIME, asked=passes_of_evaluation())
 
     read -> asked         -> simplify         -> legalize           -> a back end, a file
             batching,        the same results    only operations
@@ -53,7 +53,7 @@ from mdf_loop.passes.simplify.simplify_identities import simplify_identities
 from mdf_loop.passes.simplify.sink_into_branches import sink_into_branches
 from mdf_loop.passes.subsample_recordings import subsample_recordings
 
-Order: TypeAlias = tuple[Pass, ...]
+PassOrder: TypeAlias = tuple[Pass, ...]
 """Passes, first to last."""
 
 
@@ -93,7 +93,7 @@ def _endless_replacement_error(before: Program, after: Program) -> UnsupportedEr
     )
 
 
-SIMPLIFY: Order = (
+SIMPLIFY: PassOrder = (
     fold_constant_branches,  # first: it leaves the operations of other branches without readers
     drop_empty_loops,  # also leaves operations without readers
     drop_true_conditions,  # leaves the operations of the conditions without readers
@@ -110,7 +110,7 @@ SIMPLIFY: Order = (
 )
 """Passes that reduce the work of a program, for every back end."""
 
-LEGAL: Order = (
+LEGAL: PassOrder = (
     # First, and to a fixed point: each of the two creates operations that the other one replaces.
     fixed_point(decompose, promote_unsupported_dtypes),
     protect_expands,  # decompositions expand, too
@@ -129,7 +129,7 @@ LEGAL: Order = (
 # --- preparation for a run -------------------------------------------------------------------
 
 
-def evaluation(swept: Collection[str] = ()) -> Order:
+def passes_of_evaluation(swept: Collection[str] = ()) -> PassOrder:
     """Return the passes for a single evaluation, batched over the inputs in `swept`.
 
     The program also reports about its loops.
@@ -137,7 +137,7 @@ def evaluation(swept: Collection[str] = ()) -> Order:
     return (report_needed_loops, *_make_batching_passes(swept)) if swept else (report_loops,)
 
 
-def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
+def passes_over_time(swept: Collection[str] = (), *, thinned: bool = False) -> PassOrder:
     """Return the passes for a model over time, batched over the inputs in `swept`.
 
     With `thinned`, the program records only every k-th step.
@@ -148,7 +148,7 @@ def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
     )
 
 
-def _make_batching_passes(swept: Collection[str]) -> Order:
+def _make_batching_passes(swept: Collection[str]) -> PassOrder:
     """Return the passes that add an axis of sweep members to a program."""
 
     @functools.wraps(batch)
@@ -163,32 +163,32 @@ def _make_batching_passes(swept: Collection[str]) -> Order:
 
 # --- the targets ------------------------------------------------------------------------------
 
-ONNXRUNTIME: Order = (
+ONNXRUNTIME: PassOrder = (
     *SIMPLIFY,
     scan_axis_first,  # before the last `hoist_invariants`, which moves the Transpose out of outer loops
     *LEGAL,  # after simplifying: removed operations need no kernel
 )
 """Passes for a run on ONNX Runtime."""
 
-CHECK: Order = ONNXRUNTIME
+CHECK: PassOrder = ONNXRUNTIME
 """Passes for `mdf-loop check`, which accepts exactly the models that a run accepts."""
 
-PORTABLE: Order = (*SIMPLIFY, *LEGAL, repeat_loops_with_nan)
+PORTABLE: PassOrder = (*SIMPLIFY, *LEGAL, repeat_loops_with_nan)
 """Passes for a file: no other runtime has more kernels than ONNX Runtime.
 
 A run applies `repeat_loops_with_nan` later, to the loops that machine code does not compute.
 """
 
-INTERPRET: Order = ()
+INTERPRET: PassOrder = ()
 """Passes for the interpreter, which defines the meaning of a program: none.
 
 The results of simplified and decomposed programs are compared with its results.
 """
 
-LOADED: Order = (cast_bfloat16_io,)
+LOADED: PassOrder = (cast_bfloat16_io,)
 """Passes for a program, or a segment of one, that ONNX Runtime loads."""
 
-CUDA: Order = (
+CUDA: PassOrder = (
     mask_finished_members,  # first: `for_cuda` also rewrites the masks
     for_cuda,
 )
@@ -198,7 +198,7 @@ CUDA: Order = (
 # --- application --------------------------------------------------------------------------------
 
 
-def prepare(program: Program, order: Order, first: Order = ()) -> Program:
+def prepare(program: Program, order: PassOrder, first: PassOrder = ()) -> Program:
     """Return the program after the passes in `first` and then the passes in `order`.
 
     Raises:
@@ -209,7 +209,7 @@ def prepare(program: Program, order: Order, first: Order = ()) -> Program:
     return program
 
 
-def run_passes_in_turn(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
+def run_passes_in_turn(program: Program, order: PassOrder) -> Iterator[tuple[str, Program]]:
     """Yield the name of each pass with the program that it returns."""
     for apply_pass in order:
         program = apply_pass(program)

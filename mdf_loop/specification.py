@@ -117,8 +117,8 @@ class RunControls(Struct, frozen=True):
     @property
     def begins(self) -> bool:
         """True if the run starts at its first step, as it has no checkpoint to resume from."""
-        path = self.resume
-        return path is None or (path == self.checkpoint and not path.exists())
+        resume_path = self.resume
+        return resume_path is None or (resume_path == self.checkpoint and not resume_path.exists())
 
     @property
     def is_patient(self) -> bool:

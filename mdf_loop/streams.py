@@ -111,10 +111,10 @@ def _normal(words: Any) -> Any:
 
 def _inverse(twice: Any) -> Any:
     """Return the standard normal quantile at u, computed from `twice` = 2u."""
-    root = (2.0 - twice) * twice
+    iterated_root = (2.0 - twice) * twice
     for _ in range(4):
-        root = np.sqrt(root)
-    scaled_root = root * SCALE + SHIFT
+        iterated_root = np.sqrt(iterated_root)
+    scaled_root = iterated_root * SCALE + SHIFT
     return (twice - 1.0) * (
         polynomial(scaled_root, HALF_NUMERATOR) / polynomial(scaled_root, DENOMINATOR)
     )
@@ -141,10 +141,10 @@ def exponential(uniforms: Any) -> Any:
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s), -log(u) is 128 atanh(t). The series
     of atanh converges fast, since t is below 0.28.
     """
-    root = _cast(uniforms, np.float64)
+    iterated_root = _cast(uniforms, np.float64)
     for _ in range(SQUARE_ROOT_COUNT):
-        root = np.sqrt(root)
-    atanh_argument = (1.0 - root) / (root + 1.0)
+        iterated_root = np.sqrt(iterated_root)
+    atanh_argument = (1.0 - iterated_root) / (iterated_root + 1.0)
     return polynomial(atanh_argument * atanh_argument, ATANH_COEFFICIENTS) * (
         atanh_argument * 2.0 ** (SQUARE_ROOT_COUNT + 1)
     )

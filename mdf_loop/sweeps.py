@@ -234,10 +234,13 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
         InputError: The lists have different lengths.
     """
     rows_by_name = {
-        name: _to_rows(name, rows)
-        for name, rows in _check_nonempty(values, "paired values").items()
+        name: _to_rows(name, values_of_name)
+        for name, values_of_name in _check_nonempty(values, "paired values").items()
     }
-    value_counts = {name: len(rows) if rows.ndim else 0 for name, rows in rows_by_name.items()}
+    value_counts = {
+        name: len(values_of_name) if values_of_name.ndim else 0
+        for name, values_of_name in rows_by_name.items()
+    }
     if len(set(value_counts.values())) > 1 or 0 in value_counts.values():
         counts_text = ", ".join(
             f"'{name}' has {value_count}" for name, value_count in value_counts.items()
@@ -329,13 +332,13 @@ def _to_rows(name: str, values: Any) -> Array:
     if not has_unit(values):
         return np.asarray(values)
     try:
-        rows = list(values)
+        value_list = list(values)
     except TypeError:  # a single value
-        rows = []
-    object_rows = np.empty(len(rows), object)
-    for k, row in enumerate(rows):  # numpy would strip the units of a whole list
+        value_list = []
+    object_rows = np.empty(len(value_list), object)
+    for k, row in enumerate(value_list):  # numpy would strip the units of a whole list
         object_rows[k] = row
-    if not rows or has_unit(object_rows):
+    if not value_list or has_unit(object_rows):
         return object_rows
     return np.asarray(convert(values, NO_UNIT, f"the sweep of '{name}'"))
 

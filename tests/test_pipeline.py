@@ -26,9 +26,9 @@ from mdf_loop.pipeline import (
     ONNXRUNTIME,
     PORTABLE,
     SIMPLIFY,
-    evaluation,
     fixed_point,
-    over_time,
+    passes_of_evaluation,
+    passes_over_time,
     prepare,
     run_passes_in_turn,
 )
@@ -45,16 +45,20 @@ def names(order) -> list[str]:
 
 
 def test_check_and_run_have_the_same_passes() -> None:
-    assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].order
+    assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].pass_order
     assert (*SIMPLIFY, scan_axis_first, *LEGAL) == ONNXRUNTIME
     assert (*SIMPLIFY, *LEGAL, repeat_loops_with_nan) == PORTABLE
 
 
 def test_passes_of_evaluations_and_of_runs_over_time() -> None:
-    assert names(evaluation()) == ["report_loops"]
-    assert names(evaluation({"x"})) == ["report_needed_loops", "eliminate_dead_code", "batch"]
-    assert names(over_time()) == []
-    pass_names = names(over_time({"x"}, thinned=True))
+    assert names(passes_of_evaluation()) == ["report_loops"]
+    assert names(passes_of_evaluation({"x"})) == [
+        "report_needed_loops",
+        "eliminate_dead_code",
+        "batch",
+    ]
+    assert names(passes_over_time()) == []
+    pass_names = names(passes_over_time({"x"}, thinned=True))
     assert pass_names == [
         "subsample_recordings",
         "eliminate_dead_code",
@@ -65,8 +69,8 @@ def test_passes_of_evaluations_and_of_runs_over_time() -> None:
 
 def test_prepare_applies_all_passes() -> None:
     program = in_a_loop("Tan", X)
-    steps = dict(run_passes_in_turn(program, (*evaluation(), *ONNXRUNTIME)))
-    prepared = prepare(program, ONNXRUNTIME, evaluation())
+    steps = dict(run_passes_in_turn(program, (*passes_of_evaluation(), *ONNXRUNTIME)))
+    prepared = prepare(program, ONNXRUNTIME, passes_of_evaluation())
     assert text(steps[names(ONNXRUNTIME)[-1]]) == text(prepared)
     assert check(prepared) == ()
 
@@ -83,7 +87,7 @@ def test_unread_operations_need_no_kernel() -> None:
 
 def test_swept_inputs_have_a_leading_batch_axis() -> None:
     program = program_of("Tan", [X, X][:1])
-    prepared = prepare(program, ONNXRUNTIME, evaluation({"x0"}))
+    prepared = prepare(program, ONNXRUNTIME, passes_of_evaluation({"x0"}))
     assert prepared.inputs[0].value.type == "float64[batch, 2]"
 
 

@@ -292,7 +292,7 @@ class _UnitChanges:
     ) -> None:
         outputs = tuple(output for output in program.outputs if output.name in output_names)
         backend = PROGRAM_BACKENDS["onnxruntime"]
-        self._program = prepare(replace(program, outputs=outputs), backend.order)
+        self._program = prepare(replace(program, outputs=outputs), backend.pass_order)
         self._runnable = backend.load(self._program, differentiated_names.prepared.placement)
         self._direction_count = _count_elements(shapes)
         dtypes = {

@@ -45,13 +45,13 @@ def command(
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.changes import changes
     from mdf_loop.cli.inputs import read_inputs
-    from mdf_loop.pipeline import ONNXRUNTIME, evaluation
+    from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation
     from mdf_loop.verification.acceptance import read_for_run
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
     document = open_model(model, loop_condition)
     reading = read_for_run(document, read_inputs(pairs, files), options)
-    show(changes(reading.program, (*evaluation(), *ONNXRUNTIME)), end="")
+    show(changes(reading.program, (*passes_of_evaluation(), *ONNXRUNTIME)), end="")
 
 
 def _refuse_program_options(context: click.Context) -> None:

@@ -198,7 +198,7 @@ class LoopCall:
         program = replace_draws_with_counts(loop_program)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
-        session = backend.load(prepare(program, backend.order))
+        session = backend.load(prepare(program, backend.pass_order))
         self._names_read = tuple(dict.fromkeys((*self._names_read, *program_inputs.names_read)))
         return _CompiledLoop(session, len(loop_results), program_inputs.sources, float_names)
 

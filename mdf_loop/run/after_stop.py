@@ -89,7 +89,7 @@ def _compute_outputs(session: Runnable, known_values: Mapping[Value, Data]) -> d
 
 
 def _input_values(program: Program) -> set[Value]:
-    return {entry.value for entry in program.inputs}
+    return {program_input.value for program_input in program.inputs}
 
 
 def _select_outputs(program: Program, outputs: tuple[Output, ...]) -> Program:
@@ -100,5 +100,9 @@ def _select_outputs(program: Program, outputs: tuple[Output, ...]) -> Program:
     }
     return replace(
         pruned_program,
-        inputs=tuple(entry for entry in pruned_program.inputs if entry.value in read_values),
+        inputs=tuple(
+            program_input
+            for program_input in pruned_program.inputs
+            if program_input.value in read_values
+        ),
     )

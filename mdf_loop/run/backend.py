@@ -1,7 +1,7 @@
 """Back ends: engines that execute prepared programs or whole model documents.
 
     backend = BACKENDS["onnxruntime"]
-    program = prepare(program, backend.order, evaluation())
+    program = prepare(program, backend.pass_order, passes_of_evaluation())
     outputs = backend.load(program, Placement("cpu")).run({"x": x})
 
 Each engine for programs is a `Backend` in `PROGRAM_BACKENDS`: its order of passes, and a function that
@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from mdf_loop.document.document import Document
 from mdf_loop.ir import Data, Program
-from mdf_loop.pipeline import INTERPRET, ONNXRUNTIME, Order
+from mdf_loop.pipeline import INTERPRET, ONNXRUNTIME, PassOrder
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.device import DEFAULT_PLACEMENT, Device, Placement
 from mdf_loop.run.interpreted import Interpreted
@@ -86,13 +86,13 @@ class Backend(Struct, frozen=True):
     """Engine that executes programs, such as ONNX Runtime.
 
     Attributes:
-        order: Passes that prepare a program before loading.
+        pass_order: Passes that prepare a program before loading.
         load: Function that loads a prepared program.
         is_standard: Function that returns True if all loops of a placement are run by ONNX Runtime
             operators. False means that loading decides for each loop.
     """
 
-    order: Order
+    pass_order: PassOrder
     load: Load
     is_standard: Callable[[Placement], bool]
 

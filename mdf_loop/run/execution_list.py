@@ -26,7 +26,7 @@ _MAX_PRINTED_EVALUATIONS = 20
 
 
 class OrderOfExecution(Sequence[NodeSets]):
-    """Execution order of nodes in a run, which stores consecutive equal evaluations once.
+    """Execution order of the nodes in a run, run-length encoded.
 
     Each entry of `runs` has the node sets of an evaluation and the number of repetitions.
     """
@@ -57,10 +57,10 @@ class OrderOfExecution(Sequence[NodeSets]):
 
     def truncate(self, position: EndPosition) -> None:
         """Remove all evaluations after a position that `end_position` returned."""
-        length, repetitions = position
-        del self.runs[length:]
+        run_count, last_repetitions = position
+        del self.runs[run_count:]
         if self.runs:
-            self.runs[-1] = (self.runs[-1][0], repetitions)
+            self.runs[-1] = (self.runs[-1][0], last_repetitions)
 
     def __len__(self) -> int:
         return sum(repetitions for _, repetitions in self.runs)

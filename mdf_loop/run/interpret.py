@@ -44,7 +44,9 @@ def interpret(
     Raises:
         RunError: An operation cannot be computed. The message names the operation and its place.
     """
-    feeds = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
+    feeds = (
+        (program_input.value, arrays[program_input.value.name]) for program_input in program.inputs
+    )
     values = {value: np.asarray(data) if is_tensor(value.dtype) else data for value, data in feeds}
     _run_operations(program.ops, values, check_termination)
     return {output.name: values[output.value] for output in program.outputs}

@@ -92,7 +92,9 @@ class Segments:
         }
         segment_loops = (segment.loop for segment in segments if isinstance(segment, LoopSegment))
         trip_counts = {loop.trip_count for loop in segment_loops if loop.condition is None}
-        input_names = {entry.value: entry.value.name for entry in program.inputs}
+        input_names = {
+            program_input.value: program_input.value.name for program_input in program.inputs
+        }
         self._trip_count_inputs = [
             input_names[trip_count] for trip_count in trip_counts if trip_count in input_names
         ]
@@ -112,8 +114,8 @@ class Segments:
     @property
     def device(self) -> Device:
         """Device of the first part whose device is decided, with the reason for its choice."""
-        devices = [session.device for _, session in sorted(self._sessions.items())]
-        decided_devices = (device for device in devices if device is not UNDECIDED_DEVICE)
+        session_devices = [session.device for _, session in sorted(self._sessions.items())]
+        decided_devices = (device for device in session_devices if device is not UNDECIDED_DEVICE)
         return next(decided_devices, None) or self.session(0).device
 
     @property
@@ -151,12 +153,15 @@ class Segments:
         if session.native.get(segment.loop.name, NATIVE) == NATIVE:
             return session
         pregenerated_program = pregenerate_random_numbers(segment.program, segment.max_iterations)
-        rows = pregenerated_rows(segment.program, pregenerated_program)
-        if not rows or not (has_members or all(is_fixed(row.shape) for row in rows)):
+        pregenerated_arrays = pregenerated_rows(segment.program, pregenerated_program)
+        if not pregenerated_arrays or not (
+            has_members or all(is_fixed(row.shape) for row in pregenerated_arrays)
+        ):
             return session
         if not has_members:
             self._max_chunk_iterations[segment] = max(
-                MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // total_elements(rows, 1)
+                MIN_PREGENERATED_ITERATIONS,
+                MAX_PREGENERATED_NUMBERS // total_elements(pregenerated_arrays, 1),
             )
             return self.load_part(pregenerated_program)
         extended_program = run_past_termination(pregenerated_program, segment.max_iterations)
@@ -201,7 +206,7 @@ def _values_needed_by_segment(
 
 
 def _input_values(program: Program) -> tuple[Value, ...]:
-    return tuple(entry.value for entry in program.inputs)
+    return tuple(program_input.value for program_input in program.inputs)
 
 
 class PartialRun(Struct, frozen=True):
@@ -256,7 +261,8 @@ class _Evaluation:
         self.stopping = stopping
         self.follower = follower
         self.feeds = segments.constants | {
-            entry.value: arrays[entry.value.name] for entry in segments.program.inputs
+            program_input.value: arrays[program_input.value.name]
+            for program_input in segments.program.inputs
         }
         self.values: dict[Value, Data] = {}
         self.reports: dict[str, LoopReport] = {}
@@ -317,7 +323,10 @@ class _Evaluation:
                 program, known_values, self.incomplete, self._make_loader(index)
             )
             return
-        feeds = {entry.value.name: known_values[entry.value] for entry in program.inputs}
+        feeds = {
+            program_input.value.name: known_values[program_input.value]
+            for program_input in program.inputs
+        }
         try:
             outputs = self.segments.session(index).run(feeds, self.stopping)
         except Stopped:

@@ -17,7 +17,7 @@ from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import Array, Data, Program, StopReason, bodies, is_fixed, loops, results
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.passes.segments.split_into_segments import split_into_segments
-from mdf_loop.pipeline import evaluation, prepare
+from mdf_loop.pipeline import passes_of_evaluation, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Block
@@ -56,7 +56,7 @@ class SingleRun:
     ) -> None:
         self._backend = backend
         self._swept = min(swept, default=None)
-        self._program = prepare(program, self._backend.order, evaluation(swept))
+        self._program = prepare(program, self._backend.pass_order, passes_of_evaluation(swept))
         self._placement = placement
         self.session = self._backend.load(self._program, placement)
         self._segments: dict[bool, Segments | None] = {}
@@ -218,7 +218,7 @@ def _one_call_limit_seconds(seconds: float) -> float:
 def _has_constant_duration(program: Program) -> bool:
     """Return True if a program's duration is constant: no loops, branches, unknown shapes."""
     result_values = (value for operation in program.ops for value in results(operation))
-    all_values = (*(entry.value for entry in program.inputs), *result_values)
+    all_values = (*(program_input.value for program_input in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in all_values)
 
 

@@ -146,7 +146,7 @@ def _check_time(written_time: Any) -> Array:
 
 
 def _check_fit(name: str, content: Any, value: Value, members: int | None) -> Array:
-    """Convert an entry of a state to an array, and raise if a carried value cannot hold it."""
+    """Convert an entry of a state to an array, and raise an error if the array is unsuitable."""
     try:
         array = as_supported_array(content, f"'{name}' of the state")
     except Ragged:
@@ -197,9 +197,9 @@ def _can_broadcast(shape: tuple[int, ...], value: Value) -> bool:
 
 def check_state_file(path: str | Path) -> Path:
     """Check that a state can be written to a path, and return the path."""
-    target = checked_target(path, (".npz",), "a state")
-    checked_place(target)
-    return target
+    target_path = checked_target(path, (".npz",), "a state")
+    checked_place(target_path)
+    return target_path
 
 
 def missing_state_error() -> InputError:

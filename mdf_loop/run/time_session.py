@@ -30,7 +30,7 @@ from mdf_loop.passes.segments.pregenerate_random_numbers import (
     pregenerated_rows,
     total_elements,
 )
-from mdf_loop.pipeline import LOADED, over_time, prepare
+from mdf_loop.pipeline import LOADED, passes_over_time, prepare
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.memory import NODE_FIELDS, state_name
 from mdf_loop.reading.over_time import OverTime
@@ -107,7 +107,10 @@ class TimeSession:
         self._state_inputs = programs.later_program.input_names(InputRole.STATE)
         self.flag_names = programs.later_program.output_names(OutputRole.HAS_RUN)
         """Name of the flags of each output's node, which are True in rows in which the node ran."""
-        input_by_name = {entry.value.name: entry.value for entry in programs.later_program.inputs}
+        input_by_name = {
+            program_input.value.name: program_input.value
+            for program_input in programs.later_program.inputs
+        }
         state_names = map(state_name, programs.states)
         self.carried = {name: input_by_name[self._state_inputs[name]] for name in state_names}
         """Carried values by name, with a type that is common to all steps of one run."""
@@ -155,7 +158,7 @@ class TimeSession:
             self._get_program(program_kind, self.swept)
 
     def refuse_standard_loops(self) -> None:
-        """Raise if machine code is required for the loop over time, but is not possible.
+        """Raise an error if machine code is required for the loop over time, but not possible.
 
         Raises:
             UnsupportedError: A loop cannot be native. The message has each such loop with the reason.
@@ -165,7 +168,9 @@ class TimeSession:
             or self._backend is not PROGRAM_BACKENDS["onnxruntime"]
         ):
             return
-        program = prepare(self.programs.later_program, self._backend.order, over_time(self.swept))
+        program = prepare(
+            self.programs.later_program, self._backend.pass_order, passes_over_time(self.swept)
+        )
         refuse_standard_loops(prepare(program, LOADED))
 
     def _get_program(
@@ -198,9 +203,9 @@ class TimeSession:
             program = (
                 self.programs.first_program if kind == "first" else self.programs.later_program
             )
-            pass_context = over_time(swept, thinned=kind == "thinned")
+            first_passes = passes_over_time(swept, thinned=kind == "thinned")
             self._prepared_programs[kind, swept] = prepare(
-                program, self._backend.order, pass_context
+                program, self._backend.pass_order, first_passes
             )
         return self._prepared_programs[kind, swept]
 
@@ -213,9 +218,9 @@ class TimeSession:
         """
         loop, load_function = prepared_program.ops[-1], self._backend.load
         (steps_value,) = (
-            entry.value
-            for entry in prepared_program.inputs
-            if entry.role is InputRole.CONTROL and entry.owner_name == "steps"
+            program_input.value
+            for program_input in prepared_program.inputs
+            if program_input.role is InputRole.CONTROL and program_input.owner_name == "steps"
         )
         if not isinstance(loop, Loop):
             return load_function(prepared_program, placement)
@@ -324,13 +329,13 @@ class TimeSession:
         if dt is not None:
             control_inputs["dt"] = np.array(dt, self.options.precision)
         feeds: dict[str, Array] = {}
-        for entry in session.program.inputs:
-            name = entry.value.name
-            match entry.role:
+        for program_input in session.program.inputs:
+            name = program_input.value.name
+            match program_input.role:
                 case InputRole.CONTROL:
-                    feeds[name] = control_inputs[entry.owner_name]
+                    feeds[name] = control_inputs[program_input.owner_name]
                 case InputRole.STATE:
-                    feeds[name] = state[entry.owner_name]
+                    feeds[name] = state[program_input.owner_name]
                 case _:
                     feeds[name] = arrays[name]
         return feeds
@@ -354,8 +359,10 @@ class TimeSession:
         if planned_sets is not None or not flag_output_names:
             return planned_sets
         (flags_name,) = flag_output_names.values()
-        flags = outputs[flags_name]
-        return executed_node_sets(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
+        executed_flags = outputs[flags_name]
+        return executed_node_sets(
+            executed_flags.reshape(-1, executed_flags.shape[-1]), self.programs.schedule
+        )
 
     def recorded_rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs that have a row for each step, without carried values."""

@@ -9,7 +9,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.lower.builder import Options
 from mdf_loop.outline.cycles import cycle_groups
-from mdf_loop.pipeline import CHECK, evaluation, prepare
+from mdf_loop.pipeline import CHECK, passes_of_evaluation, prepare
 from mdf_loop.reading import Reading, bind
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind_types
@@ -32,7 +32,7 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
     """
     model_reading = read_for_run(document, inputs, options)
     refuse_without_outputs(document, model_reading.program.outputs)
-    prepared_program = prepare(model_reading.program, CHECK, first=evaluation())
+    prepared_program = prepare(model_reading.program, CHECK, first=passes_of_evaluation())
     PROGRAM_BACKENDS["onnxruntime"].load(prepared_program, Placement("cpu", native="off"))
     if _has_memory(document):
         two_step_spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)

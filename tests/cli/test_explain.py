@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdf_loop.pipeline import ONNXRUNTIME, evaluation
+from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation
 
 
 def pass_reports(out: str) -> dict[str, str]:
@@ -15,7 +15,7 @@ def test_the_program_and_each_pass_in_order(cli, sample):
     outcome = cli("explain", sample, "--passes")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("as read\n  program(")
-    order = [apply.__name__ for apply in (*evaluation(), *ONNXRUNTIME)]
+    order = [apply.__name__ for apply in (*passes_of_evaluation(), *ONNXRUNTIME)]
     lines = [line for line in outcome.out.splitlines() if line.startswith("after ")]
     pass_names = [line.removeprefix("after ").partition(":")[0] for line in lines]
     assert pass_names == order

@@ -68,7 +68,7 @@ def outcome(name: str, group: Sequence[Call], form: str, *, are_constants: bool)
     backend = PROGRAM_BACKENDS[form]
     try:
         program, feeds = program_of(name, group, are_constants=are_constants)
-        return backend.load(prepare(program, backend.order), STANDARD).run(feeds)
+        return backend.load(prepare(program, backend.pass_order), STANDARD).run(feeds)
     except LoopError as error:
         return error
 

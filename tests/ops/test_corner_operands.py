@@ -31,7 +31,7 @@ def assert_all_forms_equal(
     feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
     meaning = interpret(program, feeds)["y"]
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    prepared = prepare(program, backend.order)
+    prepared = prepare(program, backend.pass_order)
     for placement in (STANDARD, NATIVE):
         result = np.asarray(backend.load(prepared, placement).run(feeds)["y"])
         assert same_bits(result, meaning), (placement.native, result, meaning)
@@ -62,11 +62,11 @@ def test_clip_by_bounds_of_members(low: str | None) -> None:
     single = Program("p", (Input(x), Input(high)), tuple(b.ops), (Output("y", result),))
     highs = np.array([np.inf, -np.inf, np.nan, 1.0])
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    swept = backend.load(prepare(batch(single, ("high",)), backend.order), STANDARD)
+    swept = backend.load(prepare(batch(single, ("high",)), backend.pass_order), STANDARD)
     rows = swept.run({"x": np.array(SPECIAL), "high": highs})["y"]
     for row, number in zip(rows, highs, strict=True):
         feeds = {"x": np.array(SPECIAL), "high": np.array(number)}
-        single_run = backend.load(prepare(single, backend.order), STANDARD).run(feeds)["y"]
+        single_run = backend.load(prepare(single, backend.pass_order), STANDARD).run(feeds)["y"]
         assert same_bits(row, single_run)
         assert same_bits(interpret(single, feeds)["y"], single_run)
 
@@ -116,7 +116,7 @@ def test_argmax_of_an_empty_axis_without_iterations(op_type: str, extent: int | 
     b.append(Loop("loop", trips, None, iteration, go, None, *parts))
     program = Program("p", (Input(x), Input(trips)), tuple(b.ops), (Output("y", stack),))
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    prepared = prepare(program, backend.order)
+    prepared = prepare(program, backend.pass_order)
     feeds = {"x": np.zeros(0), "trips": np.array(0)}
     for placement in (STANDARD, NATIVE):
         session = backend.load(prepared, placement)
@@ -147,7 +147,7 @@ def test_hardmax_of_computed_extents(extents: tuple[int, ...]) -> None:
     result = b.op("Hardmax", operand, axis=0)
     program = Program("p", (Input(operand),), tuple(b.ops), (Output("y", result),))
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    numbers = backend.load(prepare(program, backend.order), STANDARD).run({"x": x})["y"]
+    numbers = backend.load(prepare(program, backend.pass_order), STANDARD).run({"x": x})["y"]
     assert same_bits(numbers, interpret(program, {"x": x})["y"])
 
 
@@ -171,7 +171,7 @@ def test_an_index_out_of_range_of_an_empty_array_is_an_error(
     feeds = {"x0": np.zeros((1, *shape)), "x1": np.array([[5]])}
     feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    prepared = prepare(program, backend.order)
+    prepared = prepare(program, backend.pass_order)
     with pytest.raises(RunError):
         interpret(program, feeds)
     for placement in (STANDARD, NATIVE):

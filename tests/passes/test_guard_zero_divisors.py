@@ -63,7 +63,7 @@ def test_a_zero_divisor_is_an_error_unless_the_array_is_empty(
     empty = np.zeros(tuple(0 if extent == "n" else extent for extent in extents), np.int64)
     expected = np.broadcast_shapes(empty.shape, k.shape)
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    session = backend.load(prepare(program, backend.order), STANDARD)
+    session = backend.load(prepare(program, backend.pass_order), STANDARD)
     for results in (session.run({"x": empty, "y": k}), interpret(program, {"x": empty, "y": k})):
         assert np.shape(results["q"]) == expected
     if "n" in extents:

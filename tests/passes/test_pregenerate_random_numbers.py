@@ -15,7 +15,7 @@ from mdf_loop.lower.builder import Options
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.pregenerate_random_numbers import pregenerate_random_numbers
 from mdf_loop.passes.segments.split_into_segments import split_into_segments
-from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
+from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation, prepare
 from mdf_loop.reading import read
 from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
@@ -34,7 +34,7 @@ def model(step: str = "x + 0.1 + 0.25 * numpy.random.normal()", more: str = "y")
 def segment_of(source: Any, swept: str = "random_keys") -> LoopSegment:
     """Return the loop of trials, as a program of some iterations."""
     program = read(open_document(source), options=Options())
-    segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({swept})))
+    segments = split_into_segments(prepare(program, ONNXRUNTIME, passes_of_evaluation({swept})))
     assert segments is not None
     (segment,) = (segment for segment in segments if isinstance(segment, LoopSegment))
     return segment

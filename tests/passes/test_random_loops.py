@@ -46,7 +46,7 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
     after = interpret(optimised, arrays)
     for name, array in plain.items():
         np.testing.assert_array_equal(after[name], array)
-    ready = [(backend.load, backend.order) for backend in PROGRAM_BACKENDS.values()]
+    ready = [(backend.load, backend.pass_order) for backend in PROGRAM_BACKENDS.values()]
     for load, order in (*ready, (Session, LEGAL)):
         outputs = load(prepare(report_loops(program), order), STANDARD).run(arrays)
         for name, array in plain.items():

@@ -15,7 +15,7 @@ from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.pregenerate_random_numbers import pregenerate_random_numbers
 from mdf_loop.passes.segments.run_past_termination import run_past_termination
 from mdf_loop.passes.segments.split_into_segments import split_into_segments
-from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
+from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation, prepare
 from mdf_loop.reading import read
 from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
@@ -33,7 +33,9 @@ def model(
 def loop_of_trials(source: Any) -> tuple[Program, LoopSegment]:
     """Return the loop of trials as a program of some iterations, with pregenerated random numbers."""
     program = read(open_document(source), options=Options())
-    segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({"random_keys"})))
+    segments = split_into_segments(
+        prepare(program, ONNXRUNTIME, passes_of_evaluation({"random_keys"}))
+    )
     assert segments is not None
     (segment,) = (each for each in segments if isinstance(each, LoopSegment))
     return pregenerate_random_numbers(segment.program, segment.max_iterations), segment

@@ -90,7 +90,7 @@ def _native(
 ) -> Mapping[str, Data]:
     backend = PROGRAM_BACKENDS["onnxruntime"]
     with kernels_checked(checked):
-        session = backend.load(prepare(program, backend.order), NATIVE)
+        session = backend.load(prepare(program, backend.pass_order), NATIVE)
         words.update(session.native)
         return session.run(arrays)
 

@@ -44,7 +44,7 @@ def operation_differences(trace: Trace, most: int = 6) -> list[str]:
     backend = PROGRAM_BACKENDS["onnxruntime"]
     sentences = []
     for op_type, operands, attributes, results in _distinct(trace, most):
-        program = prepare(one_operation(op_type, operands, attributes), backend.order)
+        program = prepare(one_operation(op_type, operands, attributes), backend.pass_order)
         feeds = {f"x{k}": a[np.newaxis] for k, a in enumerate(operands)}
         feeds = {e.value.name: feeds[e.value.name] for e in program.inputs}
         for placement in (STANDARD, NATIVE):

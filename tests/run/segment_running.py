@@ -13,7 +13,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.lower.builder import Options
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.split_into_segments import split_into_segments
-from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
+from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation, prepare
 from mdf_loop.reading import bind, read
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.control.snapshot import Snapshot
@@ -136,7 +136,7 @@ def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follo
 
 def ready(program: Program) -> Program:
     """Apply the passes that a session of ONNX Runtime needs."""
-    return prepare(program, ONNXRUNTIME, evaluation())
+    return prepare(program, ONNXRUNTIME, passes_of_evaluation())
 
 
 def cut(program: Program, *, watch: bool = False) -> Segments | None:

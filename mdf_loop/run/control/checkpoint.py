@@ -99,8 +99,8 @@ class Checkpoints:
             InputError: The file cannot be written (the disk is full). The old file is unchanged.
         """
         start_time = time.monotonic()
-        entries = _file_entries(parts, self._identity)
-        write_atomically(self._target, lambda stream: write_arrays(stream, entries))
+        file_entries = _file_entries(parts, self._identity)
+        write_atomically(self._target, lambda stream: write_arrays(stream, file_entries))
         end_time = time.monotonic()
         self._next_save_time = max(
             start_time + self._interval_seconds, end_time + (end_time - start_time)
@@ -152,8 +152,8 @@ def _decode_array(encoding: str, stored: Array) -> Array:
 
 def _decode_texts(stored: Array) -> Array:
     check(stored.nbytes * JSON_MEMORY_RATIO, "the texts of a checkpoint")
-    content = json.loads(stored.tobytes())
-    shape, texts = content["shape"], content["texts"]
+    decoded_json = json.loads(stored.tobytes())
+    shape, texts = decoded_json["shape"], decoded_json["texts"]
     has_valid_size = isinstance(texts, list) and math.prod(shape) == len(texts)
     if not has_valid_size or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"texts that are not those of {shape}"[:100])
@@ -201,12 +201,12 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
         raise damaged_error(checkpoint_path.name, str(error)) from None
 
 
-def _refuse_compressed(file: zipfile.ZipFile, size: int) -> None:
+def _refuse_compressed(zip_file: zipfile.ZipFile, size: int) -> None:
     """Raise an error if the entries of a checkpoint file are larger than the file.
 
     Checkpoints are never compressed.
     """
-    if sum(entry.file_size for entry in file.infolist()) > size:
+    if sum(zip_entry.file_size for zip_entry in zip_file.infolist()) > size:
         raise ValueError("it holds more than it has bytes")
 
 

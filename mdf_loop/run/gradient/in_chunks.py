@@ -202,7 +202,7 @@ class GradientOverTime:
         sums: _GradientSums,
         wrt: tuple[str, ...],
     ) -> dict[str, Array]:
-        """Differentiate one chunk, and return the derivatives by its initial carried values.
+        """Differentiate a chunk of steps, and return the derivatives by the chunk's initial state.
 
         Other derivatives are added to `sums`.
         """
@@ -261,8 +261,8 @@ class GradientOverTime:
                 changes[name], value.value, session.axis
             )
         feeds = {
-            entry.value.name: input_arrays[entry.value.name]
-            for entry in self._first_backward_program.program.inputs
+            program_input.value.name: input_arrays[program_input.value.name]
+            for program_input in self._first_backward_program.program.inputs
         }
         sums.add(
             self._first_backward_program.run(feeds),
@@ -350,7 +350,7 @@ class _GradientSums:
 
 
 def _reduce_to_value(derivative: Array, value: Value, leading_ndim: int) -> Array:
-    """Sum and cast a derivative to the shape and dtype of its value in the first evaluation."""
+    """Sum and cast the derivative by a broadcast value to the original shape and dtype."""
     shape = (*derivative.shape[:leading_ndim], *(value.shape or ()))
     derivative = derivative.astype(value.dtype, copy=False)
     while derivative.ndim > len(shape):

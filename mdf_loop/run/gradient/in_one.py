@@ -74,7 +74,7 @@ class GradientInOne:
     def _run_program(
         self, runnable: Runnable, feeds: Mapping[str, Any]
     ) -> tuple[Array, dict[str, Array]]:
-        input_names = [entry.value.name for entry in runnable.program.inputs]
+        input_names = [program_input.value.name for program_input in runnable.program.inputs]
         outputs = runnable.run({name: feeds[name] for name in input_names})
         return outputs[OBJECTIVE_OUTPUT], {
             name: outputs[cotangent_name(name)] for name in self._wrt

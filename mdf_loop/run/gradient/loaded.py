@@ -13,7 +13,7 @@ from mdf_loop.passes.gradient.backward_strategy import backward_for_native, back
 from mdf_loop.passes.gradient.differentiate import differentiate
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, Term, add_objective
 from mdf_loop.passes.gradient.reverse import LoopBackward
-from mdf_loop.pipeline import over_time, prepare
+from mdf_loop.pipeline import passes_over_time, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.device import Placement
 from mdf_loop.run.members import Members
@@ -54,7 +54,7 @@ class Differentiation(Struct, frozen=True):
 
         Derivatives are by the inputs of the objective and by the further inputs `wrt`.
         """
-        input_names = {entry.value.name for entry in program.inputs}
+        input_names = {program_input.value.name for program_input in program.inputs}
         known_inputs = [name for name in self.wrt if name in input_names]
         objective_program = add_objective(program, self.terms)
         gradient_program = differentiate(
@@ -91,12 +91,16 @@ class Differentiation(Struct, frozen=True):
             and reason_unavailable() is None
         ):
             gradient_program = self.program(program, backward_for_native, wrt, of)
-            prepared_program = prepare(gradient_program, backend.order, over_time(swept))
+            prepared_program = prepare(
+                gradient_program, backend.pass_order, passes_over_time(swept)
+            )
             execution_modes = set(predict_forms(prepared_program).values())
             if execution_modes != {NATIVE} and self.placement.native != "require":
                 prepared_program = None
         if prepared_program is None:
             gradient_program = self.program(program, self.kernel_backward, wrt, of)
-            prepared_program = prepare(gradient_program, backend.order, over_time(swept))
+            prepared_program = prepare(
+                gradient_program, backend.pass_order, passes_over_time(swept)
+            )
         runnable = backend.load(prepared_program, self.placement)
         return Members(runnable, swept) if swept else runnable

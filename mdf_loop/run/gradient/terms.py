@@ -70,8 +70,8 @@ class Data(Struct, frozen=True):
     def rows(self, begin: int, end: int) -> dict[str, Array]:
         """Return the objective's data and mean factors for a chunk, by name of program input."""
         assert self.steps is not None
-        rows = {name: array[begin:end] for name, array in self.arrays.items()}
-        return {**rows, **self._factors((end - begin) / self.steps)}
+        chunk_rows = {name: array[begin:end] for name, array in self.arrays.items()}
+        return {**chunk_rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
         """Return a factor for each mean in the objective, by which the chunks sum to the mean.
@@ -90,21 +90,21 @@ def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -
     """Convert the data of a loss to the dtype and shape of the output."""
     output_shape = tuple(value.shape or ())
     shape = output_shape if steps is None else (steps, *output_shape[1:])
-    array = np.asarray(loss.data, numpy_dtype(value.dtype))
+    data_array = np.asarray(loss.data, numpy_dtype(value.dtype))
     if alike:
-        return array
+        return data_array
     has_fixed_shape = all(isinstance(extent, int) for extent in shape)
-    if array.ndim == 0 and has_fixed_shape:
-        return np.full([int(extent) for extent in shape], array)
-    has_output_shape = len(array.shape) == len(shape) and all(
+    if data_array.ndim == 0 and has_fixed_shape:
+        return np.full([int(extent) for extent in shape], data_array)
+    has_output_shape = len(data_array.shape) == len(shape) and all(
         not isinstance(extent, int) or extent == array_extent
-        for extent, array_extent in zip(shape, array.shape, strict=True)
+        for extent, array_extent in zip(shape, data_array.shape, strict=True)
     )
     if not has_output_shape:
         raise InputError(
-            f"the data of {loss.term_kind} of '{loss.output}' have shape {list(array.shape)}, "
+            f"the data of {loss.term_kind} of '{loss.output}' have shape {list(data_array.shape)}, "
             f"but the output has {list(shape)}",
             hint="give a number for each element of the output"
             + " at each step" * (steps is not None),
         )
-    return array
+    return data_array

@@ -151,7 +151,7 @@ class EngineDraws:
         )
 
     def _number_expression(self, expression: Any, site: str) -> Any:
-        """Insert the number of its call site into each random-number call of an expression."""
+        """Insert a call-site number into each random-number call of an expression."""
         if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
             elements = [
                 self._number_expression(element, f"{site}.{k}")

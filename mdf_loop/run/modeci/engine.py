@@ -119,7 +119,9 @@ def run_evaluations(
     )
     stacks = {name: _stack_rows(name, column) for name, column in rows.items()}
     arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
-    lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
+    lengths = {
+        name: row_lengths for name, (_, row_lengths) in stacks.items() if row_lengths is not None
+    }
     return EngineRun(
         arrays, executed_sets, _loop_reports(engine), failure, stopped_by, rows, lengths
     )

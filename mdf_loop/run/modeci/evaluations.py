@@ -79,5 +79,5 @@ class Evaluations:
         evaluable = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.node_field]).get(
             item.id
         )
-        value = getattr(evaluable, "curr_value", None)
-        return value.copy() if isinstance(value, np.ndarray) else value
+        current_value = getattr(evaluable, "curr_value", None)
+        return current_value.copy() if isinstance(current_value, np.ndarray) else current_value

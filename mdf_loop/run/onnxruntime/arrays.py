@@ -44,9 +44,9 @@ def _convert_input(data: Data) -> Data:
 
 def bfloat16_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a program's bfloat16 inputs, and of its bfloat16 outputs."""
-    inputs = (entry.value for entry in program.inputs)
+    input_values = (program_input.value for program_input in program.inputs)
     return (
-        tuple(value.name for value in inputs if value.dtype == _BFLOAT16),
+        tuple(value.name for value in input_values if value.dtype == _BFLOAT16),
         tuple(output.name for output in program.outputs if output.value.dtype == _BFLOAT16),
     )
 

@@ -45,32 +45,32 @@ class PlacedModel(Struct, frozen=True, eq=False):
 
     def run(
         self,
-        names: Sequence[str],
+        output_names: Sequence[str],
         feeds: Mapping[str, Any],
         options: Any,
         buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
         """Compute the named outputs, and write outputs that have a buffer into their buffer."""
         if not buffers:
-            arrays: list[Any] = self.session.run(names, feeds, options)
-            if feeds.keys().isdisjoint(names):
+            arrays: list[Any] = self.session.run(output_names, feeds, options)
+            if feeds.keys().isdisjoint(output_names):
                 return arrays
             # CUDA returns zeros for a tensor that is an input and an output
             return [
                 _copy_input(feeds[name]) if name in feeds else array
-                for name, array in zip(names, arrays, strict=True)
+                for name, array in zip(output_names, arrays, strict=True)
             ]
         binding = self.session.io_binding()  # for runs over time, whose inputs are no outputs
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
-        for name in names:
+        for name in output_names:
             array = buffers.get(name)
             if array is None:
                 binding.bind_output(name)
             else:
                 binding.bind_output(name, "cpu", 0, array.dtype, array.shape, address(array))
         self.session.run_with_iobinding(binding, options)
-        outputs = zip(names, binding.get_outputs(), strict=True)
+        outputs = zip(output_names, binding.get_outputs(), strict=True)
         return [buffers[name] if name in buffers else output.numpy() for name, output in outputs]
 
 
@@ -109,11 +109,11 @@ def _cuda_type_problem(program: Program) -> str | None:
     """
     for operation in walk(program.ops):
         if isinstance(operation, Loop | If):
-            values = (*reads(operation), *results(operation))
+            operation_values = (*reads(operation), *results(operation))
             unsupported_value = next(
                 (
                     value
-                    for value in values
+                    for value in operation_values
                     if not is_tensor(value.dtype) or value.dtype == "string"
                 ),
                 None,
@@ -150,9 +150,9 @@ def load_on_cuda(model: SessionModel, options: Any) -> PlacedModel:
     if problem is not None:
         raise DeviceError(problem)
     session = _open_cuda_session(model, options)
-    operators = operators_by_provider(session)
-    cpu_operators = operators.get(CPU, ())
-    if cpu_operators and _CUDA_PROVIDER not in operators:
+    op_types_by_provider = operators_by_provider(session)
+    cpu_operators = op_types_by_provider.get(CPU, ())
+    if cpu_operators and _CUDA_PROVIDER not in op_types_by_provider:
         raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(cpu_operators)})")
     reason = f"on the CPU: {', '.join(cpu_operators)}" if cpu_operators else "CUDA is available"
     return PlacedModel(session, Device("cuda", reason))
@@ -198,9 +198,9 @@ def operators_by_provider(session: Any) -> dict[str, tuple[str, ...]]:
     """
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
-    operators: dict[str, dict[str, None]] = {}
+    op_types_by_provider: dict[str, dict[str, None]] = {}
     for assignment in session.get_provider_graph_assignment_info():
-        operators.setdefault(assignment.ep_name, {}).update(
+        op_types_by_provider.setdefault(assignment.ep_name, {}).update(
             (node.op_type, None) for node in assignment.get_nodes()
         )
-    return {provider: tuple(op_types) for provider, op_types in operators.items()}
+    return {provider: tuple(op_types) for provider, op_types in op_types_by_provider.items()}

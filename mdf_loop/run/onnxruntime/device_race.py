@@ -47,7 +47,7 @@ class Runner(Protocol):
 
     def run(
         self,
-        names: Sequence[str],
+        output_names: Sequence[str],
         feeds: Mapping[str, Any],
         options: Any,
         buffers: OutputBuffers = NO_BUFFERS,
@@ -104,7 +104,7 @@ class Race:
 
     def run(
         self,
-        names: Sequence[str],
+        output_names: Sequence[str],
         feeds: Mapping[str, Any],
         options: Any,
         buffers: OutputBuffers = NO_BUFFERS,
@@ -115,11 +115,11 @@ class Race:
             with self._lock:
                 if self._candidate_models is not None:
                     return self._run_race(
-                        *self._candidate_models, _ModelCall(names, feeds, options)
+                        *self._candidate_models, _ModelCall(output_names, feeds, options)
                     )
                 winner = self._winner
                 assert winner is not None
-        return winner.run(names, feeds, options, buffers)
+        return winner.run(output_names, feeds, options, buffers)
 
     def _run_race(self, cpu: PlacedModel, cuda: PlacedModel, model_call: _ModelCall) -> list[Any]:
         cpu_seconds, outputs = model_call.time_runs(cpu, min_runs=1)

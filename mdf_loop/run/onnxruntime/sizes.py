@@ -44,8 +44,8 @@ class Sizes(Struct, frozen=True):
 
 
 def measure_sizes(program: Program) -> Sizes:
-    """Compute the size of a program's largest value, and its slowest operation's duration."""
-    input_values = [entry.value for entry in program.inputs]
+    """Compute the size of a program's largest value, and the duration of its slowest operation."""
+    input_values = [program_input.value for program_input in program.inputs]
     operations = tuple(walk(program.ops))
     result_values = (value for operation in operations for value in results(operation))
     outer_results = (value for operation in program.ops for value in results(operation))

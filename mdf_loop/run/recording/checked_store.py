@@ -11,7 +11,7 @@ from zarr.storage import LocalStore
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording.chunk_integrity import is_intact
-from mdf_loop.run.recording.metadata import METADATA, DamagedError, Entry, read_json
+from mdf_loop.run.recording.metadata import METADATA, ArrayMetadata, DamagedError, read_json
 
 
 class CheckedStore(LocalStore):
@@ -23,7 +23,7 @@ class CheckedStore(LocalStore):
     def __init__(self, root: Path, display_path: Path, *, read_only: bool) -> None:
         super().__init__(root, read_only=read_only)
         self.display_path = display_path
-        self._cached_entry: Entry | None = None
+        self._cached_metadata: ArrayMetadata | None = None
 
     async def get(
         self,
@@ -36,9 +36,9 @@ class CheckedStore(LocalStore):
         Raises:
             InputError: The file is a damaged chunk.
         """
-        content = await super().get(key, prototype, byte_range)
-        self.check(key, content)
-        return content
+        file_content = await super().get(key, prototype, byte_range)
+        self.check(key, file_content)
+        return file_content
 
     def get_sync(
         self,
@@ -51,9 +51,9 @@ class CheckedStore(LocalStore):
 
         zarr calls this method from version 3.2 on.
         """
-        content = super().get_sync(key, prototype=prototype, byte_range=byte_range)
-        self.check(key, content)
-        return content
+        file_content = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        self.check(key, file_content)
+        return file_content
 
     def read_array_metadata(self) -> Any:
         """Read the Zarr metadata of the array.
@@ -63,7 +63,7 @@ class CheckedStore(LocalStore):
         """
         return read_json(self.root)
 
-    def allows_missing_chunks(self, entry: Entry) -> bool:
+    def allows_missing_chunks(self, array_metadata: ArrayMetadata) -> bool:
         """Return True if chunks without a file are allowed, which have the fill value."""
         return True
 
@@ -71,21 +71,21 @@ class CheckedStore(LocalStore):
         """Raise InputError if a file is a damaged chunk, or a chunk is missing unexpectedly."""
         if key != "c" and not key.startswith("c/"):
             return
-        entry = self._load_entry()
+        array_metadata = self._load_array_metadata()
         if content is None:
-            if not self.allows_missing_chunks(entry):
+            if not self.allows_missing_chunks(array_metadata):
                 raise self._chunk_error(key, "missing")
-        elif not is_intact(entry, content.to_bytes()):
+        elif not is_intact(array_metadata, content.to_bytes()):
             raise self._chunk_error(key, "damaged")
 
-    def _load_entry(self) -> Entry:
+    def _load_array_metadata(self) -> ArrayMetadata:
         """Return the dtype, chunk shape and codecs of the array, which are read once."""
-        if self._cached_entry is None:
+        if self._cached_metadata is None:
             try:
-                self._cached_entry = Entry.of(self.root.name, self.read_array_metadata())
+                self._cached_metadata = ArrayMetadata.of(self.root.name, self.read_array_metadata())
             except (DamagedError, OSError) as error:
                 raise self._chunk_error(METADATA, f"damaged: {error}") from None
-        return self._cached_entry
+        return self._cached_metadata
 
     def _chunk_error(self, key: str, word: str) -> InputError:
         return InputError(

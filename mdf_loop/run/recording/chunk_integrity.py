@@ -14,7 +14,7 @@ import struct
 from pathlib import Path
 
 from mdf_loop.memory_limit import check
-from mdf_loop.run.recording.metadata import Entry
+from mdf_loop.run.recording.metadata import ArrayMetadata
 
 CHECKSUM_BYTES = 4
 """Bytes of the checksum at the end of a chunk."""
@@ -38,7 +38,7 @@ def read_checksum(file: Path) -> int:
         return stored_checksum(stream.read())
 
 
-def is_intact(entry: Entry, chunk: bytes) -> bool:
+def is_intact(array_metadata: ArrayMetadata, chunk: bytes) -> bool:
     """Return True if a Zarr chunk has a valid header and a valid checksum.
 
     A chunk without checksum is decompressed instead.
@@ -46,10 +46,10 @@ def is_intact(entry: Entry, chunk: bytes) -> bool:
     Raises:
         MemoryLimitError: The chunk is decoded for the check and does not fit into memory.
     """
-    if not entry.has_checksums:
-        return _has_valid_head(entry, chunk) and _can_be_decoded(entry, chunk)
+    if not array_metadata.has_checksums:
+        return _has_valid_head(array_metadata, chunk) and _can_be_decoded(array_metadata, chunk)
     body = chunk[:-CHECKSUM_BYTES]
-    return _has_valid_head(entry, body) and crc32c(body) == stored_checksum(chunk)
+    return _has_valid_head(array_metadata, body) and crc32c(body) == stored_checksum(chunk)
 
 
 def crc32c(content: bytes) -> int:
@@ -59,23 +59,23 @@ def crc32c(content: bytes) -> int:
     return int(google_crc32c.value(content))
 
 
-def _has_valid_head(entry: Entry, body: bytes) -> bool:
+def _has_valid_head(array_metadata: ArrayMetadata, body: bytes) -> bool:
     """Return True if the header of a Zarr chunk states the correct sizes."""
-    if entry.is_text:
+    if array_metadata.is_text:
         return body.startswith(_ZSTD_MAGIC)
     if len(body) < _BLOSC_HEADER.size:
         return False
     *_, raw_size, _, compressed_size = _BLOSC_HEADER.unpack(body[: _BLOSC_HEADER.size])
-    return (raw_size, compressed_size) == (entry.chunk_bytes, len(body))
+    return (raw_size, compressed_size) == (array_metadata.chunk_bytes, len(body))
 
 
-def _can_be_decoded(entry: Entry, body: bytes) -> bool:
+def _can_be_decoded(array_metadata: ArrayMetadata, body: bytes) -> bool:
     """Return True if a Zarr chunk without checksum can be decompressed."""
     from numcodecs import blosc, zstd
 
-    check(entry.chunk_bytes, f"a chunk of '{entry.name}'")
+    check(array_metadata.chunk_bytes, f"a chunk of '{array_metadata.name}'")
     try:
-        (zstd if entry.is_text else blosc).decompress(body)
+        (zstd if array_metadata.is_text else blosc).decompress(body)
     except (RuntimeError, ValueError):
         return False
     return True

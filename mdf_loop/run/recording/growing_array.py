@@ -157,10 +157,10 @@ class GrowingArray:
 
     def tail(self, length: int) -> Array:
         """Return the rows of the last, incomplete chunk of the first `length` rows."""
-        rows = np.asarray(
+        tail_rows = np.asarray(
             self._unlimited_array[self.row_index(length - length % self.chunk_rows, length)]
         )
-        return rows.astype(object) if rows.dtype.kind == "T" else rows
+        return tail_rows.astype(object) if tail_rows.dtype.kind == "T" else tail_rows
 
     def rewrite_tail(self, length: int, tail: Array) -> None:
         """Write the last rows, `tail`, of an array with `length` rows again.
@@ -170,16 +170,16 @@ class GrowingArray:
         row_count = tail.shape[self.axis]
         if not row_count:
             return
-        start, end = length - row_count, -(-length // self.chunk_rows) * self.chunk_rows
-        rows = np.full(
-            (*self._leading_shape, end - start, *self.row_shape),
+        first_row, end_row = length - row_count, -(-length // self.chunk_rows) * self.chunk_rows
+        padded_rows = np.full(
+            (*self._leading_shape, end_row - first_row, *self.row_shape),
             self._stored_array.fill_value,
             self._unlimited_array.dtype,
         )
-        rows[(*self.row_index(0, row_count), *map(slice, tail.shape[self.axis + 1 :]))] = (
+        padded_rows[(*self.row_index(0, row_count), *map(slice, tail.shape[self.axis + 1 :]))] = (
             self.convert_rows(tail, row_count)
         )
-        self._write(rows, start, end)
+        self._write(padded_rows, first_row, end_row)
 
     def delete_chunks_after(self, length: int) -> None:
         """Delete the chunk files that only contain rows from row `length` on."""
@@ -220,9 +220,9 @@ class GrowingArray:
         ]
         for index in np.ndindex(*chunk_counts):
             chunk_index = (*index[: self.axis], number, *index[self.axis + 1 :])
-            file = self.path / self._unlimited_array.metadata.encode_chunk_key(chunk_index)
-            if file.exists():
-                yield file
+            chunk_file = self.path / self._unlimited_array.metadata.encode_chunk_key(chunk_index)
+            if chunk_file.exists():
+                yield chunk_file
 
 
 def _are_equal_with_nan(buffer: Array, rows: Array) -> bool:

@@ -75,11 +75,13 @@ def row_lengths(rows: Array, flags: Array | None, leading_ndim: int) -> Array:
     """
     row_shape = rows.shape[leading_ndim:] or (1,)
     row_extents = np.array(row_shape[0] if len(row_shape) == 1 else row_shape, np.int64)
-    lengths = np.broadcast_to(row_extents, (*rows.shape[:leading_ndim], *row_extents.shape))
+    repeated_extents = np.broadcast_to(
+        row_extents, (*rows.shape[:leading_ndim], *row_extents.shape)
+    )
     if flags is None:
-        return lengths
+        return repeated_extents
     has_run = flags.reshape(*rows.shape[:leading_ndim], *(1,) * row_extents.ndim)
-    return lengths * has_run
+    return repeated_extents * has_run
 
 
 def remove_padding(rows: Array, lengths: Array, leading_ndim: int = 1) -> list[Array]:
@@ -111,8 +113,8 @@ def padding_mask(lengths: Array, shape: tuple[int, ...], leading_ndim: int) -> A
     if not row_shape:
         return mask | (lengths < 1)
     for axis, extent in enumerate(row_shape):
-        positions = np.arange(extent).reshape(extent, *(1,) * (len(row_shape) - axis - 1))
-        mask |= positions >= row_ends[..., axis].reshape(
+        element_positions = np.arange(extent).reshape(extent, *(1,) * (len(row_shape) - axis - 1))
+        mask |= element_positions >= row_ends[..., axis].reshape(
             *shape[:leading_ndim], *(1,) * len(row_shape)
         )
     return mask

@@ -124,8 +124,8 @@ def _process_start_time(process: int) -> str | None:
     """
     try:
         status_line = Path(f"/proc/{process}/stat").read_text(errors="replace")
-        process_state, *fields = status_line.rpartition(")")[2].split()
-        return None if process_state in "ZX" else fields[18]
+        process_state, *status_fields = status_line.rpartition(")")[2].split()
+        return None if process_state in "ZX" else status_fields[18]
     except (OSError, ValueError, IndexError):
         with suppress(OverflowError):
             return "" if is_running(process) else None
@@ -154,17 +154,17 @@ class Lock:
         Raises:
             InputError: Another owner already writes the same rows.
         """
-        with self._open_locked(os.O_CREAT) as file:
-            assert file is not None
-            now = _file_system_time(file)
-            owners = [owner for owner in self._read_owners(file) if owner.is_alive(now)]
+        with self._open_locked(os.O_CREAT) as file_descriptor:
+            assert file_descriptor is not None
+            now = _file_system_time(file_descriptor)
+            owners = [owner for owner in self._read_owners(file_descriptor) if owner.is_alive(now)]
             for owner in owners:
                 if owner.overlaps(self.owner.region):
                     raise self._locked_error(owner, now)
             try:
-                _write_owners(file, [*owners, replace(self.owner, heard=now)])
+                _write_owners(file_descriptor, [*owners, replace(self.owner, heard=now)])
             except OSError:
-                self._write_or_remove(file, owners)
+                self._write_or_remove(file_descriptor, owners)
                 raise
 
     def check(self) -> None:
@@ -181,8 +181,8 @@ class Lock:
         with suppress(OSError):
             if self._encoded_run_id in self._path.read_bytes():
                 return
-        with self._open_locked() as file:  # an unlocked read may overlap a write
-            owners = [] if file is None else self._read_owners(file)
+        with self._open_locked() as file_descriptor:  # an unlocked read may overlap a write
+            owners = [] if file_descriptor is None else self._read_owners(file_descriptor)
         if not any(owner.run == self.owner.run for owner in owners):
             raise self._lost_error(owners)
 
@@ -191,13 +191,13 @@ class Lock:
 
         Nothing is written if another run has replaced the entry.
         """
-        with self._open_locked() as file:
-            if file is not None:
-                now = _file_system_time(file)
-                owners = self._read_owners(file)
+        with self._open_locked() as file_descriptor:
+            if file_descriptor is not None:
+                now = _file_system_time(file_descriptor)
+                owners = self._read_owners(file_descriptor)
                 other_owners = [owner for owner in owners if owner.run != self.owner.run]
                 if len(other_owners) < len(owners):
-                    _write_owners(file, [*other_owners, replace(self.owner, heard=now)])
+                    _write_owners(file_descriptor, [*other_owners, replace(self.owner, heard=now)])
 
     def release(self) -> None:
         """Unlock the store: remove this run from the runs in the lock file.
@@ -206,12 +206,12 @@ class Lock:
         """
         if os.getpid() != self.owner.process:
             return
-        with self._open_locked() as file:
-            if file is not None:
-                owners = self._read_owners(file)
+        with self._open_locked() as file_descriptor:
+            if file_descriptor is not None:
+                owners = self._read_owners(file_descriptor)
                 other_owners = [owner for owner in owners if owner.run != self.owner.run]
                 if len(other_owners) < len(owners):
-                    self._write_or_remove(file, other_owners)
+                    self._write_or_remove(file_descriptor, other_owners)
 
     def _write_or_remove(self, file: int, owners: Sequence[Owner]) -> None:
         if owners:
@@ -226,12 +226,12 @@ class Lock:
         Yield None if the file does not exist.
         """
         try:
-            file = self._wait_for_lock(flags)
+            file_descriptor = self._wait_for_lock(flags)
             try:
-                yield file
+                yield file_descriptor
             finally:
-                if file is not None:
-                    _unlock_and_close(file)
+                if file_descriptor is not None:
+                    _unlock_and_close(file_descriptor)
         except OSError as error:
             raise write_error(self._path, error) from None
 
@@ -239,18 +239,20 @@ class Lock:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             try:
-                file = os.open(self._path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | flags, 0o666)
+                file_descriptor = os.open(
+                    self._path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | flags, 0o666
+                )
             except FileNotFoundError:
                 if flags:
                     raise
                 return None
             try:
-                if _try_lock(file) and self._is_current_file(file):
-                    return file
+                if _try_lock(file_descriptor) and self._is_current_file(file_descriptor):
+                    return file_descriptor
             except BaseException:
-                os.close(file)
+                os.close(file_descriptor)
                 raise
-            _unlock_and_close(file)
+            _unlock_and_close(file_descriptor)
             if time.monotonic() > deadline:
                 raise InputError(
                     f"cannot write '{self._store}': another process keeps '{self._path.name}'",
@@ -258,24 +260,26 @@ class Lock:
                 )
             time.sleep(0.002)
 
-    def _is_current_file(self, file: int) -> bool:
+    def _is_current_file(self, file_descriptor: int) -> bool:
         """Return True if an open lock file was not deleted or replaced before it was locked."""
         try:
-            return os.path.samestat(os.fstat(file), os.stat(self._path, follow_symlinks=False))
+            return os.path.samestat(
+                os.fstat(file_descriptor), os.stat(self._path, follow_symlinks=False)
+            )
         except FileNotFoundError:
             return False
 
-    def _read_owners(self, file: int) -> list[Owner]:
+    def _read_owners(self, file_descriptor: int) -> list[Owner]:
         """Read the list of runs from the lock file.
 
         An empty new file has none.
         """
-        os.lseek(file, 0, os.SEEK_SET)
-        line = os.read(file, _MAX_FILE_BYTES).split(b"\n")[0].strip(b"\0 ")
+        os.lseek(file_descriptor, 0, os.SEEK_SET)
+        line = os.read(file_descriptor, _MAX_FILE_BYTES).split(b"\n")[0].strip(b"\0 ")
         if not line:
             return []
         try:
-            return [_parse_owner(**entry) for entry in json.loads(line)[_OWNERS_KEY]]
+            return [_parse_owner(**owner_entry) for owner_entry in json.loads(line)[_OWNERS_KEY]]
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             raise InputError(
                 f"cannot write '{self._store}': '{self._path.name}' beside it is not of mdf_loop",
@@ -305,12 +309,12 @@ class Lock:
         )
 
 
-def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
+def _parse_owner(*, region: Sequence[int] | None, **owner_entry: Any) -> Owner:
     """Convert the entry of a run in the lock file to an `Owner`, or raise if it is invalid."""
     first_row, end_row = (0, 0) if region is None else region
-    owner = Owner(**entry, region=None if region is None else (first_row, end_row))
-    texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
-    if not all(isinstance(text, str) and _TEXT_PATTERN.fullmatch(text) for text in texts):
+    owner = Owner(**owner_entry, region=None if region is None else (first_row, end_row))
+    text_fields = (owner.run, owner.host, owner.system, owner.began, owner.since)
+    if not all(isinstance(text, str) and _TEXT_PATTERN.fullmatch(text) for text in text_fields):
         raise ValueError("no plain text")
     if not all(isinstance(number, int) for number in (owner.process, first_row, end_row)):
         raise ValueError("no whole number")
@@ -319,31 +323,31 @@ def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
     return replace(owner, heard=float(owner.heard))
 
 
-def _write_owners(file: int, owners: Sequence[Owner]) -> None:
+def _write_owners(file_descriptor: int, owners: Sequence[Owner]) -> None:
     """Replace the list of runs in the lock file.
 
     Only the first line counts, so one write is enough.
     """
-    content = json.dumps({_OWNERS_KEY: [asdict(owner) for owner in owners]}).encode() + b"\n"
-    content_size = len(content)
-    os.lseek(file, 0, os.SEEK_SET)
-    while content:
-        content = content[os.write(file, content) :]
-    os.ftruncate(file, content_size)
+    encoded_owners = json.dumps({_OWNERS_KEY: [asdict(owner) for owner in owners]}).encode() + b"\n"
+    content_size = len(encoded_owners)
+    os.lseek(file_descriptor, 0, os.SEEK_SET)
+    while encoded_owners:
+        encoded_owners = encoded_owners[os.write(file_descriptor, encoded_owners) :]
+    os.ftruncate(file_descriptor, content_size)
 
 
-def _file_system_time(file: int) -> float:
+def _file_system_time(file_descriptor: int) -> float:
     """Return the current time by the clock of the file system, by touching the file."""
-    os.utime(file)
-    return os.fstat(file).st_mtime
+    os.utime(file_descriptor)
+    return os.fstat(file_descriptor).st_mtime
 
 
-def _try_lock(file: int) -> bool:
+def _try_lock(file_descriptor: int) -> bool:
     """Try to lock a file, and return True on success or if the file system has no locks."""
     if fcntl is None:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
@@ -352,12 +356,12 @@ def _try_lock(file: int) -> bool:
     return True
 
 
-def _unlock_and_close(file: int) -> None:
+def _unlock_and_close(file_descriptor: int) -> None:
     """Unlock a file, and close it.
 
     A fork that has the file open does not hold the lock either.
     """
     with suppress(OSError):
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_UN)
-    os.close(file)
+            fcntl.flock(file_descriptor, fcntl.LOCK_UN)
+    os.close(file_descriptor)

@@ -100,7 +100,7 @@ FLAG_ATTRIBUTES: Mapping[str, Any] = {
 """Attributes of an array of such flags, in the terms of the CF conventions."""
 
 
-class Entry(Struct, frozen=True):
+class ArrayMetadata(Struct, frozen=True):
     """Validated metadata of one Zarr array: dtype, dimensions, shape and chunk shape.
 
     `has_varying_rows` is True if its rows may vary in length. `name` is the name of the output. `has_checksums` is
@@ -116,7 +116,7 @@ class Entry(Struct, frozen=True):
     has_checksums: bool
 
     @classmethod
-    def of(cls, name: str, array_metadata: Any) -> Entry:
+    def of(cls, name: str, array_metadata: Any) -> ArrayMetadata:
         """Validate the metadata of the array in the folder `name`.
 
         Raises:
@@ -291,7 +291,7 @@ class Layout(Struct, frozen=True):
     """
 
     store_metadata: Mapping[str, Any]
-    arrays: Mapping[str, Entry]
+    arrays: Mapping[str, ArrayMetadata]
     coordinate_name: str
     dim: str
 
@@ -319,7 +319,9 @@ class Layout(Struct, frozen=True):
             f"the {STREAMED_ATTRIBUTE} of it is {_abbreviate(coordinate_name)}, which it has not",
         )
         assert coordinate_name is not None
-        arrays = {name: Entry.of(name, entry) for name, entry in metadata_by_array.items()}
+        arrays = {
+            name: ArrayMetadata.of(name, metadata) for name, metadata in metadata_by_array.items()
+        }
         dims = arrays[coordinate_name].dims
         _check(
             len(dims) == 1,
@@ -332,16 +334,19 @@ class Layout(Struct, frozen=True):
 
     def _check_chunks(self, name: str) -> None:
         """Check that a chunk of an array has one row, or a limited number of bytes."""
-        entry = self.arrays[name]
+        array_metadata = self.arrays[name]
         _check(
-            entry.chunks[self.axis(name)] == 1 or entry.chunk_bytes <= MAX_CHUNK_BYTES,
-            f"the chunk shape of '{name}' is {list(entry.chunks)}",
+            array_metadata.chunks[self.axis(name)] == 1
+            or array_metadata.chunk_bytes <= MAX_CHUNK_BYTES,
+            f"the chunk shape of '{name}' is {list(array_metadata.chunks)}",
         )
 
     @property
     def growing(self) -> list[str]:
         """Names of the arrays to which rows are appended, with the coordinate last."""
-        growing_names = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
+        growing_names = [
+            name for name, array_metadata in self.arrays.items() if self.dim in array_metadata.dims
+        ]
         return sorted(growing_names, key=lambda name: name == self.coordinate_name)
 
     def axis(self, name: str) -> int:

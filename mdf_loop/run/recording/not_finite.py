@@ -196,17 +196,21 @@ def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
 
 def _search_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
     """Return the first nan or infinite value in an output without time axis, or None."""
-    data, leading_axes = results[name], results.axes_of(name)
-    for array in data if isinstance(data, list) else [data]:
+    output_data, leading_axes = results[name], results.axes_of(name)
+    for array in output_data if isinstance(output_data, list) else [output_data]:
         if array is None or not _is_inexact(array) or is_finite(array):
             continue
         mask = _not_finite_mask(np.asarray(array), results.lengths.get(name), len(leading_axes))
         if mask.any():
-            index = np.unravel_index(int(np.argmax(mask)), mask.shape)
-            element = np.asarray(array)[index]
-            row = int(index[len(leading_axes)]) if len(index) > len(leading_axes) else None
+            element_index = np.unravel_index(int(np.argmax(mask)), mask.shape)
+            element = np.asarray(array)[element_index]
+            row = (
+                int(element_index[len(leading_axes)])
+                if len(element_index) > len(leading_axes)
+                else None
+            )
             return _make_finding(
-                name, element, order, row, "", _member_numbers(leading_axes, index)
+                name, element, order, row, "", _member_numbers(leading_axes, element_index)
             )
     return None
 
@@ -218,13 +222,15 @@ def _search_rows(
 
     Only rows before `end_row` are searched.
     """
-    data: Any = results[name]
-    if isinstance(data, list) or data is None or not _is_inexact(data):
+    output_data: Any = results[name]
+    if isinstance(output_data, list) or output_data is None or not _is_inexact(output_data):
         return None
     leading_axes = results.axes_of(name)
     time_axis = next(position for position, axis in enumerate(leading_axes) if axis.name == "time")
-    lengths = results.lengths.get(name)
-    for first_row, rows, block_lengths in _iterate_blocks(data, lengths, time_axis, end_row):
+    row_lengths = results.lengths.get(name)
+    for first_row, rows, block_lengths in _iterate_blocks(
+        output_data, row_lengths, time_axis, end_row
+    ):
         mask = np.moveaxis(_not_finite_mask(rows, block_lengths, len(leading_axes)), time_axis, 0)
         if missing is not None:
             members_shape = mask.shape[1 : len(leading_axes)]
@@ -236,9 +242,9 @@ def _search_rows(
             )
             mask &= has_run.reshape(*has_run.shape, *(1,) * (mask.ndim - has_run.ndim))
         if mask.any():
-            row, *index = np.unravel_index(int(np.argmax(mask)), mask.shape)
+            row, *member_index = np.unravel_index(int(np.argmax(mask)), mask.shape)
             member_axes = (*leading_axes[:time_axis], *leading_axes[time_axis + 1 :])
-            row_values = np.moveaxis(rows, time_axis, 0)[(row, *index[: len(member_axes)])]
+            row_values = np.moveaxis(rows, time_axis, 0)[(row, *member_index[: len(member_axes)])]
             time_text = _format_time(leading_axes[time_axis], first_row + int(row), results.units)
             return _make_finding(
                 name,
@@ -246,7 +252,7 @@ def _search_rows(
                 order,
                 first_row + int(row),
                 time_text,
-                _member_numbers(member_axes, index),
+                _member_numbers(member_axes, member_index),
             )
     return None
 

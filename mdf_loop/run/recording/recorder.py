@@ -73,10 +73,10 @@ class Recorder:
             self._reductions.add(
                 {name: rows[name] for name in self.plan.selection.reduce}, self.axis
             )
-        step_numbers, positions = self._select_steps(block.step_numbers, rows)
+        step_numbers, row_positions = self._select_steps(block.step_numbers, rows)
         rows |= self._row_lengths(rows, block.rows)
         selected_rows = {
-            name: self._select_rows(rows[name], positions) for name in self.plan.columns
+            name: self._select_rows(rows[name], row_positions) for name in self.plan.columns
         }
         if self._first_step is None and len(step_numbers):
             self._first_step = int(step_numbers[0])
@@ -86,7 +86,7 @@ class Recorder:
         if len(step_numbers):
             self.row_ends.check_rows(
                 {name: selected_rows[name] for name in self.plan.traces},
-                self._select_flags(block, positions),
+                self._select_flags(block, row_positions),
             )
         self.sink.add(Ticks(step_numbers, self.clock), selected_rows)
 
@@ -119,7 +119,7 @@ class Recorder:
     def _row_lengths(
         self, rows: Mapping[str, Array], block_rows: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the lengths of rows that vary in length, by the name of the array of lengths."""
+        """Return the arrays of row lengths by name, for outputs whose rows vary in length."""
         leading_ndim = self.axis + 1
         return {
             column: row_lengths(
@@ -143,8 +143,8 @@ class Recorder:
             is_selected &= _convert_to_booleans(
                 condition_name, rows[condition_name], len(all_step_numbers)
             )
-        positions = np.flatnonzero(is_selected)
-        return all_step_numbers[positions], positions
+        row_positions = np.flatnonzero(is_selected)
+        return all_step_numbers[row_positions], row_positions
 
     def _select_rows(self, rows: Array, places: slice | Array) -> Array:
         return rows[(slice(None),) * self.axis + (places,)]

@@ -67,8 +67,8 @@ class Reduction(ABC):
         Raises:
             OperandError: The rows have no common dtype with the earlier rows.
         """
-        if (new_dtype := dtype_name(rows)) not in self._dtypes:
-            self._dtypes.append(new_dtype)
+        if (new_dtype_name := dtype_name(rows)) not in self._dtypes:
+            self._dtypes.append(new_dtype_name)
             self._dtype = _common_dtype(self._dtypes)
         if rows.shape[1:] != self._shape and (len(rows) or not self.row_count):
             self._set_shape(rows.shape[1:])

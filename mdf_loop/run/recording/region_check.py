@@ -21,7 +21,7 @@ import numpy as np
 from mdf_loop.ir import Array
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.chunk_integrity import crc32c
-from mdf_loop.run.recording.metadata import COMPUTED, DamagedError, Entry
+from mdf_loop.run.recording.metadata import COMPUTED, ArrayMetadata, DamagedError
 from mdf_loop.run.recording.region_layout import RegionLayout
 from mdf_loop.run.recording.region_record import record_path
 from mdf_loop.run.recording.regions import Box
@@ -71,8 +71,8 @@ class RegionCheck:
         self, name: str, boxes: Sequence[Box]
     ) -> Iterator[tuple[int, list[str]]]:
         """Yield the expected number and the existing keys of chunks, for each chunk of members."""
-        entry, axis_count = self._layout.arrays[name], len(self._record.shape)
-        chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
+        array_metadata, axis_count = self._layout.arrays[name], len(self._record.shape)
+        chunk_count = math.prod(_chunk_counts(array_metadata)[axis_count:])
         for box in boxes:
             for flags_chunk_key in chunk_keys(self._flags.shape, self._flags.chunks, box):
                 yield (
@@ -107,14 +107,14 @@ class RegionCheck:
         """Read the checksums of a block's chunks, or return None for a store without checksums."""
         if self._record.checksums is None:
             return None
-        path = record_path(self._record.flags, self._record.shape, boxes)
+        checksum_path = record_path(self._record.flags, self._record.shape, boxes)
         try:
-            record = json.loads((self._path / path).read_bytes())
-            if record["flags"] == crc32c(flags.astype(np.int8).tobytes()):
-                return dict(record["chunks"])
+            checksum_record = json.loads((self._path / checksum_path).read_bytes())
+            if checksum_record["flags"] == crc32c(flags.astype(np.int8).tobytes()):
+                return dict(checksum_record["chunks"])
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             pass
-        raise DamagedError(f"'{path}' is damaged")
+        raise DamagedError(f"'{checksum_path}' is damaged")
 
     def _check_chunks(
         self, name: str, boxes: Sequence[Box], checksums: Mapping[str, int] | None
@@ -125,10 +125,10 @@ class RegionCheck:
             if len(block_keys) != chunk_count:
                 raise DamagedError(f"chunks of '{name}' are missing")
             for chunk_key in block_keys:
-                path = f"{name}/{chunk_key}"
-                if is_recorded and checksums is not None and path not in checksums:
-                    raise DamagedError(f"'{path}' has no checksum")
-                self._check_file(name, chunk_key, (checksums or {}).get(path))
+                chunk_path = f"{name}/{chunk_key}"
+                if is_recorded and checksums is not None and chunk_path not in checksums:
+                    raise DamagedError(f"'{chunk_path}' has no checksum")
+                self._check_file(name, chunk_key, (checksums or {}).get(chunk_path))
 
     def _check_file(self, name: str, chunk_key: str, checksum: int | None) -> None:
         file_size = self._files[f"{name}/{chunk_key}"]
@@ -154,21 +154,26 @@ class RegionCheck:
         return [name for name in self._layout.coordinates if not self._is_intact(name)]
 
     def _is_intact(self, name: str) -> bool:
-        entry = self._layout.arrays[name]
-        if math.prod(_chunk_counts(entry)) > len(self._files):
+        array_metadata = self._layout.arrays[name]
+        if math.prod(_chunk_counts(array_metadata)) > len(self._files):
             return False
         checksums = self._record.checksums
         try:
-            for chunk_key in chunk_keys(entry.shape, entry.chunks):
-                path = f"{name}/{chunk_key}"
-                if path not in self._files or (checksums is not None and path not in checksums):
+            for chunk_key in chunk_keys(array_metadata.shape, array_metadata.chunks):
+                chunk_path = f"{name}/{chunk_key}"
+                if chunk_path not in self._files or (
+                    checksums is not None and chunk_path not in checksums
+                ):
                     return False
-                self._check_file(name, chunk_key, (checksums or {}).get(path))
+                self._check_file(name, chunk_key, (checksums or {}).get(chunk_path))
         except DamagedError:
             return False
         return True
 
 
-def _chunk_counts(entry: Entry) -> list[int]:
+def _chunk_counts(array_metadata: ArrayMetadata) -> list[int]:
     """Return the number of chunks of a Zarr array along each axis."""
-    return [-(-extent // size) for extent, size in zip(entry.shape, entry.chunks, strict=True)]
+    return [
+        -(-extent // size)
+        for extent, size in zip(array_metadata.shape, array_metadata.chunks, strict=True)
+    ]

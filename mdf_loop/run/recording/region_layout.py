@@ -1,7 +1,7 @@
 """Validated metadata of a Zarr store that several processes write, block by block.
 
     x.zarr/zarr.json     attribute `sweep`: a `SweepRecord`
-                         consolidated metadata: an `Entry` for each array
+                         consolidated metadata: an `ArrayMetadata` for each array
 
 Workers open the arrays by their own metadata, which are therefore replaced by those of the whole store.
 """
@@ -24,8 +24,8 @@ from mdf_loop.run.recording.metadata import (
     FLAG_ATTRIBUTES,
     METADATA,
     VERSION_ATTRIBUTE,
+    ArrayMetadata,
     DamagedError,
-    Entry,
     get_attributes,
 )
 from mdf_loop.run.recording.not_finite import NotFinite
@@ -102,7 +102,7 @@ class RegionLayout(Struct, frozen=True):
     """Validated metadata of a Zarr store that several processes write, and of its arrays."""
 
     record: SweepRecord
-    arrays: Mapping[str, Entry]
+    arrays: Mapping[str, ArrayMetadata]
     metadata_by_array: Mapping[str, Any]
 
     @classmethod
@@ -126,7 +126,9 @@ class RegionLayout(Struct, frozen=True):
         )
         _check(isinstance(metadata_by_array, dict), "it does not say what its arrays are")
         assert isinstance(metadata_by_array, dict)
-        arrays = {name: Entry.of(name, entry) for name, entry in metadata_by_array.items()}
+        arrays = {
+            name: ArrayMetadata.of(name, metadata) for name, metadata in metadata_by_array.items()
+        }
         layout = cls(record, arrays, metadata_by_array)
         layout._check_partition()
         layout._check_outputs()
@@ -174,9 +176,13 @@ class RegionLayout(Struct, frozen=True):
         )
         for name in self.outputs:
             _check(name in self.arrays, f"it has no array of the output '{name[:80]}'")
-            entry = self.arrays[name]
+            array_metadata = self.arrays[name]
             _check(
-                (entry.dims[:leading_ndim], entry.shape[:leading_ndim], entry.chunks[:leading_ndim])
+                (
+                    array_metadata.dims[:leading_ndim],
+                    array_metadata.shape[:leading_ndim],
+                    array_metadata.chunks[:leading_ndim],
+                )
                 == (flags_entry.dims, flags_entry.shape, flags_entry.chunks),
                 f"the members of '{name}' are not divided like the flags",
             )
@@ -184,8 +190,8 @@ class RegionLayout(Struct, frozen=True):
     def _check_extents(self) -> None:
         """Check that dimensions of the same name have the same length in all arrays."""
         extent_by_dim: dict[str, int] = {}
-        for name, entry in self.arrays.items():
-            for dim, extent in zip(entry.dims, entry.shape, strict=True):
+        for name, array_metadata in self.arrays.items():
+            for dim, extent in zip(array_metadata.dims, array_metadata.shape, strict=True):
                 _check(
                     extent_by_dim.setdefault(dim, extent) == extent,
                     f"the extent of '{name}' along '{dim}' is {extent}, not {extent_by_dim[dim]}",

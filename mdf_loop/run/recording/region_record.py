@@ -37,21 +37,21 @@ def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) ->
     `chunks` has the paths of the chunks.
     """
     checksums = {chunk: read_checksum(store / chunk) for chunk in chunks}
-    record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
-    target = store / path
-    target.parent.mkdir(exist_ok=True)
-    partial_path = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
+    checksum_record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
+    target_path = store / path
+    target_path.parent.mkdir(exist_ok=True)
+    partial_path = target_path.with_name(f"{target_path.name}.{secrets.token_hex(8)}.partial")
     try:
         with partial_path.open("x", encoding="utf-8") as stream:
-            json.dump(record, stream)
+            json.dump(checksum_record, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        partial_path.replace(target)
+        partial_path.replace(target_path)
     except OSError:
         partial_path.unlink(missing_ok=True)
         raise
-    sync(target.parent)
-    sync(target.parent.parent)
+    sync(target_path.parent)
+    sync(target_path.parent.parent)
 
 
 def sync_chunks(store: Path, chunks: Iterable[str]) -> None:

@@ -200,8 +200,8 @@ class Regions(Struct, frozen=True):
 def _write_root(place: Path, root_metadata: dict[str, Any]) -> None:
     """Write the metadata of the whole store with a checksum, and flush them to the disk."""
     root_metadata["attributes"][SWEEP_ATTRIBUTE]["digest"] = metadata_digest(root_metadata)
-    content = json.dumps(root_metadata).encode()
-    write_atomically(place / METADATA, lambda stream: stream.write(content))
+    encoded_metadata = json.dumps(root_metadata).encode()
+    write_atomically(place / METADATA, lambda stream: stream.write(encoded_metadata))
 
 
 def _read_checksums(store: Path, paths: Iterable[str]) -> dict[str, int]:

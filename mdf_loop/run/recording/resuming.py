@@ -29,8 +29,8 @@ from mdf_loop.run.recording.metadata import (
     METADATA,
     STREAMED_ATTRIBUTE,
     VERSION_ATTRIBUTE,
+    ArrayMetadata,
     DamagedError,
-    Entry,
     Layout,
     get_attributes,
     parse_json,
@@ -132,16 +132,22 @@ def _checkpoint_error(why: object) -> InputError:
 
 def _check_tails(checkpoint_layout: Layout, tails: Mapping[str, Array], length: int) -> None:
     for name in checkpoint_layout.growing:
-        entry, axis = checkpoint_layout.arrays[name], checkpoint_layout.axis(name)
-        shape = list(entry.shape)
-        shape[axis] = length % entry.chunks[axis]
-        tail = tails.get(entry.name)
-        if tail is None or list(tail.shape) != shape or tail.dtype != _memory_dtype(entry):
-            raise DamagedError(f"the last rows of '{entry.name}' are not as they should be")
+        array_metadata, axis = checkpoint_layout.arrays[name], checkpoint_layout.axis(name)
+        expected_shape = list(array_metadata.shape)
+        expected_shape[axis] = length % array_metadata.chunks[axis]
+        tail = tails.get(array_metadata.name)
+        if (
+            tail is None
+            or list(tail.shape) != expected_shape
+            or tail.dtype != _memory_dtype(array_metadata)
+        ):
+            raise DamagedError(
+                f"the last rows of '{array_metadata.name}' are not as they should be"
+            )
 
 
-def _memory_dtype(entry: Entry) -> np.dtype[Any]:
-    return np.dtype(object) if entry.is_text else entry.dtype
+def _memory_dtype(array_metadata: ArrayMetadata) -> np.dtype[Any]:
+    return np.dtype(object) if array_metadata.is_text else array_metadata.dtype
 
 
 # --- content of the disk --------------------------------------------------------------------------
@@ -168,11 +174,11 @@ def _read_layout(place: Path, checkpoint_layout: Layout) -> Layout:
 def _rebuild_layout(place: Path, checkpoint_layout: Layout) -> Layout:
     metadata_by_array = {}
     recorded_metadata = checkpoint_layout.store_metadata["consolidated_metadata"]["metadata"]
-    for name, entry in recorded_metadata.items():
+    for name, array_metadata in recorded_metadata.items():
         try:
             metadata_by_array[name] = read_json(place / name)
         except (DamagedError, OSError):
-            metadata_by_array[name] = entry
+            metadata_by_array[name] = array_metadata
     return Layout.of(_replace_array_metadata(checkpoint_layout.store_metadata, metadata_by_array))
 
 
@@ -231,8 +237,8 @@ def _metadata_with_length(
 ) -> dict[str, Any]:
     """Return the metadata of a Zarr store with `length` rows in each growing array."""
     metadata_by_array = {}
-    for name, entry in checkpoint_layout.arrays.items():
-        shape = list(entry.shape)
+    for name, array_metadata in checkpoint_layout.arrays.items():
+        shape = list(array_metadata.shape)
         if name in checkpoint_layout.growing:
             shape[checkpoint_layout.axis(name)] = length
         stored_entry = stored_layout.store_metadata["consolidated_metadata"]["metadata"][name]
@@ -260,26 +266,34 @@ def _check_chunks(
     length: int,
 ) -> None:
     """Raise DamagedError if a chunk that was complete at the checkpoint is missing or damaged."""
-    for path in recorded.checksums:
-        if path not in files:
-            raise DamagedError(f"the chunk '{path}' is missing")
+    for chunk_path in recorded.checksums:
+        if chunk_path not in files:
+            raise DamagedError(f"the chunk '{chunk_path}' is missing")
     keys_by_array = group_by_array(files)
-    for name, entry in layout.arrays.items():
-        shape = list(entry.shape)
+    for name, array_metadata in layout.arrays.items():
+        shape = list(array_metadata.shape)
         if name in layout.growing:
             axis = layout.axis(name)
-            shape[axis] = length - recorded.tails[entry.name].shape[axis]
+            shape[axis] = length - recorded.tails[array_metadata.name].shape[axis]
         chunk_counts = [
-            -(-extent // size) for extent, size in zip(shape, entry.chunks, strict=True)
+            -(-extent // size) for extent, size in zip(shape, array_metadata.chunks, strict=True)
         ]
         needed_keys = [
-            key for key in keys_by_array.get(name, ()) if is_chunk_key(key, chunk_counts)
+            chunk_key
+            for chunk_key in keys_by_array.get(name, ())
+            if is_chunk_key(chunk_key, chunk_counts)
         ]
         missing_count = math.prod(chunk_counts) - len(needed_keys)
-        if missing_count and not entry.has_varying_rows:
+        if missing_count and not array_metadata.has_varying_rows:
             raise DamagedError(
-                f"{missing_count} of {math.prod(chunk_counts)} chunks of '{entry.name}' are missing"
+                f"{missing_count} of {math.prod(chunk_counts)} chunks of '{array_metadata.name}' are missing"
             )
         for key in needed_keys:
-            path = f"{name}/{key}"
-            check_chunk(place / name, key, files[path], entry, recorded.checksums.get(path))
+            chunk_path = f"{name}/{key}"
+            check_chunk(
+                place / name,
+                key,
+                files[chunk_path],
+                array_metadata,
+                recorded.checksums.get(chunk_path),
+            )

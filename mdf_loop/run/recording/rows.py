@@ -136,9 +136,9 @@ class Column:
             rows = self._widen_and_pad(rows)
         if len(rows):
             self._enlarge(self._length + len(rows))
-            target = self._buffer[self._length : self._length + len(rows)]
-            if not shares_memory(rows, target):
-                target[...] = rows
+            target_rows = self._buffer[self._length : self._length + len(rows)]
+            if not shares_memory(rows, target_rows):
+                target_rows[...] = rows
             self._length += len(rows)
 
     def _has_stored_type(self, rows: Array) -> bool:
@@ -208,11 +208,11 @@ class Column:
     def _allocate(
         self, min_length: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]
     ) -> None:
-        length = max(min_length, self._expected_rows or 0)
+        row_capacity = max(min_length, self._expected_rows or 0)
         try:
-            self._buffer = used_memory.pooled_array((length, *shape), dtype)
+            self._buffer = used_memory.pooled_array((row_capacity, *shape), dtype)
         except (MemoryError, ValueError):
-            raise self._too_large_error(length, math.prod(shape) * dtype.itemsize) from None
+            raise self._too_large_error(row_capacity, math.prod(shape) * dtype.itemsize) from None
 
     def _enlarge(self, length: int) -> None:
         """Enlarge the array's memory to at least `length` rows.

@@ -14,7 +14,7 @@ from zarr.core.buffer import Buffer
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.checked_store import CheckedStore
-from mdf_loop.run.recording.metadata import METADATA, Entry
+from mdf_loop.run.recording.metadata import METADATA, ArrayMetadata
 from mdf_loop.run.run_id import describe_run
 
 
@@ -35,15 +35,15 @@ class _RunCheckedStore(CheckedStore):
     def __init__(self, root: Path, display_path: Path) -> None:
         super().__init__(root, display_path, read_only=True)
         self._last_version = _metadata_file_version(root)
-        self._run_id, self._entry = _read_current(root, display_path)
+        self._run_id, self._array_metadata = _read_current(root, display_path)
 
     def read_array_metadata(self) -> Any:
         """Return the array's entry in the metadata of the whole store."""
-        return self._entry
+        return self._array_metadata
 
-    def allows_missing_chunks(self, entry: Entry) -> bool:
+    def allows_missing_chunks(self, array_metadata: ArrayMetadata) -> bool:
         """Return True if rows vary in length, so that chunks of long rows may not exist."""
-        return entry.has_varying_rows
+        return array_metadata.has_varying_rows
 
     def check(self, key: str, content: Buffer | None) -> None:
         """Raise InputError if another run has replaced the store, or if a chunk is damaged."""
@@ -55,14 +55,14 @@ class _RunCheckedStore(CheckedStore):
         version = _metadata_file_version(self.root)
         if version is not None and version == self._last_version:
             return
-        run_id, entry = _read_current(self.root, self.display_path)
+        run_id, array_metadata = _read_current(self.root, self.display_path)
         if run_id != self._run_id:
             raise InputError(
                 f"'{self.display_path}' has the rows of {describe_run(run_id)} now; these results are those of "
                 f"{describe_run(self._run_id)}",
                 hint="give each run an output of its own",
             )
-        if not _is_continuation(self._entry, entry):
+        if not _is_continuation(self._array_metadata, array_metadata):
             raise InputError(
                 f"'{self.display_path}' has fewer rows, or others, than these results: {describe_run(run_id)} was "
                 "gone on with since",
@@ -84,10 +84,10 @@ def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]
     """Read the id of the run that wrote a Zarr store, and the metadata of an array."""
     try:
         root_metadata = folder.read_json(place.parent)
-        entry = root_metadata["consolidated_metadata"]["metadata"][place.name]
+        array_metadata = root_metadata["consolidated_metadata"]["metadata"][place.name]
         return root_metadata["attributes"].get(folder.RUN_ATTRIBUTE), {
-            **entry,
-            "shape": [*map(int, entry["shape"])],
+            **array_metadata,
+            "shape": [*map(int, array_metadata["shape"])],
         }
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise InputError(

@@ -71,10 +71,10 @@ class Variance(Reduction):
         return np.asarray(np.maximum(mean_square - mean * mean, 0.0))
 
     def _state_arrays(self) -> dict[str, Array]:
-        arrays = {"first": self._first_row}
+        state_arrays = {"first": self._first_row}
         for k, moment in enumerate(self._moments):
-            arrays |= {f"{k} {name}": array for name, array in moment.snapshot().items()}
-        return arrays
+            state_arrays |= {f"{k} {name}": array for name, array in moment.snapshot().items()}
+        return state_arrays
 
     def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
         self._set_shape(shape)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mdf_loop.memory_limit import check
 from mdf_loop.run.recording.chunk_integrity import is_intact, stored_checksum
-from mdf_loop.run.recording.metadata import DamagedError, Entry
+from mdf_loop.run.recording.metadata import ArrayMetadata, DamagedError
 
 
 def list_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
@@ -23,15 +23,17 @@ def list_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
         directory_entries = [*os.scandir(place / within)]
     except OSError as error:
         raise DamagedError(f"'{within or '.'}' cannot be read: {error.strerror}") from None
-    for entry in directory_entries:
-        path = f"{within}{entry.name}"
-        file_status = entry.stat(follow_symlinks=False)
+    for directory_entry in directory_entries:
+        file_path = f"{within}{directory_entry.name}"
+        file_status = directory_entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(file_status.st_mode):
-            yield from list_files(place, f"{path}/")
+            yield from list_files(place, f"{file_path}/")
         elif stat.S_ISREG(file_status.st_mode):
-            yield path, file_status.st_size
+            yield file_path, file_status.st_size
         else:
-            raise DamagedError(f"'{path}' in it is no plain file: nothing is written through links")
+            raise DamagedError(
+                f"'{file_path}' in it is no plain file: nothing is written through links"
+            )
 
 
 def chunk_keys(
@@ -74,12 +76,12 @@ def is_chunk_key(path: str, counts: Sequence[int]) -> bool:
 
 
 def check_chunk(
-    array: Path, key: str, size: int, entry: Entry, checksum: int | None = None
+    array: Path, key: str, size: int, array_metadata: ArrayMetadata, checksum: int | None = None
 ) -> None:
     """Raise DamagedError if a chunk file is damaged, or has another checksum than expected."""
-    check(size, f"a chunk of '{entry.name}'")
+    check(size, f"a chunk of '{array_metadata.name}'")
     chunk = (array / key).read_bytes()
-    if not is_intact(entry, chunk):
+    if not is_intact(array_metadata, chunk):
         raise DamagedError(f"'{array.name}/{key}' is {'damaged' if size else 'empty'}")
     if checksum is not None and stored_checksum(chunk) != checksum:
         raise DamagedError(f"'{array.name}/{key}' is another chunk than the one that was written")

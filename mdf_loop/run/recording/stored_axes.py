@@ -21,7 +21,7 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
     root_metadata = folder.read_json(store.path)
     metadata_by_array = root_metadata["consolidated_metadata"]["metadata"]
     dims_by_array = {
-        name: tuple(entry["dimension_names"]) for name, entry in metadata_by_array.items()
+        name: tuple(metadata["dimension_names"]) for name, metadata in metadata_by_array.items()
     }
     output_names = {escape_name(name) for name in store.output_names}
     dims_by_coordinate = {
@@ -49,15 +49,19 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
     return tuple(axes), root_metadata["attributes"], reduced_names
 
 
-def _coordinate_name(stored: str, entry: Mapping[str, Any]) -> str:
-    return str(entry["attributes"].get("long_name", stored)).removesuffix(" (swept)")
+def _coordinate_name(stored: str, array_metadata: Mapping[str, Any]) -> str:
+    return str(array_metadata["attributes"].get("long_name", stored)).removesuffix(" (swept)")
 
 
 def _open_coordinate(store: Regions, name: str) -> Any:
     from mdf_loop.run.recording.rows_of_run import open_rows
 
-    array = open_rows(store.path / name, store.path)
-    return np.asarray(array[...]) if array.size < _MAX_LOADED_COORDINATES else array
+    coordinate_array = open_rows(store.path / name, store.path)
+    return (
+        np.asarray(coordinate_array[...])
+        if coordinate_array.size < _MAX_LOADED_COORDINATES
+        else coordinate_array
+    )
 
 
 _MAX_LOADED_COORDINATES = 1 << 16

@@ -24,7 +24,7 @@ from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.chunk_integrity import read_checksum
 from mdf_loop.run.recording.growing_array import GrowingArray
 from mdf_loop.run.recording.labels import coordinates, variables
-from mdf_loop.run.recording.metadata import METADATA, STREAMED_ATTRIBUTE, Entry
+from mdf_loop.run.recording.metadata import METADATA, STREAMED_ATTRIBUTE, ArrayMetadata
 from mdf_loop.run.recording.resuming import StoreCheckpoint, check_and_resume_metadata
 from mdf_loop.run.recording.store_files import chunk_keys
 from mdf_loop.run.recording.write_buffer import WriteBuffer
@@ -71,8 +71,8 @@ class Stream:
         dim = metadata_by_array[coordinate_name]["dimension_names"][0]
         growing_names = [
             name
-            for name, entry in metadata_by_array.items()
-            if dim in entry.get("dimension_names", ())
+            for name, metadata in metadata_by_array.items()
+            if dim in metadata.get("dimension_names", ())
         ]
         ordered_names = sorted(growing_names, key=lambda name: name == coordinate_name)
         self._path, self._real_path = path, real_path
@@ -126,7 +126,7 @@ class Stream:
         Raises:
             InputError: The store cannot be written, or the path has other content.
         """
-        target = checked_target(path, (".zarr",), "rows while they are computed")
+        store_path = checked_target(path, (".zarr",), "rows while they are computed")
         *member_axes, time_axis = axes
         ((coordinate_name, ticks),) = time_axis.coordinates.items()
         leading_shape = (*(axis.length for axis in member_axes), 0)
@@ -134,7 +134,7 @@ class Stream:
             column.name: np.empty((*leading_shape, *column.row_shape), column.dtype)
             for column in columns
         }
-        lengths = {
+        row_lengths = {
             column.length_of: arrays.pop(column.name)
             for column in columns
             if column.length_of is not None
@@ -145,7 +145,7 @@ class Stream:
             device,
             precision,
             axes=(*member_axes, Axis(time_axis.name, {coordinate_name: ticks[:0]})),
-            lengths=lengths,
+            lengths=row_lengths,
             seed=seed,
             draws=seed is not None,
             dims=dims,
@@ -155,8 +155,8 @@ class Stream:
             },
         )
         attributes = {STREAMED_ATTRIBUTE: coordinate_name, **folder.UNFINISHED_ATTRIBUTES}
-        folder.create_store(target, template, attributes, _chunk_rows(template), run)
-        return cls(target)
+        folder.create_store(store_path, template, attributes, _chunk_rows(template), run)
+        return cls(store_path)
 
     @classmethod
     def resume(
@@ -184,8 +184,8 @@ class Stream:
                 **folder.UNFINISHED_ATTRIBUTES,
             }
             folder.write_json(real_path, store_metadata)
-            for name, entry in store_metadata["consolidated_metadata"]["metadata"].items():
-                folder.write_json(real_path / name, entry)
+            for name, array_metadata in store_metadata["consolidated_metadata"]["metadata"].items():
+                folder.write_json(real_path / name, array_metadata)
             stream = cls(real_path)
             for array in stream._growing_arrays:
                 array.rewrite_tail(length, recorded.tails[array.name])
@@ -271,13 +271,13 @@ class Stream:
         """Yield the coordinates and rows of the store, one chunk of rows at a time."""
         *row_arrays, coordinate_array = self._growing_arrays
         open_arrays = {array: folder.open_array(array.path) for array in self._growing_arrays}
-        for start in range(0, self._stored_count, self._rows_per_chunk):
-            end = min(start + self._rows_per_chunk, self._stored_count)
+        for first_row in range(0, self._stored_count, self._rows_per_chunk):
+            end_row = min(first_row + self._rows_per_chunk, self._stored_count)
             rows = {
-                array.name: np.asarray(open_arrays[array][array.row_index(start, end)])
+                array.name: np.asarray(open_arrays[array][array.row_index(first_row, end_row)])
                 for array in row_arrays
             }
-            yield np.asarray(open_arrays[coordinate_array][start:end]), rows
+            yield np.asarray(open_arrays[coordinate_array][first_row:end_row]), rows
 
     # --- the disk -----------------------------------------------------------------------------
 
@@ -374,12 +374,16 @@ def _chunk_rows(results: Outputs) -> int:
 
 
 def _read_static_checksums(
-    place: Path, metadata: Mapping[str, Any], growing: Collection[str]
+    place: Path, metadata_by_array: Mapping[str, Any], growing: Collection[str]
 ) -> dict[str, int]:
     """Read the checksums of all chunks of arrays to which no rows are appended, by path."""
     checksums = {}
-    for name in metadata.keys() - set(growing):
-        entry = Entry.of(name, metadata[name])
-        for key in chunk_keys(entry.shape, entry.chunks) if entry.has_checksums else ():
-            checksums[f"{name}/{key}"] = read_checksum(place / name / key)
+    for name in metadata_by_array.keys() - set(growing):
+        array_metadata = ArrayMetadata.of(name, metadata_by_array[name])
+        for chunk_key in (
+            chunk_keys(array_metadata.shape, array_metadata.chunks)
+            if array_metadata.has_checksums
+            else ()
+        ):
+            checksums[f"{name}/{chunk_key}"] = read_checksum(place / name / chunk_key)
     return checksums

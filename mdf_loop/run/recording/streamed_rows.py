@@ -196,11 +196,11 @@ class StreamedRows:
         if _COORDINATES_KEY in snapshot:
             self._lease.check_new()
             time_axis = len(self._axes) - 1
-            rows = {
+            stored_rows = {
                 name: snapshot.rows(name, length, time_axis, dtype)
                 for name, dtype in columns.items()
             }
-            self._first_block = (snapshot.array(_COORDINATES_KEY, "biuf", (length,)), rows)
+            self._first_block = (snapshot.array(_COORDINATES_KEY, "biuf", (length,)), stored_rows)
         elif (snapshot or length) and not self._path.exists():
             raise InputError(
                 f"the run cannot go on: its rows were in '{self._path}', which is not there",

@@ -63,9 +63,9 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
 def _first_not_finite_row(rows: Array) -> int | None:
     """Return the index of the first row of an array that has nan or infinity, or None."""
     block_rows = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
-    for start in range(0, len(rows), block_rows):
-        is_finite = np.isfinite(rows[start : start + block_rows])
+    for first_row in range(0, len(rows), block_rows):
+        is_finite = np.isfinite(rows[first_row : first_row + block_rows])
         if not is_finite.all():
             is_finite_row = is_finite.reshape(len(is_finite), -1).all(axis=1)
-            return start + int(np.argmin(is_finite_row))
+            return first_row + int(np.argmin(is_finite_row))
     return None

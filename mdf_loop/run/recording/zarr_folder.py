@@ -139,8 +139,8 @@ def install_store(new_store: Path, place: Path) -> None:
 def _try_exchange(first: Path, second: Path) -> bool:
     """Swap two folders atomically, and return False if the operating system cannot."""
     exchange_paths = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    path_arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
-    return exchange_paths is not None and exchange_paths(*path_arguments, _RENAME_EXCHANGE) == 0
+    exchange_arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
+    return exchange_paths is not None and exchange_paths(*exchange_arguments, _RENAME_EXCHANGE) == 0
 
 
 def complete_store(path: Path, results: Outputs) -> None:
@@ -254,21 +254,21 @@ def _write_array(
         if streamed_dim in labelled_array.dims
         else (0, None)
     )
-    array = convert_texts(labelled_array.array)
+    storable_array = convert_texts(labelled_array.array)
     chunk_shape = _choose_chunk_shape(
-        enlarged_shape or array.shape, array.dtype.itemsize, axis, rows
+        enlarged_shape or storable_array.shape, storable_array.dtype.itemsize, axis, rows
     )
     stored_array = create_array(
         store,
         labelled_array,
-        array.shape,
-        array.dtype,
+        storable_array.shape,
+        storable_array.dtype,
         chunk_shape,
         with_nan=bool(enlarged_shape),
         more=more,
     )
-    for chunk_index in _iterate_chunks(array.shape, axis, stored_array.chunks):
-        stored_array[chunk_index] = np.asarray(array[chunk_index])
+    for chunk_index in _iterate_chunks(storable_array.shape, axis, stored_array.chunks):
+        stored_array[chunk_index] = np.asarray(storable_array[chunk_index])
 
 
 def create_array(
