@@ -176,7 +176,7 @@ def test_conditions_of_nodes_are_drawn_in_words(kind: str, name: str) -> None:
     called = {name if key == "dependency" and name else key: v for key, v in arguments.items()}
     graph, picture = drawn("node_specific", "B", of(kind, **called))
     label = "" if kind == "Always" else words  # no node waits, so the condition has no text
-    assert graph.nodes[1].condition == label
+    assert graph.nodes[1].scheduler_condition == label
     assert all(word in picture for word in label.split())
 
 
