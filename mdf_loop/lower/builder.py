@@ -1,4 +1,4 @@
-"""Builder of the operations of an MDF model, with compile-time marks of values.
+"""Builder of the operations of an MDF model, which also records what constants depend on.
 
 Three properties of values decide which operations may be computed at compile time:
 
@@ -218,10 +218,10 @@ class ModelBuilder(Builder):
         return pooled_constant
 
     def record_broadcast(self, value: Value, *sources: Value) -> Value:
-        """Record that a value was broadcast from `sources`, and return a value that is not folded.
+        """Record that a value was broadcast from `sources`, and return a value that is not a constant.
 
-        The returned value is no constant. Operations on it are therefore not folded before `reading.possible_shapes`
-        has found those that depend on the shape before the broadcast.
+        Operations on the returned value are therefore not folded before
+        `reading.possible_shapes` has found those that depend on the shape before the broadcast.
         """
         if self.constant_of(value) is not None:
             (value,) = self._append_op("Identity", (value,), {}, [(value.dtype, value.shape)])

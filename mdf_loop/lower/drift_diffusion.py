@@ -19,7 +19,7 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -> Value:
-    """Simulate drift diffusion until a threshold, and return the time, signed like the threshold.
+    """Simulate drift diffusion up to a threshold, and return the time with the sign of that threshold.
 
         t = 0
         while abs(particle) < threshold:

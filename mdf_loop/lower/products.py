@@ -71,18 +71,13 @@ def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> V
 
     ONNX Runtime's kernel sums over such axis_letters in an order that depends on the memory address.
     """
-    operand_letters, arrow_text, result_letters = equation.partition("->")
+    operand_letters, arrow, result_letters = equation.partition("->")
     letters_by_operand = operand_letters.split(",")
     ranks_match = len(letters_by_operand) == len(operands) and all(
         len(axis_letters) == len(x.shape or ())
         for axis_letters, x in zip(letters_by_operand, operands, strict=False)
     )
-    if (
-        not arrow_text
-        or "." in equation
-        or not ranks_match
-        or any(kind(x) != "f" for x in operands)
-    ):
+    if not arrow or "." in equation or not ranks_match or any(kind(x) != "f" for x in operands):
         return b.op("Einsum", *operands, equation=equation)
     summed_operands = []
     for k, (axis_letters, x) in enumerate(zip(letters_by_operand, operands, strict=True)):

@@ -57,7 +57,7 @@ def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdim
 
 
 def count_reduced_elements(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
-    """Return the number of elements in each reduced group, as an int if known at compile time."""
+    """Return the number of elements that a reduction combines into one result, as an int if known."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
     reduced_extents = [extents(value)[axis_number] for axis_number in nonnegative_axes(value, axis)]
@@ -114,7 +114,7 @@ def mean(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """Return the mean along axes, nan for no elements."""
+    """Return the mean along axes, which is nan without elements."""
     float_value = as_float(b, a if dtype is None else cast(b, a, dtype))
     return _divide_sums(
         b,

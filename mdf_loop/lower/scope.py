@@ -43,7 +43,7 @@ class Scope:
         return definition() if callable(definition) else definition
 
     def find_in_node(self, name: str) -> Term | None:
-        """Return the value of a name that is defined inside the node, or None if unknown."""
+        """Return the value of a name that is defined inside the MDF node, or None if unknown."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._definitions:
@@ -59,7 +59,7 @@ class Scope:
         return scope is not None
 
     def text_in_node(self, name: str) -> Any | None:
-        """Return the text, or list of texts, of a parameter of the node by name, or None."""
+        """Return the text, or list of texts, of a parameter of the MDF node by name, or None."""
         scope: Scope | None = self
         while scope is not None and not scope.is_node:
             scope = scope.parent

@@ -154,7 +154,7 @@ def _promote_arrays(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
 
 @register_as("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
-    """Return arrays joined along an axis, or flattened and joined for None."""
+    """Return arrays joined along an axis, or flattened and joined if the axis is None."""
     operands = _promote_arrays(b, arrays)
     if axis is None:
         operands, axis = tuple(ravel(b, operand) for operand in operands), 0
@@ -201,7 +201,7 @@ def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
 
 
 def _add_leading_axes(b: ModelBuilder, operand: Value, axis_count: int) -> Value:
-    """Return the array with leading axes of extent 1 added until it has `axes` axes."""
+    """Return the array with leading axes of extent 1 added until it has `axis_count` axes."""
     missing_axis_count = max(axis_count - rank(operand), 0)
     return (
         b.op("Unsqueeze", operand, ints(b, *range(missing_axis_count)))

@@ -59,5 +59,5 @@ class DrawSite:
         Raises:
             OperandError: The parameter is known to violate the check.
         """
-        error = OperandError(sentence)
-        return Symbolic(self._b, check_value(self._b, parameter.value, fits.value, error))
+        operand_error = OperandError(sentence)
+        return Symbolic(self._b, check_value(self._b, parameter.value, fits.value, operand_error))

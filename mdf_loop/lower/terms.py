@@ -131,7 +131,7 @@ def _refuse_ragged(members: Sequence[Value]) -> None:
 
 
 def as_float(b: ModelBuilder, value: Value) -> Value:
-    """Return a value as float, where integers and bools get the compilation's precision."""
+    """Cast integers and bools to the compilation's float dtype, and return floats unchanged."""
     return value if kind(value) == "f" else cast(b, value, b.float_dtype)
 
 

@@ -174,11 +174,11 @@ def _with_neutral_element(
         return None
     rank = len(x.shape)
     reduced_axes = range(rank) if axes == _ALL_AXES else {axis % rank for axis in axes}
-    may_be_empty = [not isinstance(extent, int) or extent == 0 for extent in x.shape]
-    is_extended = [may_be_empty[axis] and axis in reduced_axes for axis in range(rank)]
-    if not any(is_extended):
+    may_be_empty_axis = [not isinstance(extent, int) or extent == 0 for extent in x.shape]
+    is_extended_axis = [may_be_empty_axis[axis] and axis in reduced_axes for axis in range(rank)]
+    if not any(is_extended_axis):
         return None
-    end_pads = b.constant(np.array([*([0] * rank), *map(int, is_extended)]))
+    end_pads = b.constant(np.array([*([0] * rank), *map(int, is_extended_axis)]))
     extended_x = b.op("Pad", x, end_pads, constant_like(b, neutral, x))
     return b.op(op.op_type, extended_x, *op.inputs[1:], **op.attributes)
 
@@ -187,7 +187,7 @@ _ALL_AXES: tuple[int, ...] = ()
 
 
 def _reduced_axes(op: Op, known_array: KnownArrays) -> tuple[int, ...] | None:
-    """Return the axes that a reduction reduces, or None if they are unknown or there are none."""
+    """Return the axes that a reduction reduces, or None without any or if the axes are unknown."""
     axes_operand = optional_operand(op, 1)
     axes = op.attributes.get("axes", ()) if axes_operand is None else known_array(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):

@@ -17,7 +17,7 @@ from onnx import helper
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Data
 from mdf_loop.ir.types import dtype_name, element_type
-from mdf_loop.ops.onnx_schema import exact_numbers, node_of
+from mdf_loop.ops.onnx_schema import exact_float_attributes, node_of
 from mdf_loop.ops.opset import opset_of
 from mdf_loop.ops.registry import row_of
 
@@ -54,7 +54,7 @@ def evaluate(
         serialized_node = (
             _serialize_node(op_type, dtypes, output_count, attributes) if attributes else b""
         )
-        exact_attributes = exact_numbers(op_type, attributes) if attributes else ()
+        exact_attributes = exact_float_attributes(op_type, attributes) if attributes else ()
         hashable_attributes = tuple(
             (name, _to_hashable(number)) for name, number in exact_attributes
         )

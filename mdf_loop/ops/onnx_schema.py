@@ -20,13 +20,15 @@ from mdf_loop.ops.registry import qualified_name, row_of
 
 def are_exact_in_float32(op_type: str, attributes: Mapping[str, Any]) -> bool:
     """Return True if all float attributes are exact in float32, the dtype in which ONNX files store them."""
-    float_attributes = [number for _, number in exact_numbers(op_type, attributes)]
+    float_attributes = [number for _, number in exact_float_attributes(op_type, attributes)]
     return all(
         np.array_equal(np.float32(number), np.float64(number)) for number in float_attributes
     )
 
 
-def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def exact_float_attributes(
+    op_type: str, attributes: Mapping[str, Any]
+) -> tuple[tuple[str, Any], ...]:
     """Return the float attributes of an operation in full precision, not rounded to float32.
 
     A serialized node rounds float attributes to float32.
@@ -96,7 +98,7 @@ def schema_with_input(op_type: str, name: str) -> defs.OpSchema | None:
 
 
 def schema_of(op: Op) -> defs.OpSchema:
-    """Return the ONNX schema of an operation at the opset of its encoding."""
+    """Return the ONNX schema of an operation at the lowest opset that has the operation."""
     return schema_at(op.op_type, opset_of_op(op))
 
 
@@ -148,7 +150,7 @@ def operator_names() -> tuple[str, ...]:
 
 
 def _attribute_definition(op_type: str, name: str) -> defs.OpSchema.Attribute:
-    """Return an attribute's definition from the first of an operation's schemas that has it."""
+    """Return an attribute's definition from the first schema of an operation that has the attribute."""
     return schema(op_type, (name,)).attributes[name]
 
 

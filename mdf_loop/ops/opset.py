@@ -71,7 +71,7 @@ def opset_of_op(op: Op) -> int:
 
 
 def opset_of_all(ops: Iterable[Operation]) -> int:
-    """Return the lowest opset that has all operations, including those of bodies."""
+    """Return the lowest opset that has all operations, including those in loop and branch bodies."""
     opsets = (opset_of_op(operation) for operation in walk(ops) if isinstance(operation, Op))
     return max(opsets, default=OPSET)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def average_pool(b: Builder, op: Op) -> Value:
-    """Build the mean of the elements in each window: their sum divided by their number.
+    """Build the mean of the elements in each window of average pooling.
 
     Pads count only with `count_include_pad`. The elements that `ceil_mode` adds at the end never count.
     """

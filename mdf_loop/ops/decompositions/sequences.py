@@ -23,14 +23,14 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
     x, axis = operand(op), attribute(op, "axis")
     part_bounds = _build_part_bounds(b, op)
     body = b.body()
-    iteration = body.new("int64", (), "i")
+    part_index = body.new("int64", (), "i")
     loop_condition = body.new("bool", (), "go")
     sequence_dtype = sequence_of(x.dtype)
     entering_parts = body.new(sequence_dtype, None, "parts")
     if optional_operand(op, 1) is None and not attribute(op, "keepdims"):
-        sequence_part = body.op("Gather", x, iteration, axis=axis)
+        sequence_part = body.op("Gather", x, part_index, axis=axis)
     else:
-        start_position = body.op("Unsqueeze", iteration, ints(body, 0))
+        start_position = body.op("Unsqueeze", part_index, ints(body, 0))
         end_position = body.op("Add", start_position, ints(body, 1))
         slice_start, slice_end = (
             body.op("Gather", part_bounds, position, axis=0)
@@ -46,7 +46,7 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
         b.label,
         part_count,
         None,
-        iteration,
+        part_index,
         loop_condition,
         None,
         carried_values,

@@ -173,8 +173,8 @@ def _build_all_axis_pads(
     listed_pads = b.op("Concat", *start_and_end_pads, ints(b, 0), axis=0)
     position_by_axis = {axis: k for k, axis in enumerate(axes)}
     pad_positions = [
-        position_by_axis[axis] + side * len(axes) if axis in position_by_axis else 2 * len(axes)
-        for side in (0, 1)
+        position_by_axis[axis] + pad_side * len(axes) if axis in position_by_axis else 2 * len(axes)
+        for pad_side in (0, 1)
         for axis in range(rank)
     ]
     return b.op("Gather", listed_pads, ints(b, *pad_positions), axis=0)

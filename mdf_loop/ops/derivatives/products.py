@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def _matmul_cotangent(
     b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
 ) -> Value | None:
-    """Build the cotangent of an operand of MatMul: `cotangent @ b.T` or `a.T @ cotangent`.
+    """Build the cotangent of an operand of `a @ b`, which is `cotangent @ b.T` or `a.T @ cotangent`.
 
     The cotangent is summed over broadcast stack axes.
     """
@@ -179,7 +179,7 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
 def _einsum_cotangent(
     b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int
 ) -> Value | None:
-    """Build the cotangent of operand k of Einsum: an Einsum of `cotangent` and all other operands.
+    """Build the cotangent of operand k of Einsum from the result's cotangent and all other operands.
 
     The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
     elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
@@ -227,11 +227,11 @@ def _einsum_cotangent(
     return cotangent_factor
 
 
-def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
+def _keep_diagonal(b: Builder, x: Value, first_axis: int, second_axis: int) -> Value:
     """Set the elements outside of the diagonal of two axes to 0."""
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     axis_indices = []
-    for axis in (first, second):
+    for axis in (first_axis, second_axis):
         index_range = b.op("Range", zero, extent(b, x, axis), one)
         index_shape = [-1 if k == axis else 1 for k in range(rank(x))]
         axis_indices.append(b.op("Reshape", index_range, ints(b, *index_shape)))

@@ -219,13 +219,13 @@ def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Val
     indices = b.op("Range", zero, extent(b, x, axis), one)
     trailing_axis_count = rank(x) - axis - 1
     column_indices, row_indices = (
-        b.op("Reshape", indices, ints(b, *extents, *(1,) * trailing_axis_count))
-        for extents in ((-1, 1), (1, -1))
+        b.op("Reshape", indices, ints(b, *vector_shape, *(1,) * trailing_axis_count))
+        for vector_shape in ((-1, 1), (1, -1))
     )
     is_omitted = b.op("Equal", column_indices, row_indices)
     unsqueezed_x = b.op("Unsqueeze", x, ints(b, axis))
-    factors = b.op("Where", is_omitted, scalar(b, 1, x.dtype), unsqueezed_x)
-    return b.op("ReduceProd", factors, axes=(axis + 1,), keepdims=0)
+    masked_factors = b.op("Where", is_omitted, scalar(b, 1, x.dtype), unsqueezed_x)
+    return b.op("ReduceProd", masked_factors, axes=(axis + 1,), keepdims=0)
 
 
 PROD_DERIVATIVE = _weighted_sum_derivative(_product_weight)
@@ -264,7 +264,7 @@ def _same_shape_derivative(
 
 
 def _reverse_cumulative_sum(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cotangent of CumSum: the cumulative sum of `g` in the opposite direction."""
+    """Build the cotangent of CumSum, the cumulative sum of `g` in the opposite direction."""
     attributes = {**op.attributes, "reverse": 1 - attribute(op, "reverse")}
     return b.op("CumSum", g, operand(op, 1), **attributes)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _gather_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
-    """Build the cotangent of the data of Gather: add the rows of the result's cotangent at the indices."""
+    """Build the cotangent of Gather's array: zeros, with the result's rows added at the indices."""
     x, indices = operand(op), operand(op, 1)
     axis = attribute(op, "axis") % rank(x)
     if rank(indices) == 0:
@@ -92,7 +92,7 @@ def _top_k_cotangent(
 
 
 def _gather_nd_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
-    """Build the cotangent of the data of GatherND.
+    """Build the cotangent of the array from which GatherND selects elements.
 
     The data is reshaped to `[batch, indexed, remaining]`.
     """
@@ -156,7 +156,7 @@ TOP_K_DERIVATIVE = ExplicitDerivative(_top_k_tangents, _top_k_cotangent)
 
 
 def _scatter_derivative(gather: str) -> ExplicitDerivative:
-    """Return the derivative of a scatter operation, which is linear in its data and updates."""
+    """Return the derivative of a scatter operation, which is linear in its array and its updates."""
 
     def transposed(
         b: Builder, op: Op, result_cotangents: TangentsOrCotangents, k: int

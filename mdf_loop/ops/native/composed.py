@@ -20,7 +20,7 @@ from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.native.code import Code, NotNative
 from mdf_loop.ops.native.conversions import convert
-from mdf_loop.ops.onnx_schema import exact_numbers
+from mdf_loop.ops.onnx_schema import exact_float_attributes
 from mdf_loop.ops.registry import row_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def write_decomposition(code: Code, op: Op, *registers: str) -> str:
         for operand, register in operand_registers
     )
     rounded_attributes = {
-        name: float(np.float32(number)) for name, number in exact_numbers(op.op_type, op.attributes)
+        name: float(np.float32(number))
+        for name, number in exact_float_attributes(op.op_type, op.attributes)
     }
     float64_op = replace(
         op, inputs=float64_operands, attributes={**op.attributes, **rounded_attributes}
