@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mdf_loop.api.prepared import SESSIONS
+from mdf_loop.api.prepared import MAX_CACHED_SESSIONS
 from mdf_loop.lru_cache import LRUCache
 
 
@@ -51,4 +51,4 @@ def test_memory_is_flat_over_many_shapes() -> None:
     )
     growth, entries = map(int, process.stdout.split())
     assert growth < 150 * 2e4  # each session is 110 kB
-    assert entries == SESSIONS
+    assert entries == MAX_CACHED_SESSIONS

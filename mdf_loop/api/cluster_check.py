@@ -26,7 +26,7 @@ FIRST_WORKER_SECONDS = 60.0
 _STEP_COUNT, _MEMBER_COUNT = 2000, 256
 """Numbers of steps and of members in the run that measures the speed of a worker."""
 
-_NEURON = {
+_NEURON_MODEL = {
     "neuron": {
         "nodes": {
             "cell": {
@@ -55,13 +55,13 @@ class WorkerReport(Struct, frozen=True):
     Attributes:
         address: Address of the worker.
         thread_count: Number of threads of the worker.
-        versions: Versions of libraries and availability of native loops.
+        library_versions: Versions of libraries and availability of native loops.
         steps_per_second: Simulated steps of one neuron per second.
     """
 
     address: str
     thread_count: int
-    versions: Mapping[str, str]
+    library_versions: Mapping[str, str]
     steps_per_second: float
 
 
@@ -99,18 +99,18 @@ def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> Worker
         InputError: The worker lacks a library.
     """
     try:
-        versions, steps_per_second = future.result()
+        library_versions, steps_per_second = future.result()
     except ModuleNotFoundError as error:
         raise InputError(
             f"the worker '{address}' lacks a library: {error}",
             hint="install mdf-loop[cluster] there, in the environment that starts the worker",
         ) from None
-    return WorkerReport(address, worker["nthreads"], versions, steps_per_second)
+    return WorkerReport(address, worker["nthreads"], library_versions, steps_per_second)
 
 
 def _measure_speed() -> tuple[dict[str, str], float]:
     """Return this process's library versions and speed, in steps of a model neuron per second."""
-    prepared_model = PreparedModel(open_document(_NEURON), Placement("cpu"), Options())
+    prepared_model = PreparedModel(open_document(_NEURON_MODEL), Placement("cpu"), Options())
     spec = specify(
         RunOptions(
             sweep={"current": np.linspace(0, 1, _MEMBER_COUNT)},

@@ -1,4 +1,4 @@
-"""Work of a cluster's workers, which run blocks of sweep members and report each outcome."""
+"""Execution of blocks of sweep members on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mdf_loop.specification import RunControls, RunSpecification, Values
 from mdf_loop.sweeps import select_members, sweep_shape
 from mdf_loop.trials import Draws
 
-_ASSUMED_RUNS = 1 << 20
+_ASSUMED_RUN_COUNT = 1 << 20
 """Assumed number of runs of a worker, large enough that compilation to machine code pays off."""
 
 
@@ -43,7 +43,7 @@ class FailedMember(Struct, frozen=True):
     """Number, label (with the swept values) and error of a sweep member whose run failed."""
 
     member_number: int
-    label: str
+    member_label: str
     finding: Finding
 
 
@@ -52,11 +52,11 @@ class ComputedBlock(Struct, frozen=True):
 
     batches: tuple[ConsecutiveMembers, ...]
     failures: tuple[FailedMember, ...]
-    not_finite: NotFinite | None = None
+    first_nonfinite_value: NotFinite | None = None
 
 
 class Job:
-    """Work for a cluster's workers, as a picklable model with the run specification of each member.
+    """Picklable job for cluster workers, with the model and the run specification of each member.
 
     Attributes:
         prepared: Model that the workers run.
@@ -76,7 +76,7 @@ class Job:
             selection=selection,
             controls=RunControls(nan=spec.controls.nan, progress=False),
             sharing=None,
-            runs=_ASSUMED_RUNS,
+            runs=_ASSUMED_RUN_COUNT,
         )
         trial_shape = () if self._trials is None else (len(self._trials),)
         self.shape = (*sweep_shape(self._sweep), *trial_shape)
@@ -89,12 +89,12 @@ class Job:
 
     @property
     def member_axis_count(self) -> int:
-        """Number of leading axes of results, with at most one for the sweep and one for trials."""
+        """Number of leading axes of the results that stand for sweep members and trials."""
         return len(self._leading_shape)
 
     @property
     def _leading_shape(self) -> tuple[int, ...]:
-        """Lengths of the leading axes of the results, which are the sweep and the trials."""
+        """Number of sweep members and number of trials, as lengths of the results' leading axes."""
         member_shape = (math.prod(sweep_shape(self._sweep)),) if self._sweep else ()
         return member_shape if self._trials is None else (*member_shape, len(self._trials))
 
@@ -112,7 +112,10 @@ class Job:
         return replace(self._spec, values=run_values)
 
     def limit_time(self, seconds: float | None) -> None:
-        """Set the time limit in seconds for later runs of members. None removes the limit."""
+        """Set or remove the time limit, in seconds, for later runs of members.
+
+        None removes the limit.
+        """
         self._spec = replace(self._spec, controls=replace(self._spec.controls, time_limit=seconds))
 
     def compute_block(self, first: int, last: int) -> ComputedBlock:
@@ -163,9 +166,10 @@ class Job:
         label_parts = []
         if self._sweep:
             member_index = indices.pop(0)
-            values = select_members(self._sweep, member_index, member_index + 1)
+            swept_values = select_members(self._sweep, member_index, member_index + 1)
             label_parts += [
-                f"{name} = {_shorten(member_values[0])}" for name, member_values in values.items()
+                f"{name} = {_shorten(member_values[0])}"
+                for name, member_values in swept_values.items()
             ]
         if self._trials is not None:
             label_parts.append(f"trial {self._trials[indices[0]]}")
@@ -178,7 +182,7 @@ def _shorten(value: Any) -> str:
 
 
 def _halve_box(box: Box) -> Iterator[Box]:
-    """Yield both halves of a box of members, cut along its first axis longer than 1."""
+    """Yield both halves of a box of members, split along the first axis that is longer than 1."""
     axis = next(k for k, axis_slice in enumerate(box) if axis_slice.stop - axis_slice.start > 1)
     midpoint = (box[axis].start + box[axis].stop) // 2
     for half_slice in (slice(box[axis].start, midpoint), slice(midpoint, box[axis].stop)):
@@ -199,7 +203,7 @@ def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
     if job.store is None:
         return computed_block
     write_block(job.store, block, computed_block)
-    return ComputedBlock((), computed_block.failures, computed_block.not_finite)
+    return ComputedBlock((), computed_block.failures, computed_block.first_nonfinite_value)
 
 
 def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBlock) -> None:
@@ -237,9 +241,11 @@ def flatten_lengths(results: Results) -> dict[str, Array]:
 
 def _merge_member_axes(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Merge the leading axes (sweep members and trials) of each array into one axis."""
-    axis_count = count_member_axes(results)
+    member_axis_count = count_member_axes(results)
     return {
-        name: array.reshape(math.prod(array.shape[:axis_count]), *array.shape[axis_count:])
+        name: array.reshape(
+            math.prod(array.shape[:member_axis_count]), *array.shape[member_axis_count:]
+        )
         for name, array in arrays.items()
     }
 

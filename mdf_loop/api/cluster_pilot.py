@@ -19,7 +19,7 @@ from mdf_loop.signals import stop_exception
 TARGET_BLOCK_SECONDS = 10.0
 """Approximate target duration of a block, in seconds."""
 
-MIN_BLOCKS = 32
+MIN_BLOCK_COUNT = 32
 """Least number of blocks of a run, so that all workers finish at about the same time."""
 
 SUFFICIENT_PILOT_SECONDS = 0.25
@@ -59,10 +59,14 @@ def run_pilot(job: Job, block: int | None, stop_monitor: Stopping) -> PilotRun:
         KeyboardInterrupt: A signal ended the run before the first member was computed.
     """
     member_count = math.prod(job.shape)
-    max_pilot_members, pilot_members, is_warm = min(block or member_count, member_count), 1, False
+    max_pilot_member_count, pilot_member_count, has_compiled_model = (
+        min(block or member_count, member_count),
+        1,
+        False,
+    )
     pilot_run: PilotRun | None = None
     while True:
-        pilot_block = Partition.of(job.shape, pilot_members, 1).block(0)
+        pilot_block = Partition.of(job.shape, pilot_member_count, 1).block(0)
         start_time = perf_counter()
         job.limit_time(stop_monitor.remaining)
         computed_block = job.compute_block(pilot_block.first_member, pilot_block.end_member)
@@ -74,41 +78,48 @@ def run_pilot(job: Job, block: int | None, stop_monitor: Stopping) -> PilotRun:
             return pilot_run
         has_all_members = pilot_block.end_member == member_count
         if computed_block.batches:
-            block_members = block or int(
+            block_member_count = block or int(
                 min(
                     TARGET_BLOCK_SECONDS / elapsed_seconds * pilot_block.member_count,
-                    member_count / MIN_BLOCKS,
+                    member_count / MIN_BLOCK_COUNT,
                 )
             )
             pilot_run = PilotRun(
-                Partition.of(job.shape, pilot_members, block_members), pilot_block, computed_block
+                Partition.of(job.shape, pilot_member_count, block_member_count),
+                pilot_block,
+                computed_block,
             )
-            max_pilot_members = min(
-                max_pilot_members, max(1, CHUNK_BYTES // _largest_output_bytes(computed_block))
+            max_pilot_member_count = min(
+                max_pilot_member_count, max(1, CHUNK_BYTES // _largest_output_bytes(computed_block))
             )
             is_sufficient = elapsed_seconds >= (
-                SUFFICIENT_PILOT_SECONDS if is_warm else TARGET_BLOCK_SECONDS
-            ) or pilot_members >= _largest_power_of_two(max_pilot_members)
+                SUFFICIENT_PILOT_SECONDS if has_compiled_model else TARGET_BLOCK_SECONDS
+            ) or pilot_member_count >= _largest_power_of_two(max_pilot_member_count)
             if has_all_members or is_sufficient or stop_monitor.reason is not None:
                 break
             growth_factor = (
-                _GROWTH_FACTOR if is_warm or elapsed_seconds > 1 else _NATIVE_BLOCK_MEMBERS
+                _GROWTH_FACTOR
+                if has_compiled_model or elapsed_seconds > 1
+                else _NATIVE_BLOCK_MEMBERS
             )  # the cold run also compiled the model
-            pilot_members, is_warm = (
-                min(pilot_members * growth_factor, _largest_power_of_two(max_pilot_members)),
+            pilot_member_count, has_compiled_model = (
+                min(
+                    pilot_member_count * growth_factor,
+                    _largest_power_of_two(max_pilot_member_count),
+                ),
                 True,
             )
         elif has_all_members:
             raise _all_failed_error(computed_block)
         else:
-            pilot_members *= _GROWTH_FACTOR
+            pilot_member_count *= _GROWTH_FACTOR
     return pilot_run
 
 
 def _is_partial(computed_block: ComputedBlock) -> bool:
     """Return True if a signal or the time limit stopped the run of a block of members."""
-    reasons = {batch.results.stopped_by for batch in computed_block.batches}
-    return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
+    stop_reasons = {batch.results.stopped_by for batch in computed_block.batches}
+    return StopReason.TIME_LIMIT in stop_reasons or any(reason.is_asked for reason in stop_reasons)
 
 
 def _stop_error(stop_monitor: Stopping) -> BaseException:
@@ -130,7 +141,7 @@ def _all_failed_error(computed_block: ComputedBlock) -> RunError:
     """Return the error for a sweep in which all members failed, with the first failure's cause."""
     failure = computed_block.failures[0]
     return RunError(
-        f"all members failed; {failure.label}: {failure.finding.what}",
+        f"all members failed; {failure.member_label}: {failure.finding.what}",
         failure.finding.where,
         failure.finding.hint,
     )

@@ -41,15 +41,15 @@ class MemberSink(Protocol):
 
     Attributes:
         member_count: Number of all members.
-        done_count: Number of members in the accepted blocks.
+        done_member_count: Number of members in the accepted blocks.
         failures: Failed members of the pilot run.
-        not_finite: First value of all members that is not finite, or None.
+        first_nonfinite_value: First value of all members that is not finite, or None.
     """
 
     member_count: int
-    done_count: int
+    done_member_count: int
     failures: tuple[FailedMember, ...]
-    not_finite: NotFinite | None
+    first_nonfinite_value: NotFinite | None
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return the blocks of members that no worker has computed yet."""
@@ -63,7 +63,7 @@ class MemberSink(Protocol):
 
 def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> Results:
     """Return a copy of some members' results without arrays, but with the axes of all members."""
-    results = copy(template)
+    empty_results = copy(template)
     axes: list[Axis] = []
     if spec.values.sweep:
         coordinate_arrays = {
@@ -72,11 +72,11 @@ def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> 
         axes.append(Axis("batch", coordinate_arrays, is_swept=True))
     if spec.values.draws.trials is not None:
         axes.append(Axis("trial", {"trial": np.asarray(spec.values.draws.trials)}))
-    results.axes = (*axes, *template.axes[count_member_axes(template) :])
-    results.state = None
-    results._arrays, results.lengths, results.loops = {}, {}, {}
-    results.not_finite = None
-    return results
+    empty_results.axes = (*axes, *template.axes[count_member_axes(template) :])
+    empty_results.state = None
+    empty_results._arrays, empty_results.lengths, empty_results.loops = {}, {}, {}
+    empty_results.not_finite = None
+    return empty_results
 
 
 # --- in memory ------------------------------------------------------------------------------------
@@ -94,9 +94,9 @@ class MemorySink:
     """
 
     def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
-        self.member_count, self.done_count = pilot_run.partition.member_count, 0
+        self.member_count, self.done_member_count = pilot_run.partition.member_count, 0
         self.failures = pilot_run.computed_block.failures
-        self.not_finite: NotFinite | None = None
+        self.first_nonfinite_value: NotFinite | None = None
         self._partition, self._job, self._spec = pilot_run.partition, job, spec
         self._template = pilot_run.computed_block.batches[0].results
         self._arrays: dict[_ArrayKey, Array] = {}
@@ -117,13 +117,15 @@ class MemorySink:
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Copy the results of a block of members into the arrays of all members."""
-        self.not_finite = earliest((self.not_finite, computed_block.not_finite))
+        self.first_nonfinite_value = earliest(
+            (self.first_nonfinite_value, computed_block.first_nonfinite_value)
+        )
         for batch in computed_block.batches:
             row_slice = slice(batch.first_member, batch.first_member + batch.member_count)
             for array_key, array in self._keyed_arrays(batch):
                 self._store_rows(array_key, row_slice, array)
             self._is_computed[row_slice] = True
-        self.done_count += block.member_count
+        self.done_member_count += block.member_count
 
     def _keyed_arrays(self, batch: ConsecutiveMembers) -> Iterator[tuple[_ArrayKey, Array]]:
         """Yield each output, row count and loop report of consecutive members, with a key."""
@@ -143,7 +145,7 @@ class MemorySink:
                 )
 
     def _store_rows(self, array_key: _ArrayKey, row_slice: slice, array: Array) -> None:
-        """Copy rows of consecutive members into the array of all members, widened if necessary.
+        """Copy rows of members into the array of all members, which is widened if necessary.
 
         Its shape or dtype may change.
         """
@@ -170,7 +172,7 @@ class MemorySink:
         return split_grid_axis(results, self._spec.values.sweep)
 
     def _arrays_of_kind(self, kind: str, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return the arrays of all outputs, or of all row counts, with one axis per member axis."""
+        """Return all outputs or all row counts by name, reshaped to one axis per member axis."""
         arrays = {
             name: array for (array_kind, name), array in self._arrays.items() if array_kind == kind
         }
@@ -181,7 +183,7 @@ class MemorySink:
 
     def _loop_reports(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
         """Return the loop reports of all members of the sweep, by loop name."""
-        reports = {}
+        reports_by_loop = {}
         for (array_kind, name), iterations in self._arrays.items():
             if array_kind == "iterations":
                 reason_codes = self._arrays["reasons", name]
@@ -189,12 +191,12 @@ class MemorySink:
                     len(set(zip(iterations.tolist(), reason_codes.tolist(), strict=True))) == 1
                 )
                 if has_equal_reports and not self._has_early_exit:
-                    reports[name] = LoopReport.of(iterations[0], reason_codes[0])
+                    reports_by_loop[name] = LoopReport.of(iterations[0], reason_codes[0])
                 else:
-                    reports[name] = LoopReport.of(
+                    reports_by_loop[name] = LoopReport.of(
                         iterations.reshape(shape), reason_codes.reshape(shape)
                     )
-        return reports
+        return reports_by_loop
 
 
 def _check_arrays(template: Results) -> None:
@@ -214,9 +216,9 @@ class OverTrialsSink:
     """Destination that accumulates statistics over trials, and adds the trials in order."""
 
     def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
-        self.member_count, self.done_count = pilot_run.partition.member_count, 0
+        self.member_count, self.done_member_count = pilot_run.partition.member_count, 0
         self.failures: tuple[FailedMember, ...] = ()
-        self.not_finite: NotFinite | None = None
+        self.first_nonfinite_value: NotFinite | None = None
         self._partition, self._job, self._spec = pilot_run.partition, job, spec
         self._template = pilot_run.computed_block.batches[0].results
         self._pending_blocks: dict[int, tuple[MemberBlock, ComputedBlock]] = {}
@@ -229,25 +231,29 @@ class OverTrialsSink:
         return (block for block in self._partition.blocks() if block.block_number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
-        """Store a block of trials, and update the statistics with all blocks in unbroken order.
+        """Add a block of trials to the statistics, after all preceding blocks.
+
+        A block waits until all blocks with a smaller number have been added.
 
         Raises:
             RunError: A trial has failed.
         """
         for failure in computed_block.failures:
             raise RunError(
-                f"{failure.label}: {failure.finding.what}",
+                f"{failure.member_label}: {failure.finding.what}",
                 failure.finding.where,
                 failure.finding.hint,
             )
-        self.not_finite = earliest((self.not_finite, computed_block.not_finite))
+        self.first_nonfinite_value = earliest(
+            (self.first_nonfinite_value, computed_block.first_nonfinite_value)
+        )
         self._pending_blocks[block.block_number] = block, computed_block
         while self._next_number in self._pending_blocks:
             block, computed_block = self._pending_blocks.pop(self._next_number)
             for batch in computed_block.batches:
                 refuse_padding(batch.results, self._spec.selection.over_trials.statistics)
                 self._statistics.add(batch.results, self._members_of(batch))
-            self.done_count += block.member_count
+            self.done_member_count += block.member_count
             self._next_number += 1
 
     def _members_of(self, batch: ConsecutiveMembers) -> range | None:
@@ -255,9 +261,9 @@ class OverTrialsSink:
         axis = batch.results.axes[0]
         if not axis.is_swept:
             return None
-        trials = self._spec.values.draws.trials
-        assert trials is not None
-        first_member = batch.first_member // len(trials)
+        trial_numbers = self._spec.values.draws.trials
+        assert trial_numbers is not None
+        first_member = batch.first_member // len(trial_numbers)
         return range(first_member, first_member + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:

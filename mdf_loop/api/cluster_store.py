@@ -52,9 +52,9 @@ class StoreSink:
 
     Attributes:
         member_count: Number of all members.
-        done_count: Number of members that are computed or have failed.
+        done_member_count: Number of members that are computed or have failed.
         failures: Failed members of the pilot run.
-        not_finite: First value of all members that is not finite, including members of earlier runs.
+        first_nonfinite_value: First value of all members that is not finite, including members of earlier runs.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class StoreSink:
         lease: StoreLease,
         computed_blocks: Collection[int],
     ) -> None:
-        self.member_count, self.done_count = partition.member_count, 0
+        self.member_count, self.done_member_count = partition.member_count, 0
         self.failures: tuple[FailedMember, ...] = ()
-        self.not_finite: NotFinite | None = None
+        self.first_nonfinite_value: NotFinite | None = None
         self._partition, self._prepared, self._store, self._lease = (
             partition,
             prepared,
@@ -80,7 +80,7 @@ class StoreSink:
         self._last_update_time = monotonic()
         self._computed_blocks = computed_blocks
         for block_number in computed_blocks:
-            self.done_count += partition.block(block_number).member_count
+            self.done_member_count += partition.block(block_number).member_count
             self._done_block_count += 1
         job.store = store
 
@@ -93,12 +93,12 @@ class StoreSink:
         pilot_run: PilotRun,
         lease: StoreLease,
     ) -> StoreSink:
-        """Create a Zarr store with the first block of members, and return its destination object."""
+        """Return a destination of results in a new Zarr store with the first block of members."""
         lease.check_new()
         first_member_results = _select_first_member(
             pilot_run.computed_block.batches[0].results, spec
         )
-        attributes = {
+        store_attributes = {
             "run": _identity(job, prepared, spec),
             **_partition_attributes(pilot_run.partition),
             "outputs": list(first_member_results),
@@ -117,13 +117,13 @@ class StoreSink:
             pilot_run.partition.shape,
             pilot_run.partition.chunk_shape,
             _make_coordinate_readers(first_member_results, spec),
-            attributes,
+            store_attributes,
         )
         write_block(store, pilot_run.block, pilot_run.computed_block)
         sink = cls(job, prepared, pilot_run.partition, store, lease, {pilot_run.block.block_number})
-        sink.failures, sink.not_finite = (
+        sink.failures, sink.first_nonfinite_value = (
             pilot_run.computed_block.failures,
-            pilot_run.computed_block.not_finite,
+            pilot_run.computed_block.first_nonfinite_value,
         )
         return sink
 
@@ -136,7 +136,7 @@ class StoreSink:
         lease: StoreLease,
         stop_monitor: Stopping,
     ) -> StoreSink | None:
-        """Open the Zarr store of an earlier run with equal arguments, or return None if absent.
+        """Return a destination in the Zarr store of an earlier run with equal arguments, or None.
 
         Missing and damaged blocks will be computed again. The store stays unchanged until all of its
         content was checked.
@@ -167,7 +167,7 @@ class StoreSink:
             lease,
             earlier_store.computed_blocks,
         )
-        sink.not_finite = earlier_store.layout.record.not_finite
+        sink.first_nonfinite_value = earlier_store.layout.record.not_finite
         return sink
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
@@ -180,11 +180,13 @@ class StoreSink:
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Record that a worker has written a block of members."""
-        self.done_count += block.member_count
+        self.done_member_count += block.member_count
         self._done_block_count += 1
-        self.not_finite = earliest((self.not_finite, computed_block.not_finite))
+        self.first_nonfinite_value = earliest(
+            (self.first_nonfinite_value, computed_block.first_nonfinite_value)
+        )
         for failure in computed_block.failures[: _MAX_LISTED_FAILURES - len(self._failed_members)]:
-            self._failed_members[failure.label] = failure.finding.what
+            self._failed_members[failure.member_label] = failure.finding.what
         if monotonic() - self._last_update_time > _PROGRESS_SECONDS:
             self._last_update_time = monotonic()
             self._store.update_record(self._lease, self._progress_attributes, {})
@@ -195,7 +197,9 @@ class StoreSink:
 
         They state the computed blocks, the failed members, and the first nan or infinity.
         """
-        nonfinite_value = None if self.not_finite is None else to_builtins(self.not_finite)
+        nonfinite_value = (
+            None if self.first_nonfinite_value is None else to_builtins(self.first_nonfinite_value)
+        )
         return {
             "blocks_done": self._done_block_count,
             "failed": self._failed_members,
@@ -209,7 +213,7 @@ class StoreSink:
         else:
             end_attributes = dict(zip(END_ATTRIBUTES, (stopped_by.word, reason), strict=True))
         for failure in self.failures:
-            self._failed_members[failure.label] = failure.finding.what
+            self._failed_members[failure.member_label] = failure.finding.what
         self._store.update_record(self._lease, self._progress_attributes, end_attributes)
         axes, run_settings, reduced_names = stored_axes(self._store)
         sweep_record = self._store.sweep_record()
@@ -246,7 +250,7 @@ def _partition_attributes(partition: Partition) -> dict[str, Any]:
 
 
 def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict[str, str]:
-    """Return texts of all arguments that determine the results of a run, which identify the run."""
+    """Return texts that identify a run, made of all arguments that determine its results."""
     first_member_spec = job.spec_of(tuple(slice(0, 1) for _ in range(job.member_axis_count)))
     recorded_names = [
         model_item.name for model_item in named_items(prepared.document, spec.selection).values()
@@ -256,7 +260,7 @@ def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict
     )
     member_keys = {key for key in identity_texts if key.startswith("sweep ")} | {"trials"}
     sweep = spec.values.sweep
-    digests = {
+    sweep_digests = {
         f"sweep {name}": digest_of_arrays({name: np.asarray(values)})
         for name, values in sweep_definition(sweep).items()
     }
@@ -268,7 +272,7 @@ def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict
             if key not in member_keys
         },
         **({"kind of sweep": type(sweep).__name__} if sweep else {}),
-        **digests,
+        **sweep_digests,
         **({} if trials is None else {"trials": str(trials)}),
         **({} if spec.steps is None else {"steps": str(spec.steps)}),
         "seed": str(spec.values.draws.seed),
@@ -287,10 +291,10 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
                 f"'{name}' has not one shape in all members, so it cannot be written by many",
                 hint="choose other outputs (only, --only), or give no .zarr output",
             )
-    axis_count = count_member_axes(template)
+    member_axis_count = count_member_axes(template)
     first_member_results = copy(template)
     first_member_results._arrays = {
-        name: array[:1].reshape(*(1,) * axis_count, *array.shape[1:])
+        name: array[:1].reshape(*(1,) * member_axis_count, *array.shape[1:])
         for name, array in flatten_members(template).items()
     }
     first_member_results.axes = (
@@ -303,18 +307,20 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
                 },
                 axis.is_swept,
             )
-            for axis in template.axes[:axis_count]
+            for axis in template.axes[:member_axis_count]
         )
-        + template.axes[axis_count:]
+        + template.axes[member_axis_count:]
     )
     first_member_results.state = None
     sweep = spec.values.sweep
-    first_values = (
+    first_swept_values = (
         {name: values[:1] for name, values in sweep.along.items()}
         if isinstance(sweep, Grid)
         else {}
     )
-    return split_grid_axis(first_member_results, Grid(first_values) if first_values else {})
+    return split_grid_axis(
+        first_member_results, Grid(first_swept_values) if first_swept_values else {}
+    )
 
 
 def _make_coordinate_readers(

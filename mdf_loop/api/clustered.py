@@ -57,7 +57,7 @@ def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
 def _compute_members(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Run all members of a sweep on a cluster, and return the results and an error or None."""
+    """Run all members of a sweep on a cluster, and return the results and an error, if any."""
     job = Job(prepared, spec)
     with (
         Stopping(spec.controls.time_limit) as stop_monitor,
@@ -69,11 +69,14 @@ def _compute_members(
         with open_reporter(
             spec.controls.progress,
             sink.member_count,
-            sink.done_count,
+            sink.done_member_count,
             "members",
             prepared.document.graph.id,
         ) as reporter:
-            if cluster_run.reason_to_end(reporter) is None and sink.done_count < sink.member_count:
+            if (
+                cluster_run.update_progress(reporter) is None
+                and sink.done_member_count < sink.member_count
+            ):
                 cluster_run.distribute_blocks(connection_thread, spec, reporter)
     return cluster_run.results_and_error()
 
@@ -127,9 +130,9 @@ class _ClusterRun:
         self._remark = ""
         self._worker_shortage = ""
 
-    def reason_to_end(self, reporter: Reporter) -> StopReason | None:
-        """Update the progress report, and return the reason to stop the cluster run, or None."""
-        if not reporter.update(self._sink.done_count, self._remark):
+    def update_progress(self, reporter: Reporter) -> StopReason | None:
+        """Update the progress report of the run, and return the reason to stop the run, or None."""
+        if not reporter.update(self._sink.done_member_count, self._remark):
             self._stop_monitor.request_stop(StopReason.INTERRUPTED)
         return StopReason.FAILED if self._error is not None else self._stop_monitor.reason
 
@@ -139,7 +142,7 @@ class _ClusterRun:
         """Connect to the cluster, and distribute all missing blocks of members to its workers."""
         self._remark = self._worker_shortage = "no worker yet"
         try:
-            connection = connection_thread.connection(lambda: self.reason_to_end(reporter))
+            connection = connection_thread.connection(lambda: self.update_progress(reporter))
             if connection is not None:
                 self._distribute_to_workers(connection, spec, reporter)
         except SchedulerGoneError as error:
@@ -157,7 +160,7 @@ class _ClusterRun:
     ) -> None:
         """Distribute all missing blocks of members to the workers of an open connection."""
         assert spec.sharing is not None
-        dashboard = dashboard_text(connection.client)
+        dashboard_address = dashboard_text(connection.client)
         tasks: Tasks[MemberBlock, ComputedBlock] = Tasks(
             connection, run_block_on_worker, self._job, spec.sharing.retries
         )
@@ -167,8 +170,8 @@ class _ClusterRun:
                 self._worker_shortage = ""
             elif not self._worker_shortage:
                 self._worker_shortage = "no worker"
-            self._remark = f"{self._worker_shortage} {dashboard}".strip()
-            return self.reason_to_end(reporter)
+            self._remark = f"{self._worker_shortage} {dashboard_address}".strip()
+            return self.update_progress(reporter)
 
         for outcome in tasks.outcomes(self._sink.missing_blocks(), reason_to_end):
             self._record_outcome(outcome)
@@ -199,7 +202,7 @@ class _ClusterRun:
         """Return the results so far, and the error that ended the run or some members, or None."""
         sink, stopped_by = self._sink, self._stop_monitor.reason
         error = self._error or self._stop_monitor.failure or self._member_error()
-        progress_text = f"{sink.done_count} of {sink.member_count} members"
+        progress_text = f"{sink.done_member_count} of {sink.member_count} members"
         if error is not None and stopped_by is None:
             stopped_by, reason = StopReason.FAILED, error.findings[0].what
         elif stopped_by is not None:
@@ -209,7 +212,7 @@ class _ClusterRun:
         else:
             stopped_by, reason = StopReason.COMPLETED, ""
         results = sink.results(stopped_by, reason)
-        results.not_finite = sink.not_finite
+        results.not_finite = sink.first_nonfinite_value
         return results, error
 
     def _member_error(self) -> LoopError | None:
@@ -218,7 +221,7 @@ class _ClusterRun:
             return None
         failures = sorted(self._failures, key=lambda failure: failure.member_number)
         error = RunError("members failed")
-        findings = [_member_finding(failure) for failure in failures[:_MAX_LISTED_MEMBERS]]
+        findings = [_label_error(failure) for failure in failures[:_MAX_LISTED_MEMBERS]]
         if unlisted_count := len(failures) - len(findings):
             findings.append(
                 Finding("RunError", f"and {unlisted_count} more members failed", "", "")
@@ -227,10 +230,10 @@ class _ClusterRun:
         return error
 
 
-def _member_finding(failure: FailedMember) -> Finding:
-    """Return the error of a failed sweep member, with the member's name in the message."""
+def _label_error(failure: FailedMember) -> Finding:
+    """Return the error of a failed sweep member, with the member's label in the message."""
     finding = failure.finding
-    return replace(finding, what=f"{failure.label}: {finding.what}")
+    return replace(finding, what=f"{failure.member_label}: {finding.what}")
 
 
 def _worker_error(error: Exception) -> RunError:

@@ -132,7 +132,7 @@ class CompiledModel:
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Runnable]:
-        """Return the input arrays, the program for their types, and its ONNX Runtime session."""
+        """Return the input arrays, with the program and the session for the arrays' types."""
         spec = specify(RunOptions(self.prepared.model_units.convert_inputs(inputs), record=record))
         bound_values = self.prepared.bind(spec)
         evaluation = self.prepared.evaluation(spec, bound_values)

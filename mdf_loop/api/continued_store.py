@@ -68,7 +68,7 @@ class ContinuedStore(Struct, frozen=True):
         coordinate_arrays: Iterable[Labelled],
         along: Mapping[str, CoordinateFunction],
     ) -> None:
-        """Write the damaged coordinate arrays of the Zarr store again.
+        """Rewrite the damaged coordinate arrays of the Zarr store.
 
         Raises:
             InputError: The run has no such coordinate, or the store cannot be written.
@@ -110,36 +110,38 @@ def continued_store(
     try:
         layout = read_layout(lease.place)
         recorded_identity = {
-            key: text for key, text in layout.record.run.items() if key != _OLD_VERSION_KEY
+            key: identity_text
+            for key, identity_text in layout.record.run.items()
+            if key != _OLD_VERSION_KEY
         }
-        if difference := describe_difference(recorded_identity, identity):
+        if identity_difference := describe_difference(recorded_identity, identity):
             raise InputError(
-                f"the store '{lease.path}' is of {difference}",
+                f"the store '{lease.path}' is of {identity_difference}",
                 hint="give the same command, or begin anew without resume",
             )
         check_environment(f"the store '{lease.path}'", layout.record.environment, _RESTART_HINT)
-        files = dict(list_files(lease.place))
+        store_files = dict(list_files(lease.place))
         partition = _read_partition(layout, shape)
     except DamagedError as error:
         raise InputError(f"cannot continue '{lease.path}': {error}", hint=_REPAIR_HINT) from None
-    record = layout.record
+    store_record = layout.record
     store = Regions(
         lease.place,
         str(stored_attributes.get(folder.RUN_ATTRIBUTE)),
-        record.shape,
-        record.outputs,
-        record.flags,
-        has_checksums=record.checksums is not None,
+        store_record.shape,
+        store_record.outputs,
+        store_record.flags,
+        has_checksums=store_record.checksums is not None,
     )
     computed_blocks, leftover_files = (
         set(),
-        [lease.place / file for file in files if file.endswith(".partial")],
+        [lease.place / store_file for store_file in store_files if store_file.endswith(".partial")],
     )
     with folder.convert_os_errors(lease.place):
         layout.mend(lease.place)  # the check needs these metadata to read chunks
-        region_check = RegionCheck(lease.place, layout, files)
+        region_check = RegionCheck(lease.place, layout, store_files)
         for block in partition.blocks():
-            member_boxes = [*boxes(record.shape, block.first_member, block.end_member)]
+            member_boxes = [*boxes(store_record.shape, block.first_member, block.end_member)]
             block_state = region_check.check_block(member_boxes)
             if block_state is BlockState.COMPUTED:
                 computed_blocks.add(block.block_number)
@@ -157,7 +159,7 @@ def continued_store(
 
 
 def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
-    """Return how members are divided into blocks, as recorded in a Zarr store.
+    """Return the division of members into blocks that is recorded in a Zarr store.
 
     Raises:
         DamagedError: The recorded division does not match the members of this run.

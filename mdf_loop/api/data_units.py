@@ -152,12 +152,12 @@ class _Columns:
             )
             return convert(values, target_unit, description)
         if name == DEVIATION:
-            outputs = [
+            fitted_outputs = [
                 output
                 for column_outputs in self._outputs_by_column.values()
                 for output in column_outputs
             ]
-            return convert_deviation(self._prepared, values, outputs, description)
+            return convert_deviation(self._prepared, values, fitted_outputs, description)
         if name == TIME:
             return self._convert_times(values, description)
         return convert(values, NO_UNIT, description)
@@ -173,5 +173,5 @@ class _Columns:
         try:
             return convert(values, NO_UNIT, what)
         except InputError:
-            message = f"{what} has a unit, but without dt its times are the numbers of steps"
-            raise InputError(message, hint="give dt, too") from None
+            error_message = f"{what} has a unit, but without dt its times are the numbers of steps"
+            raise InputError(error_message, hint="give dt, too") from None

@@ -110,9 +110,12 @@ class ModelDescription(Struct, frozen=True):
     def __str__(self) -> str:
         rows = limit_rows(_build_rows(self.groups), name_column=1)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        table_lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         return "\n".join(
-            [f"model '{escape_control_characters(self.name)}'", *(f"  {line}" for line in lines)]
+            [
+                f"model '{escape_control_characters(self.name)}'",
+                *(f"  {line}" for line in table_lines),
+            ]
         )
 
     def to_html(self) -> str:
@@ -175,11 +178,11 @@ def _infer_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
     """Return the inferred dtype and shape of each parameter that a run can record."""
     with suppress(LoopError):
         return _read_types(prepared, names)
-    types: dict[str, tuple[str, Shape]] = {}
+    types_by_name: dict[str, tuple[str, Shape]] = {}
     for name in names:
         with suppress(LoopError):
-            types |= _read_types(prepared, (name,))
-    return types
+            types_by_name |= _read_types(prepared, (name,))
+    return types_by_name
 
 
 def _read_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:

@@ -40,7 +40,7 @@ from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
 from mdf_loop.user_warnings import warn_user
 
-SESSIONS = 16
+MAX_CACHED_SESSIONS = 16
 """Number of sets of input types whose prepared derivatives are cached."""
 
 
@@ -62,8 +62,10 @@ class Differentiated:
         self.losses = tuple(losses)
         self._truncation = truncate
         self.differentiated_names = differentiated_names
-        self._prepared_gradients: LRUCache[GradientInOne | GradientOverTime] = LRUCache(SESSIONS)
-        self._stepwise_names: LRUCache[frozenset[str]] = LRUCache(SESSIONS)
+        self._prepared_gradients: LRUCache[GradientInOne | GradientOverTime] = LRUCache(
+            MAX_CACHED_SESSIONS
+        )
+        self._stepwise_names: LRUCache[frozenset[str]] = LRUCache(MAX_CACHED_SESSIONS)
         self._lock = ForkSafeLock()
 
     def run(
@@ -142,7 +144,7 @@ class Differentiated:
         if has_nonfinite(derivatives.values()) and set(prepared_gradient.native.values()) - {
             NATIVE
         }:
-            derivatives = self._without_matrices(spec, bound_values, derivatives)
+            derivatives = self._recompute_without_matrices(spec, bound_values, derivatives)
         derivative_arrays = {
             name: np.asarray(derivatives[input_name])
             for name, input_name in self.differentiated_names.inputs.items()
@@ -169,7 +171,7 @@ class Differentiated:
             returned_value, derivative_arrays, seed_of(bound_values), dict(prepared_gradient.native)
         )
 
-    def _without_matrices(
+    def _recompute_without_matrices(
         self, spec: RunSpecification, bound_values: BoundValues, derivatives: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Recompute nan and infinite derivatives by a method without Jacobian matrices.
@@ -346,15 +348,15 @@ class Differentiated:
 def _step_warning(names: Sequence[str]) -> str:
     """Return a warning about zero derivatives of a piecewise constant objective."""
     quoted_names = ", ".join(f"'{name}'" for name in names)
-    phrase = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
+    warning_phrase = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
     return (
-        f"the {phrase.format(quoted_names)} 0.0 only because iteration counts and comparisons are held fixed: "
+        f"the {warning_phrase.format(quoted_names)} 0.0 only because iteration counts and comparisons are held fixed: "
         "the number changes with it in steps; compare runs, or fit by a likelihood or "
         'method="differential_evolution"'
     )
 
 
 def _sum_over_trials(array: Array, trials: int) -> Array:
-    """Sum an array over trials, whose first axis merges sweep members and trials."""
+    """Sum an array over trials, which share the first axis with the sweep members."""
     trial_sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
     return trial_sums

@@ -54,8 +54,8 @@ class DifferentiatedNames:
         }
         self._refuse_unknown(outputs)
         items_by_name = named_items(document, Selection(only=tuple(outputs)))
-        shown_names = {model_item.name: name for name, model_item in items_by_name.items()}
-        self.outputs = {name: shown_names[find_item(document, name).name] for name in outputs}
+        names_in_results = {model_item.name: name for name, model_item in items_by_name.items()}
+        self.outputs = {name: names_in_results[find_item(document, name).name] for name in outputs}
         self._model_values: dict[str, Any] = {}
 
     def restricted_to(self, name: str) -> DifferentiatedNames:
@@ -101,12 +101,12 @@ class DifferentiatedNames:
 
         Other parameters keep the model's values.
         """
-        units = self.prepared.model_units
+        model_units = self.prepared.model_units
         set, inputs = (
-            dict(units.convert_settings(set) or {}),
-            dict(units.convert_inputs(inputs) or {}),
+            dict(model_units.convert_settings(set) or {}),
+            dict(model_units.convert_inputs(inputs) or {}),
         )
-        sweep = dict(units.convert_sweep(sweep) or {})
+        sweep = dict(model_units.convert_sweep(sweep) or {})
         used_names = {*self.ports, *set, *sweep}
         model_values = self._values_in_model([name for name in self.wrt if name not in used_names])
         draws = self._specification.values.draws

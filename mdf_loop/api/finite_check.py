@@ -86,10 +86,10 @@ def over_time(
     nonfinite_value = find_in_outputs(results, {**unrun_row_counts, **unrun_reductions})
     if nonfinite_value is not None:
         return nonfinite_value
-    reported_names = (
+    reported_states = (
         name for name in nonfinite_states if not _starts_nonfinite(prepared, values, name)
     )
-    return find_in_states({name: nonfinite_states[name] for name in reported_names})
+    return find_in_states({name: nonfinite_states[name] for name in reported_states})
 
 
 def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:

@@ -108,9 +108,13 @@ def search_optima(
 def build_fits(report: Report, objective: LeastSquaresObjective) -> list[Fit]:
     """Return the fit of each subject from the optima of a least-squares search."""
     best_optimum = report.search_result.best
-    observations = [term.observations for term in objective.objective_terms]
-    degrees_of_freedom = sum(subject_data.count for subject_data in observations) - objective.size
-    has_known_deviations = all(subject_data.has_known_deviations for subject_data in observations)
+    subject_observations = [term.observations for term in objective.objective_terms]
+    degrees_of_freedom = (
+        sum(subject_data.count for subject_data in subject_observations) - objective.size
+    )
+    has_known_deviations = all(
+        subject_data.has_known_deviations for subject_data in subject_observations
+    )
     variance = (
         1.0
         if has_known_deviations
@@ -156,23 +160,25 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
     )
 
 
-def _build_curves(term: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
+def _build_curves(
+    term: CurveTerm, point: Array, dt: float | None, time_unit: str
+) -> Iterator[Curve]:
     """Yield a curve for each fitted output, with model values, data and residuals."""
     outputs = term.model.outputs(term.parameter_space.values(point[None]))
-    unit = "" if dt is None else unit
-    dt = 1.0 if dt is None else dt
+    shown_unit = "" if dt is None else time_unit
+    step_length = 1.0 if dt is None else dt
     for series in term.observations.output_series:
         fitted_values = outputs[series.output_name][0]
         residuals = np.where(
             series.is_observed, fitted_values[series.row_steps] - series.observed_values, np.nan
         )
-        times = np.arange(len(fitted_values)) * dt
+        curve_times = np.arange(len(fitted_values)) * step_length
         yield Curve(
             series.output_name,
-            times,
+            curve_times,
             fitted_values,
-            series.row_steps * dt,
+            series.row_steps * step_length,
             series.observed_values,
             residuals,
-            unit,
+            shown_unit,
         )

@@ -25,10 +25,10 @@ from mdf_loop.specification import RunSpecification, Selection
 MAX_SWEEP_BYTES = 1 << 26
 """Largest total size of the outputs of one sweep, in bytes."""
 
-ASSUMED_RUNS = 100
+ASSUMED_RUN_COUNT = 100
 """Approximate number of runs of a fit, from which the runs decide whether machine code pays off."""
 
-CLUSTER_CHUNKS = 16
+CLUSTER_CHUNK_COUNT = 16
 """Number of chunks into which members are divided for the workers of a cluster."""
 
 RELATIVE_STEP = 1e-6
@@ -69,7 +69,9 @@ class FittedModel:
     ) -> None:
         self.prepared = prepared_model
         self.output_names = tuple(outputs)
-        self.spec = replace(spec, selection=Selection(only=self.output_names), runs=ASSUMED_RUNS)
+        self.spec = replace(
+            spec, selection=Selection(only=self.output_names), runs=ASSUMED_RUN_COUNT
+        )
         self.free_names = tuple(free)
         self._member_bytes: int | None = None
         self._connection = connection
@@ -118,7 +120,7 @@ class FittedModel:
         member_count: int,
     ) -> dict[str, Array]:
         """Return the outputs for many parameter sets, computed in chunks by a cluster."""
-        chunk_size = -(-member_count // CLUSTER_CHUNKS)
+        chunk_size = -(-member_count // CLUSTER_CHUNK_COUNT)
         chunks = [
             (
                 first_member,

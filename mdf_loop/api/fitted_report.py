@@ -22,7 +22,7 @@ from mdf_loop.results.fit_data import FitStart
 
 
 class Report(Struct, frozen=True):
-    """Finished search for parameters, with all that is needed to build the fit of each subject."""
+    """Finished search for parameters, from which the fit of each subject is built."""
 
     model: PreparedModel
     request: FitRequest
@@ -48,7 +48,7 @@ class Report(Struct, frozen=True):
         """
         indices = np.arange(len(space.elements)) if indices is None else indices
         best_optimum, spec = self.search_result.best, self.request.spec
-        trials = spec.values.draws.trials
+        trial_numbers = spec.values.draws.trials
         fields = {"steps": self.request.steps, **fields}
         return Fit(
             **_build_estimate_fields(space, best_optimum.point[indices], uncertainty),
@@ -65,7 +65,7 @@ class Report(Struct, frozen=True):
             seed=self.request.seed,
             method=method,
             model=self._with_estimates(space.values(best_optimum.point[indices])),
-            trials=None if trials is None else len(trials),
+            trials=None if trial_numbers is None else len(trial_numbers),
             dt=None if fields["steps"] is None else spec.dt,
             **fields,
         )
@@ -85,7 +85,7 @@ class Report(Struct, frozen=True):
         )
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
-        """Return the compiled model with the estimates and the user's values of parameters."""
+        """Return the compiled model with the estimates and the user's parameter values."""
         prepared_model = self.model
         run_values = self.request.spec.values
         written_values = with_member(

@@ -39,7 +39,7 @@ MAX_GENERATIONS = 12
 MIN_INITIAL_POINTS = 5
 """Least number of initial points of differential evolution."""
 
-REFINEMENT_SEEDS = 8
+REFINEMENT_SEED_COUNT = 8
 """Number of sets of random numbers with which the refinement estimates each likelihood."""
 
 
@@ -138,19 +138,26 @@ def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     Raises:
         InputError: The data are outside the range of the model, or a parameter has no effect.
     """
-    (term,), size = likelihood.objective_terms, likelihood.size
+    (decision_term,), element_count = likelihood.objective_terms, likelihood.size
     initial_points = _choose_initial_points(likelihood, request)
     check_data_within_model_range(
-        term.reaction_times,
-        term.trials,
+        decision_term.reaction_times,
+        decision_term.trials,
         initial_points[:2],
         lambda: np.concatenate(
-            [initial_points, generate_sobol_points(request.start_point_count, size, request.seed)]
+            [
+                initial_points,
+                generate_sobol_points(request.start_point_count, element_count, request.seed),
+            ]
         ),
     )
-    check_parameters_have_effect(term.parameter_space, initial_points[:2], term.log_shares)
-    population = initial_points[: max(8 * size, MIN_INITIAL_POINTS)]
-    return minimize_by_evolution(likelihood.costs, size, request.seed, MAX_GENERATIONS, population)
+    check_parameters_have_effect(
+        decision_term.parameter_space, initial_points[:2], decision_term.log_shares
+    )
+    population = initial_points[: max(8 * element_count, MIN_INITIAL_POINTS)]
+    return minimize_by_evolution(
+        likelihood.costs, element_count, request.seed, MAX_GENERATIONS, population
+    )
 
 
 def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
@@ -161,10 +168,13 @@ def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest)
             generate_sobol_points(request.start_point_count, element_count, request.seed),
             likelihood.costs,
         )
-    offsets = np.random.default_rng(request.seed).normal(0, 0.1, (8 * element_count, element_count))
-    offsets[0] = 0.0
+    start_offsets = np.random.default_rng(request.seed).normal(
+        0, 0.1, (8 * element_count, element_count)
+    )
+    start_offsets[0] = 0.0
     initial_points: Array = np.clip(
-        likelihood.objective_terms[0].parameter_space.normalize(request.start_values) + offsets,
+        likelihood.objective_terms[0].parameter_space.normalize(request.start_values)
+        + start_offsets,
         0.0,
         1.0,
     )
@@ -187,7 +197,7 @@ def refine_and_report(
         likelihood: The likelihood of all subjects.
         start: A function that returns the point from which the refinement starts.
     """
-    refinement_seeds = np.random.default_rng(request.seed).integers(0, 2**62, REFINEMENT_SEEDS)
+    refinement_seeds = np.random.default_rng(request.seed).integers(0, 2**62, REFINEMENT_SEED_COUNT)
     uncertainties: list[Uncertainty] = []
 
     def run() -> list[Optimum]:
@@ -215,14 +225,14 @@ def _build_fit(
     """Return the fit of one subject from a finished likelihood search of all subjects."""
     subject_point = report.search_result.best.point[term.indices]
     bin_shares = term.pooled_shares(subject_point[None], seeds)[0]
-    cost = -float(np.log(bin_shares) @ term.reaction_times.data_counts)
+    negative_log_likelihood = -float(np.log(bin_shares) @ term.reaction_times.data_counts)
     return report.build_fit(
         term.parameter_space,
         uncertainty and uncertainty.subset(term.indices),
         "differential evolution of a binned likelihood",
         term.indices,
-        **compute_criteria(cost, len(subject_point), term.reaction_times.count),
-        dropped=term.reaction_times.dropped_count,
+        **compute_criteria(negative_log_likelihood, len(subject_point), term.reaction_times.count),
+        dropped=term.reaction_times.dropped_row_count,
         distributions=_build_distributions(term, bin_shares),
     )
 

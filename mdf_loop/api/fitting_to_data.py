@@ -39,7 +39,7 @@ from mdf_loop.request.run_options import RunOptions
 from mdf_loop.run.device import Placement
 from mdf_loop.specification import RunSpecification, specify
 
-METHODS = ("least_squares", "gradient", "differential_evolution")
+FIT_METHODS = ("least_squares", "gradient", "differential_evolution")
 
 
 ModelBuilder: TypeAlias = Callable[[Document, Placement, Options], Any]
@@ -105,7 +105,7 @@ class FitRequest(Struct, frozen=True):
             if not is_whole(count) or count < 1:
                 raise InputError(f"{argument} must be a whole number above 0, not {count!r}"[:200])
         if options.method is not None:
-            arguments.word(options.method, "method", METHODS)
+            arguments.word(options.method, "method", FIT_METHODS)
         shared_names, start = arguments.names(options.shared, "shared"), options.start
         parameter_names = free_names(options.free)
         if unknown_names := [name for name in shared_names if name not in parameter_names]:
@@ -208,15 +208,15 @@ def match_data(model: PreparedModel, request: FitRequest, data: Any) -> Observat
     """
     data_table = read_table(data)
     document = model.document
-    columns_by_output = request.fitted_outputs
-    if columns_by_output is None:
-        columns_by_output = output_columns(data_table)
+    fitted_outputs = request.fitted_outputs
+    if fitted_outputs is None:
+        fitted_outputs = output_columns(data_table)
         refuse_columns_of_inputs(
             document, data_table, {*RESERVED_COLUMNS, *_names_of_items(document)}
         )
     data_columns = {}
     used_columns = set(RESERVED_COLUMNS)
-    for output_name, column_names in list_column_names(document, columns_by_output).items():
+    for output_name, column_names in list_column_names(document, fitted_outputs).items():
         data_columns[output_name] = find_column(data_table, column_names, f"'{output_name}'")
         used_columns |= {next(column for column in column_names if column in data_table)}
     refuse_columns_of_inputs(document, data_table, used_columns)
@@ -227,10 +227,10 @@ def match_data(model: PreparedModel, request: FitRequest, data: Any) -> Observat
 
 def _names_of_items(document: Document) -> Iterator[str]:
     """Yield all names by which a data column can refer to a part of the model."""
-    for item in items(document):
-        yield item.name
-        if item.node_field == "output_ports":
-            yield item.id
+    for model_item in items(document):
+        yield model_item.name
+        if model_item.node_field == "output_ports":
+            yield model_item.id
 
 
 def refuse_columns_of_inputs(

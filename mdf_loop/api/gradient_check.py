@@ -23,12 +23,12 @@ STEPS_AND_TOLERANCES: Mapping[str, tuple[float, float]] = {
 
 Differences with half of the step estimate the error of a difference."""
 
-COARSE_STEPS = (0.05, 0.5)
+COARSE_RELATIVE_STEPS = (0.05, 0.5)
 """Relative steps for parameters that change the scalar only through iteration counts and comparisons.
 
 The first step that changes the scalar is used."""
 
-_Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+_SweepFunction = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """Function that returns the outputs of the members of a sweep along the first axis."""
 
 
@@ -37,7 +37,7 @@ def check_gradient(
     at: Mapping[str, Array],
     losses: Sequence[Loss],
     outputs: Mapping[str, str],
-    runs: _Runs,
+    runs: _SweepFunction,
     front: int,
     stepwise_names: Collection[str] = (),
 ) -> GradientCheck:
@@ -55,7 +55,7 @@ def check_gradient(
     Raises:
         GradientError: A derivative differs from the difference. The message names the element.
     """
-    check = GradientCheck()
+    gradient_check = GradientCheck()
     for name, values in at.items():
         checked_indices = _select_indices(values)
         if not checked_indices:  # an empty array has no derivatives
@@ -82,10 +82,10 @@ def check_gradient(
             differences, error_bounds = _compute_differences(
                 *evaluate_moved(fine_step), values.dtype
             )
-        check = _compare_derivatives(
-            gradient, name, checked_indices, differences, error_bounds, tolerance, check
+        gradient_check = _compare_derivatives(
+            gradient, name, checked_indices, differences, error_bounds, tolerance, gradient_check
         )
-    return check
+    return gradient_check
 
 
 def _build_sweep(at: Mapping[str, Array], name: str, step_sizes: Array) -> dict[str, Array]:
@@ -119,7 +119,7 @@ def _compute_differences_in_steps(
     evaluate_moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
     """Return central differences of a piecewise constant loss by large steps, and error bounds."""
-    for relative_step in COARSE_STEPS:
+    for relative_step in COARSE_RELATIVE_STEPS:
         step_sizes, scalars = evaluate_moved(relative_step)
         if bool((scalars[:, 0] != scalars[:, 1]).any()):
             break

@@ -44,7 +44,7 @@ from mdf_loop.specification import RunSpecification
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
-SESSIONS = 16
+MAX_CACHED_SESSIONS = 16
 """Number of sets of input types whose prepared Jacobians are cached."""
 
 
@@ -54,7 +54,7 @@ class Jacobian:
     def __init__(self, differentiated_names: DifferentiatedNames) -> None:
         self.differentiated_names = differentiated_names
         self._prepared_derivatives: LRUCache[tuple[Program, _Forward | _Reverse]] = LRUCache(
-            SESSIONS
+            MAX_CACHED_SESSIONS
         )
 
     def run(self, spec: RunSpecification) -> Derivatives:
@@ -110,7 +110,7 @@ class Jacobian:
     def _prepare_derivatives(
         self, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[Program, _Forward | _Reverse]:
-        """Return the model's program with forward or reverse mode, whichever is cheaper."""
+        """Return the model's program, with its Jacobian in forward or reverse mode."""
         differentiated_names = self.differentiated_names
         program = differentiated_names.program(spec, bound_values)
         values_by_name = {output.name: output.value for output in program.outputs}
@@ -179,13 +179,13 @@ def hessian(
         **differentiated_names.time_inputs(spec),
         **loss_data.arrays,
     }
-    change_names = {
+    cotangent_names = {
         name: cotangent_name(input_name) for name, input_name in differentiated_names.inputs.items()
     }
     input_shapes = {
         name: array.shape for name, array in differentiated_names.values_in(bound_values).items()
     }
-    derivatives = _Forward(differentiated_names, program, change_names, input_shapes).run(feeds)
+    derivatives = _Forward(differentiated_names, program, cotangent_names, input_shapes).run(feeds)
     if has_nonfinite(derivatives.values()):
         outputs = {
             name: np.asarray(array)[None]
@@ -234,16 +234,20 @@ class _Forward:
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the Jacobian by forward mode for given inputs of the program."""
-        arrays, input_shapes, blocks = self._unit_changes.run(feeds), self._input_shapes, {}
+        arrays, input_shapes, derivative_blocks = (
+            self._unit_changes.run(feeds),
+            self._input_shapes,
+            {},
+        )
         for name, output in self._outputs.items():
             for input_name, block in _split_blocks(
                 arrays[tangent_name(output)], input_shapes
             ).items():
                 input_axes = range(len(input_shapes[input_name]))
-                blocks[name, input_name] = np.moveaxis(
+                derivative_blocks[name, input_name] = np.moveaxis(
                     block, input_axes, [k - len(input_shapes[input_name]) for k in input_axes]
                 )
-        return Derivatives(blocks, "forward", self._unit_changes.native)
+        return Derivatives(derivative_blocks, "forward", self._unit_changes.native)
 
 
 class _Reverse:
@@ -254,30 +258,33 @@ class _Reverse:
     ) -> None:
         outputs = {name: differentiated_names.outputs[name] for name in output_shapes}
         self._output_shapes = output_shapes
-        self._change_names = {
+        self._cotangent_names = {
             name: cotangent_name(input_name)
             for name, input_name in differentiated_names.inputs.items()
         }
-        change_names = [cotangent_name(output) for output in outputs.values()]
+        cotangent_names = [cotangent_name(output) for output in outputs.values()]
         input_names = tuple(differentiated_names.inputs.values())
         reverse_program = differentiate(program, None, input_names, tuple(outputs.values()))
-        change_shapes = {
+        cotangent_shapes = {
             cotangent_name(outputs[name]): shape for name, shape in output_shapes.items()
         }
-        batched_program = batch(reverse_program, change_names, UNIT_EXTENT)
+        batched_program = batch(reverse_program, cotangent_names, UNIT_EXTENT)
         self._unit_changes = _UnitChanges(
-            differentiated_names, batched_program, tuple(self._change_names.values()), change_shapes
+            differentiated_names,
+            batched_program,
+            tuple(self._cotangent_names.values()),
+            cotangent_shapes,
         )
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the Jacobian by reverse mode for given inputs of the program."""
         arrays = self._unit_changes.run(feeds)
-        blocks = {
+        derivative_blocks = {
             (name, input_name): block
-            for input_name, change_name in self._change_names.items()
-            for name, block in _split_blocks(arrays[change_name], self._output_shapes).items()
+            for input_name, cotangent in self._cotangent_names.items()
+            for name, block in _split_blocks(arrays[cotangent], self._output_shapes).items()
         }
-        return Derivatives(blocks, "reverse", self._unit_changes.native)
+        return Derivatives(derivative_blocks, "reverse", self._unit_changes.native)
 
 
 class _UnitChanges:
@@ -295,11 +302,11 @@ class _UnitChanges:
         self._program = prepare(replace(program, outputs=outputs), backend.pass_order)
         self._runnable = backend.load(self._program, differentiated_names.prepared.placement)
         self._direction_count = _count_elements(shapes)
-        dtypes = {
+        input_dtypes = {
             program_input.value.name: program_input.value.dtype for program_input in program.inputs
         }
         self._unit_tangents = unit_tangents(
-            {name: np.empty(shape, dtypes[name]) for name, shape in shapes.items()}
+            {name: np.empty(shape, input_dtypes[name]) for name, shape in shapes.items()}
         )
 
     @property
@@ -321,12 +328,12 @@ class _UnitChanges:
 
 def _split_blocks(array: Array, shapes: Shapes) -> dict[str, Array]:
     """Split an array along its first axis into one array per name, each with its own shape."""
-    blocks, row_offset = {}, 0
+    blocks_by_name, row_offset = {}, 0
     for name, shape in shapes.items():
         block_rows = array[row_offset : row_offset + math.prod(shape)]
-        blocks[name] = block_rows.reshape((*shape, *array.shape[1:]))
+        blocks_by_name[name] = block_rows.reshape((*shape, *array.shape[1:]))
         row_offset += math.prod(shape)
-    return blocks
+    return blocks_by_name
 
 
 def _count_elements(shapes: Shapes) -> int:

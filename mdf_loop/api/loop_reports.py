@@ -15,7 +15,7 @@ from mdf_loop.run.segments import PartialRun
 
 def loop_reports(evaluation: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
     """Return the iteration counts and stop reasons of each loop, by loop name."""
-    reports: dict[str, LoopReport] = {}
+    reports_by_loop: dict[str, LoopReport] = {}
     for loop in evaluation.loops:
         count_name, condition_name = (
             name_by_loop.get(loop.name, "")
@@ -23,7 +23,7 @@ def loop_reports(evaluation: Evaluation, partial_run: PartialRun) -> dict[str, L
         )
         if count_name in partial_run.outputs:
             outputs = partial_run.outputs
-            reports[loop.name] = _build_report(
+            reports_by_loop[loop.name] = _build_report(
                 evaluation, loop, outputs[count_name], outputs.get(condition_name)
             )
     loop_names = {
@@ -31,8 +31,8 @@ def loop_reports(evaluation: Evaluation, partial_run: PartialRun) -> dict[str, L
     }  # other loops are branches or created by passes
     for name, report in partial_run.loops.items():
         if name in loop_names:
-            reports[name] = _merge_reports(reports.get(name), report)
-    return reports
+            reports_by_loop[name] = _merge_reports(reports_by_loop.get(name), report)
+    return reports_by_loop
 
 
 def _build_report(

@@ -92,7 +92,7 @@ def _run_member(
 
 
 def _read_outputs(results: Results) -> dict[str, Array]:
-    """Return the outputs of a run as arrays, or raise an interrupt if a signal stopped it."""
+    """Return the outputs of a run as arrays, or raise an interrupt if a signal stopped the run."""
     if results.stopped_by.is_asked:
         raise stop_exception(results.stopped_by)
     return {name: np.asarray(array) for name, array in results.items()}

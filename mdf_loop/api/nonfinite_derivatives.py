@@ -30,7 +30,7 @@ NONFINITE_REMEDY = (
 
 
 def warn_of_gradient(gradient: Gradient) -> None:
-    """Warn once of all nan and infinite derivatives of a scalar that is finite itself."""
+    """Warn once of all nan and infinite derivatives of a finite scalar."""
     objective_value = np.asarray(gradient.value)
     labelled_derivatives = {
         f"by '{name}'": (array, objective_value) for name, array in gradient.items()
@@ -39,7 +39,7 @@ def warn_of_gradient(gradient: Gradient) -> None:
 
 
 def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> None:
-    """Warn once of all nan and infinite derivatives of output elements that are finite.
+    """Warn once of all nan and infinite derivatives of finite output elements.
 
     Args:
         derivatives: The Jacobian.
@@ -53,7 +53,7 @@ def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> 
 
 
 def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
-    """Warn once of all nan and infinite second derivatives of a scalar that is finite itself.
+    """Warn once of all nan and infinite second derivatives of a finite scalar.
 
     Args:
         derivatives: The Hessian.

@@ -27,11 +27,11 @@ MAX_BATCH_TRIALS = 1 << 14
 TARGET_BATCH_BYTES = 1 << 26
 """Target size of the outputs of a batch, in bytes."""
 
-_Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
+_RunFunction = Callable[[RunSpecification], tuple[Results, LoopError | None]]
 
 
-def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopError | None]:
-    """Run all trials batch by batch, and return their statistics and an error or None.
+def run_over_trials(run: _RunFunction, spec: RunSpecification) -> tuple[Results, LoopError | None]:
+    """Run all trials batch by batch, and return their statistics and an error, if any.
 
     Raises:
         InputError: An argument cannot be combined with statistics over trials.
@@ -179,9 +179,9 @@ def build_statistics_results(
     axis_position = int(bool(axes) and axes[0].is_swept)
     axes[axis_position:axis_position] = statistics.axes
     coordinate_names = [name for axis in axes for name in axis.coordinates]
-    arrays = statistics.arrays()
+    statistic_arrays = statistics.arrays()
     return Results(
-        arrays,
+        statistic_arrays,
         {
             name: report
             for name, report in complete_results.loops.items()
@@ -190,14 +190,14 @@ def build_statistics_results(
         complete_results.device,
         complete_results.precision,
         axes=tuple(axes),
-        reduced=[name for name in arrays if _has_no_time(complete_results, name)],
+        reduced=[name for name in statistic_arrays if _has_no_time(complete_results, name)],
         units={
             **{
                 name: complete_results.units[name]
                 for name in coordinate_names
                 if name in complete_results.units
             },
-            **_find_units(arrays, complete_results),
+            **_find_units(statistic_arrays, complete_results),
         },
         stopped_by=stopped_by,
         reason=reason,
@@ -224,13 +224,15 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
         InputError: Trials have different numbers of rows of an output.
     """
     for name in names:
-        full_name = results.full_name(name)
-        if full_name not in results.lengths:
+        full_output_name = results.full_name(name)
+        if full_output_name not in results.lengths:
             continue
-        axis_count = len(results.axes_of(full_name))
-        if padding_mask(results.lengths[full_name], np.shape(results[full_name]), axis_count).any():
+        axis_count = len(results.axes_of(full_output_name))
+        if padding_mask(
+            results.lengths[full_output_name], np.shape(results[full_output_name]), axis_count
+        ).any():
             raise InputError(
-                f"'{full_name}' has another number of rows in some trials than in others",
+                f"'{full_output_name}' has another number of rows in some trials than in others",
                 hint="choose outputs of one shape, e.g. a reaction time",
             )
 

@@ -32,7 +32,7 @@ from mdf_loop.run.single_run import SingleRun
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification, Selection, Values
 
-SESSIONS = 64
+MAX_CACHED_SESSIONS = 64
 """Number of sets of input types whose sessions are cached; the least recently used set is discarded."""
 
 
@@ -103,10 +103,10 @@ class PreparedModel:
         self.placement = placement
         self.options = options
         self._input_binder = InputBinder(document, options)
-        self._evaluations: LRUCache[Evaluation] = LRUCache(SESSIONS)
-        self._time_sessions: LRUCache[TimeSession] = LRUCache(SESSIONS)
+        self._evaluations: LRUCache[Evaluation] = LRUCache(MAX_CACHED_SESSIONS)
+        self._time_sessions: LRUCache[TimeSession] = LRUCache(MAX_CACHED_SESSIONS)
         self._lock = ForkSafeLock()
-        self.jacobians: LRUCache[object] = LRUCache(SESSIONS)
+        self.jacobians: LRUCache[object] = LRUCache(MAX_CACHED_SESSIONS)
         self._latest_evaluation: Evaluation | None = None
         self._last_device: Device | None = None
 

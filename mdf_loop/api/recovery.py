@@ -88,7 +88,7 @@ def recover(
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
     prepared = model.prepared
-    units = prepared.model_units
+    model_units = prepared.model_units
     noise = _convert_noise(prepared, noise, against)
     if (noise is None) == (likelihood is None):
         raise InputError(
@@ -99,12 +99,12 @@ def recover(
         raise InputError(f"noise is a standard deviation above 0, not {noise!r}")
     fit_options = FitOptions(
         {},
-        units.convert_bounds(free),
+        model_units.convert_bounds(free),
         _select_observed(prepared, against) if likelihood is None else against,
         steps=steps,
-        dt=units.convert_time_step(dt),
-        set=units.convert_settings(set),
-        inputs=units.convert_inputs(inputs),
+        dt=model_units.convert_time_step(dt),
+        set=model_units.convert_settings(set),
+        inputs=model_units.convert_inputs(inputs),
         likelihood=likelihood,
         trials=trials,
         points=points,
@@ -176,29 +176,34 @@ class _SimulatedData:
         model = build_fitted_model(
             self._model, request, request.steps, list(self._columns_by_output)
         )
-        members = {name: np.asarray(true_value)[None] for name, true_value in true_values.items()}
+        member_values = {
+            name: np.asarray(true_value)[None] for name, true_value in true_values.items()
+        }
         if self._noise is None:
             run_seeds = self._rng.integers(0, 2**62, -(-self._data_count // self._trials))
-            members = {
-                name: np.repeat(values, len(run_seeds), axis=0) for name, values in members.items()
+            member_values = {
+                name: np.repeat(values, len(run_seeds), axis=0)
+                for name, values in member_values.items()
             }
-            outputs = model.outputs({**members, "seed": run_seeds})
+            outputs = model.outputs({**member_values, "seed": run_seeds})
             return {
                 column: outputs[name].reshape(-1)[: self._data_count].astype(float)
                 for name, column in self._columns_by_output.items()
             }
-        outputs = model.outputs(members)
-        columns = {column: outputs[name][0] for name, column in self._columns_by_output.items()}
+        outputs = model.outputs(member_values)
+        noiseless_columns = {
+            column: outputs[name][0] for name, column in self._columns_by_output.items()
+        }
         return {
             name: array + self._noise * self._rng.standard_normal(array.shape)
-            for name, array in columns.items()
+            for name, array in noiseless_columns.items()
         }
 
     @property
     def _trials(self) -> int:
         """Number of trials in each simulation."""
-        trials = self._request.spec.values.draws.trials
-        return 1 if trials is None else len(trials)
+        trial_numbers = self._request.spec.values.draws.trials
+        return 1 if trial_numbers is None else len(trial_numbers)
 
     def recovery(self, times: int) -> Recovery:
         """Return the fits of `times` simulated data sets, or only the completed fits after Ctrl-C.

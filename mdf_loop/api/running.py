@@ -104,7 +104,7 @@ def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str |
 def _compute_in_process(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Run a model in the selected engine, and return the results and an error or None."""
+    """Run a model in the selected engine, and return the results and an error, if any."""
     backend, error = BACKENDS[spec.engine], None
     if isinstance(backend, DocumentBackend):
         results = _run_in_engine(prepared, spec, backend)
@@ -209,7 +209,7 @@ def _describe_reason(
 def _run_once(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Run one evaluation, and return its results and the error that ended it, or None."""
+    """Run one evaluation, and return the results and an error, if any."""
     bound_values = prepared.bind(spec)
     evaluation = prepared.evaluation(spec, bound_values)
     bound_values = bound_values.with_random_keys(evaluation.program)
@@ -227,14 +227,14 @@ def _run_once(
         name: partial_run.outputs[name] for name in output_names if name in partial_run.outputs
     }
     outputs, row_counts = pad_outputs(outputs, partial_run, evaluation)
-    reports = loop_reports(evaluation, partial_run) if evaluation.loops else {}
-    stopped_by, reason = _describe_evaluation_end(partial_run, reports, controller)
+    reports_by_loop = loop_reports(evaluation, partial_run) if evaluation.loops else {}
+    stopped_by, reason = _describe_evaluation_end(partial_run, reports_by_loop, controller)
     results = build_results(
         prepared,
         bound_values,
         fill_missing_rows(outputs, evaluation.has_run_flag_names, row_counts),
         evaluation.single_run.device,
-        loops=reports,
+        loops=reports_by_loop,
         lengths=row_counts,
         dtypes={
             name: dtype for name, dtype in evaluation.non_tensor_dtypes.items() if name in outputs
@@ -260,12 +260,12 @@ def _describe_evaluation_end(
     """Return the reason why an evaluation ended, and a sentence that describes the end."""
     stopped_by = partial_run.stopped_by
     if stopped_by is None:
-        reached_limit = any(
+        has_reached_limit = any(
             StopReason.MAX_ITERATIONS in report.reasons for report in reports.values()
         )
-        stopped_by = StopReason.MAX_ITERATIONS if reached_limit else StopReason.COMPLETED
+        stopped_by = StopReason.MAX_ITERATIONS if has_reached_limit else StopReason.COMPLETED
         if not (
-            reached_limit
+            has_reached_limit
             or partial_run.missing_reasons
             or controller.failure
             or controller.not_finite_value
@@ -291,30 +291,36 @@ def _run_over_time(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Run the model over time, and return the results and the error that ended the run, or None."""
-    plan = plan_recording(prepared.document, spec.selection)
+    recording_plan = plan_recording(prepared.document, spec.selection)
     bound_values = prepared.bind(spec)
-    session = prepared.over_time(spec, bound_values)
-    bound_values = bound_values.with_random_keys(session.programs.later_program)
-    stepper = TimeStepper(session, spec, bound_values, plan)
-    plan = replace(plan, varying_ranks=session.row_shapes.varying_ranks)
-    _refuse_members(bound_values, plan)
+    time_session = prepared.over_time(spec, bound_values)
+    bound_values = bound_values.with_random_keys(time_session.programs.later_program)
+    time_stepper = TimeStepper(time_session, spec, bound_values, recording_plan)
+    recording_plan = replace(recording_plan, varying_ranks=time_session.row_shapes.varying_ranks)
+    _refuse_members(bound_values, recording_plan)
     has_fixed_end = spec.controls.time_limit is None  # a time limit leaves the row count open
     expected_rows = (
-        plan.count_recorded_rows(stepper.first_step, stepper.total) if has_fixed_end else None
+        recording_plan.count_recorded_rows(time_stepper.first_step, time_stepper.total)
+        if has_fixed_end
+        else None
     )
     controller = RunController(
         spec.controls,
-        lambda: identity(prepared, spec, bound_values, plan.names),
-        session.axis,
+        lambda: identity(prepared, spec, bound_values, recording_plan.names),
+        time_session.axis,
         None if lease is None else lease.run_id,
     )
-    sink: RowSink = Rows(session.axis, expected_rows)
+    row_sink: RowSink = Rows(time_session.axis, expected_rows)
     if lease is not None:
         lease.run_id = controller.run_id
-        sink = _create_row_store(prepared, spec, bound_values, session, plan, lease)
+        row_sink = _create_row_store(
+            prepared, spec, bound_values, time_session, recording_plan, lease
+        )
     with controller:
         model_name = prepared.document.graph.id
-        completed_run = run_over_time(session, stepper, plan, sink, controller, model_name)
+        completed_run = run_over_time(
+            time_session, time_stepper, recording_plan, row_sink, controller, model_name
+        )
     prepared.record_device(completed_run.device)
 
     def time(step: int) -> str | None:
@@ -325,16 +331,16 @@ def _run_over_time(
         bound_values,
         {**completed_run.rows, **completed_run.reductions},
         completed_run.device,
-        axes=(completed_run.axis,) if plan.traces else (),
+        axes=(completed_run.axis,) if recording_plan.traces else (),
         lengths=completed_run.lengths,
         state=completed_run.state,
         execution_list=completed_run.execution_list,
         reduced=completed_run.reductions,
-        units=_units_of_reduced(prepared, plan),
+        units=_units_of_reduced(prepared, recording_plan),
         stopped_by=completed_run.stopped_by,
-        reason=_describe_run_end(completed_run, stepper, controller, time),
+        reason=_describe_run_end(completed_run, time_stepper, controller, time),
         checkpoint=controller.checkpoint,
-        native=stepper.native,
+        native=time_stepper.native,
         seconds={"time": controller.seconds[model_name]},
     )
     if spec.controls.nan is None:

@@ -15,7 +15,7 @@ from mdf_loop.signals import handling_signals
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program `mdf-loop` with arguments, by default those of the process."""
+    """Run the program `mdf-loop` with arguments, by default the arguments of the process."""
     with handling_signals(end_process, to_the_end=arguments is None):
         from mdf_loop.cli.commands import run_command_line
 

@@ -25,15 +25,15 @@ def check(cluster: str) -> None:
     for report in reports:
         version_differences = [
             f"{package} {version}"
-            for package, version in report.versions.items()
+            for package, version in report.library_versions.items()
             if version != own_versions[package]
         ]
-        comparison = (
+        version_comparison = (
             f"DIFFERENT: {', '.join(version_differences)}" if version_differences else "as here"
         )
         speed_text = f"{report.steps_per_second:,.0f} steps of a neuron in a second"
-        show(f"{report.address}: {report.thread_count} threads, {comparison}; {speed_text}")
-    mismatch_count = sum(report.versions != own_versions for report in reports)
+        show(f"{report.address}: {report.thread_count} threads, {version_comparison}; {speed_text}")
+    mismatch_count = sum(report.library_versions != own_versions for report in reports)
     total_speed = sum(report.steps_per_second * report.thread_count for report in reports)
     show(f"{len(reports)} workers, {total_speed:,.0f} steps of a neuron in a second together")
     if mismatch_count:

@@ -41,7 +41,7 @@ class SignalMessage:
     Only the first thread writes the message.
     """
 
-    LOCK_SECONDS = 0.5
+    LOCK_TIMEOUT_SECONDS = 0.5
     """Time limit in seconds for waiting for another thread that writes the message."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class SignalMessage:
 
     def write(self, message: str, write_message: Callable[[str], object]) -> None:
         """Write the message about a signal, unless a message was already written."""
-        if not self._lock.acquire(timeout=self.LOCK_SECONDS):
+        if not self._lock.acquire(timeout=self.LOCK_TIMEOUT_SECONDS):
             return
         try:
             if not self._is_written:

@@ -50,8 +50,8 @@ def command(
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
     document = open_model(model, loop_condition)
-    reading = read_for_run(document, read_inputs(pairs, files), options)
-    show(changes(reading.program, (*passes_of_evaluation(), *ONNXRUNTIME)), end="")
+    model_reading = read_for_run(document, read_inputs(pairs, files), options)
+    show(changes(model_reading.program, (*passes_of_evaluation(), *ONNXRUNTIME)), end="")
 
 
 def _refuse_program_options(context: click.Context) -> None:

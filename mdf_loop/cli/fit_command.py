@@ -114,12 +114,12 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
     likelihood_columns = {
         name: options[name] for name in ("rt", "choice") if options[name] is not None
     }
-    column_of_output = dict(
+    column_by_output = dict(
         column_pair.split("=", 1) if "=" in column_pair else (column_pair, column_pair)
         for column_pair in options["against"]
     )
     renamed_columns = {
-        output: column for output, column in column_of_output.items() if output != column
+        output: column for output, column in column_by_output.items() if output != column
     }
     direct_arguments = {
         name: options[name] for name in ("steps", "shared", "method", "points", "polish")
@@ -127,7 +127,7 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
     time_step = read_step(options["dt"], document)
     return direct_arguments | {
         "dt": time_step,
-        "against": (column_of_output if renamed_columns else list(column_of_output)) or None,
+        "against": (column_by_output if renamed_columns else list(column_by_output)) or None,
         "likelihood": likelihood_columns or None,
         "set": read_settings(options["settings"]),
         "inputs": read_inputs(options["pairs"], options["files"], options["steps"], time_step),
@@ -185,7 +185,7 @@ def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> Non
 
 
 def _write_files(fit: Fit | Fits, options: Mapping[str, Any]) -> None:
-    """Write the output files of a fit that command-line options name."""
+    """Write the output files of a fit that the command-line options request."""
     if options["output"] is not None:
         fit.save(options["output"])
     if options["plot"] is not None:

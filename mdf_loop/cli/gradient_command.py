@@ -78,11 +78,13 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         truncate=options["truncate"],
         stop=options["stop"],
     )
-    settings, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
+    parameter_values, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
     inputs = read_inputs(options["pairs"], options["files"], steps, time_step)
     try:
         with warning_lines():
-            gradient = gradient_function.run(settings, inputs, sweep=sweep, check=options["check"])
+            gradient = gradient_function.run(
+                parameter_values, inputs, sweep=sweep, check=options["check"]
+            )
     except GradientError as error:
         show(error.report, error=True)
         ctx.exit(1)

@@ -180,7 +180,7 @@ _LOSS_PATTERN = re.compile(r"(.+?):\s*(\w+)\s*(?:=(.*))?", re.DOTALL)
 
 
 def _parse_loss(text: str) -> tuple[str, str, str | None]:
-    """Split an `--of` option into the output, the kind of term, and the text of its data."""
+    """Split an `--of` option into the output, the kind of term, and the text of the data."""
     if match := _LOSS_PATTERN.fullmatch(text.strip()):
         output, loss_name, data_text = match[1].strip(), match[2], match[3]
         if loss_name in (TERMS_WITHOUT_DATA if data_text is None else TERMS_WITH_DATA):
@@ -223,7 +223,7 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
 
 
 def _parse_statistic(text: str) -> Any:
-    """Parse a statistic over trials: a word, or a dict with quantiles or bin edges."""
+    """Parse the text of a statistic over trials as a word, or as a dict with numbers."""
     statistic_name, *parameter_texts = (
         statistic_part.strip() for statistic_part in text.split(":")
     )

@@ -7,13 +7,15 @@ import shlex
 import click
 
 from mdf_loop.cli.show import show
-from mdf_loop.starts import STARTS
+from mdf_loop.starts import STARTER_MODELS
 
 _MODEL_SUFFIXES = (".yaml", ".yml")
 
 
 @click.command("new")
-@click.argument("kind", type=click.Choice([starter_model.model_kind for starter_model in STARTS]))
+@click.argument(
+    "kind", type=click.Choice([starter_model.model_kind for starter_model in STARTER_MODELS])
+)
 @click.argument("path", required=False, type=click.Path())
 def command(kind: str, path: str | None) -> None:
     """Write a small model as a template for a new one: a neuron, a decision or a loop.
@@ -25,7 +27,7 @@ def command(kind: str, path: str | None) -> None:
     from mdf_loop.files import checked_target
 
     (starter_model,) = (
-        starter_model for starter_model in STARTS if starter_model.model_kind == kind
+        starter_model for starter_model in STARTER_MODELS if starter_model.model_kind == kind
     )
     target_path = checked_target(
         path if path is not None else f"{kind}.yaml", _MODEL_SUFFIXES, "a model"

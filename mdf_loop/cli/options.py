@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mdf_loop.request.option import Flag, fields_of
 from mdf_loop.request.run_options import RunOptions
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 COMPILER_OPTIONS = (
     "device",
@@ -28,18 +28,18 @@ COMPILER_OPTIONS = (
 model_argument = click.argument("model", type=click.Path())
 
 
-def run_options(*names: str) -> Callable[[_F], _F]:
+def run_options(*names: str) -> Callable[[_Command], _Command]:
     """Return a decorator that adds the options of `run` with these names to a command."""
     return options_of(RunOptions, *names)
 
 
-def options_of(options: type[Struct], *names: str) -> Callable[[_F], _F]:
+def options_of(options: type[Struct], *names: str) -> Callable[[_Command], _Command]:
     """Return a decorator that adds options of a call to a command.
 
     The value of each is among the options of the command under its name, or under the `name` of its flag.
     """
 
-    def decorate(command: _F) -> _F:
+    def decorate(command: _Command) -> _Command:
         for flag in reversed(list_flags(*names, options=options)):
             command = flag_option(flag)(command)
         return command
@@ -57,12 +57,12 @@ def list_flags(*names: str, options: type[Struct] = RunOptions) -> list[Flag]:
     ]
 
 
-def flag_option(flag: Flag) -> Callable[[_F], _F]:
+def flag_option(flag: Flag) -> Callable[[_Command], _Command]:
     """Return a decorator that adds one option to a command."""
     return click.option(flag.spelling, flag.name, help=flag.help, **flag.settings)
 
 
-def device_option(command: _F) -> _F:
+def device_option(command: _Command) -> _Command:
     """Add the option `--device` to a command that runs a model."""
     return click.option(
         "--device",
@@ -72,7 +72,7 @@ def device_option(command: _F) -> _F:
     )(command)
 
 
-def native_option(command: _F) -> _F:
+def native_option(command: _Command) -> _Command:
     """Add the option `--native` to a command that runs a compiled model."""
     return click.option(
         "--native",
@@ -82,7 +82,7 @@ def native_option(command: _F) -> _F:
     )(command)
 
 
-def threads_option(command: _F) -> _F:
+def threads_option(command: _Command) -> _Command:
     """Add the option `--threads` to a command that runs a compiled model."""
     return click.option(
         "--threads",
@@ -92,7 +92,7 @@ def threads_option(command: _F) -> _F:
     )(command)
 
 
-def loop_condition_option(command: _F) -> _F:
+def loop_condition_option(command: _Command) -> _Command:
     """Add the option `--loop-condition` to a command that opens ONNX files."""
     return click.option(
         "--loop-condition",
@@ -104,7 +104,7 @@ def loop_condition_option(command: _F) -> _F:
     )(command)
 
 
-def compile_options(command: _F) -> _F:
+def compile_options(command: _Command) -> _Command:
     """Add the options for the compilation of a model to a command."""
     for option in (
         loop_condition_option,

@@ -168,13 +168,13 @@ def _check_distinct_files(options: Mapping[str, Any]) -> None:
     paths_by_option = {
         _option_name(name): options[name] for name in (*OUTPUT_OPTIONS, *input_options)
     }
-    paths = {
+    parsed_paths = {
         option: None if path is None else path_of(path, option)
         for option, path in paths_by_option.items()
     }
     for allowed_pair in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
         refuse_overlapping_outputs(
-            {option: path for option, path in paths.items() if option not in allowed_pair}
+            {option: path for option, path in parsed_paths.items() if option not in allowed_pair}
         )
 
 

@@ -27,9 +27,11 @@ _MAX_SHOWN_ELEMENTS = 40
 
 def results_as_json(results: Results, execution_list: ExecutionList | None = None) -> Iterator[str]:
     """Yield the JSON text that `run --json` prints, in chunks."""
-    content = results.content()
+    results_content = results.content()
     return json_chunks(
-        content if execution_list is None else {**content, "execution_list": list(execution_list)}
+        results_content
+        if execution_list is None
+        else {**results_content, "execution_list": list(execution_list)}
     )
 
 
@@ -119,9 +121,9 @@ def _output_lines(
         return _array_lines(name, values, axis_names, unit)
     member_count_text = f"{len(values)} member" + ("" if len(values) == 1 else "s")
     text_lines = [f"{name}: {content_type(dtype or '', values)} of {member_count_text}"]
-    for k, member in enumerate(values):
+    for k, sequence_member in enumerate(values):
         text_lines += (
-            f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit)
+            f"  {line}" for line in _array_lines(f"{name}[{k}]", sequence_member, axis_names, unit)
         )
     if len(text_lines) > 2 * _MAX_SHOWN_LINES:
         text_lines[_MAX_SHOWN_LINES:-_MAX_SHOWN_LINES] = ["  ..."]
@@ -171,7 +173,7 @@ def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
 
     An example is `1 to 9: A, B | C`, for equal evaluations 1 to 9.
     """
-    lines, first_evaluation = [], 0
+    text_lines, first_evaluation = [], 0
     for execution_sets, equal_evaluations in itertools.groupby(execution_list):
         last_evaluation = first_evaluation + len(list(equal_evaluations)) - 1
         label = (
@@ -179,11 +181,11 @@ def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
             if first_evaluation == last_evaluation
             else f"{first_evaluation} to {last_evaluation}"
         )
-        lines.append(f"  {label}: {_execution_sets_text(execution_sets)}")
+        text_lines.append(f"  {label}: {_execution_sets_text(execution_sets)}")
         first_evaluation = last_evaluation + 1
-    if len(lines) > _MAX_SHOWN_LINES:
-        lines[_MAX_SHOWN_LINES // 2 : -_MAX_SHOWN_LINES // 2] = ["  ..."]
-    return ["order of execution:", *lines]
+    if len(text_lines) > _MAX_SHOWN_LINES:
+        text_lines[_MAX_SHOWN_LINES // 2 : -_MAX_SHOWN_LINES // 2] = ["  ..."]
+    return ["order of execution:", *text_lines]
 
 
 def _execution_sets_text(sets: NodeSets) -> str:

@@ -28,10 +28,10 @@ RESPONSE_SECONDS = 1.5
 SECOND_RESPONSE_SECONDS = 0.5
 """Time limit in seconds for the end of the main thread after a second signal."""
 
-RESEND_SECONDS = 0.01
+RESEND_INTERVAL_SECONDS = 0.01
 """Interval in seconds for sending a signal that arrived during an import again."""
 
-CHECK_SECONDS = 0.1
+CHECK_INTERVAL_SECONDS = 0.1
 """Interval in seconds for checking the main thread after a first signal."""
 
 
@@ -85,10 +85,10 @@ class _Watchdog:
                 self._end_if_due()
 
     def _resend_deferred(self) -> None:
-        """Send signals again that arrived during an import, at intervals of `RESEND_SECONDS`."""
+        """Send signals again that arrived during an import, every `RESEND_INTERVAL_SECONDS`."""
         if not signals.DEFERRED_SIGNALS or time.monotonic() < self._next_resend:
             return
-        self._next_resend = time.monotonic() + RESEND_SECONDS
+        self._next_resend = time.monotonic() + RESEND_INTERVAL_SECONDS
         for signal_number in tuple(signals.DEFERRED_SIGNALS):
             self._resend_counts[signal_number] += 1  # the signal also wakes this thread
             _thread.interrupt_main(signal.Signals(signal_number))
@@ -97,7 +97,7 @@ class _Watchdog:
         """Return the seconds to wait for the next signal, or None to wait without limit."""
         if self._reason is None:
             return None
-        return RESEND_SECONDS if signals.DEFERRED_SIGNALS else CHECK_SECONDS
+        return RESEND_INTERVAL_SECONDS if signals.DEFERRED_SIGNALS else CHECK_INTERVAL_SECONDS
 
     def _register_signal(self, signal_number: int) -> None:
         """Record a signal and its deadline, unless the signal repeats the previous one."""

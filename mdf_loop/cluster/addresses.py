@@ -69,25 +69,27 @@ def _host_and_port(address: str) -> tuple[str, int]:
     Raises:
         InputError: One of them is missing or invalid.
     """
-    problem = ""
+    address_problem = ""
     try:
         url_parts = urlsplit(address)
         host, port = url_parts.hostname, url_parts.port
         if not host:
-            problem = "it has no host"
+            address_problem = "it has no host"
         elif not port:
-            problem = "it has no port"
+            address_problem = "it has no port"
         elif (
             url_parts.path
             or url_parts.query
             or url_parts.fragment
             or url_parts.username is not None
         ):
-            problem = "an address has a host and a port, and nothing else"
+            address_problem = "an address has a host and a port, and nothing else"
     except ValueError as error:
-        problem = str(error)
-    if problem:
-        raise InputError(f"'{address}' is no address of a scheduler: {problem}", hint=_ADDRESS_HINT)
+        address_problem = str(error)
+    if address_problem:
+        raise InputError(
+            f"'{address}' is no address of a scheduler: {address_problem}", hint=_ADDRESS_HINT
+        )
     assert host is not None
     assert port is not None
     return host, port
@@ -166,7 +168,7 @@ def _open_socket(address: str, deadline: float) -> socket.socket:
 
 
 def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
-    """Send an HTTP request, and return the first bytes of the answer, or None without answer."""
+    """Send an HTTP request, and return the first bytes of the answer, or None on a timeout."""
     with _open_socket(address, deadline) as connection:
         try:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")

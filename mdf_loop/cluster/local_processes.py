@@ -40,16 +40,16 @@ PRELOAD_MODULE = "mdf_loop.api.cluster_job"
 START_TIMEOUT_SECONDS = 120.0
 """Seconds without a connected process after which the start counts as failed."""
 
-_MAX_OWN_EXITS = 3
+_MAX_OWN_EXIT_COUNT = 3
 """Number of consecutive processes that may exit by themselves while no process is connected."""
 
-_WATCH_SECONDS = 0.1
+_WATCH_INTERVAL_SECONDS = 0.1
 """Seconds between two checks of the processes."""
 
 _SHORT_LIFE_SECONDS = 5.0
 """Lifetime in seconds below which a process is restarted with a delay, which doubles each time."""
 
-_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.1, 2.0
+_FIRST_RESTART_DELAY_SECONDS, _MAX_RESTART_DELAY_SECONDS = 0.1, 2.0
 
 _MIN_MEMORY_BYTES = 10**9
 """Memory limit of a process on the smallest machine."""
@@ -145,10 +145,10 @@ class WorkerProcesses:
             for slot in self._slots:
                 self._renew(slot)
             self._failure = self._problem()
-            self._is_closing.wait(_WATCH_SECONDS)
+            self._is_closing.wait(_WATCH_INTERVAL_SECONDS)
 
     def _renew(self, slot: _Slot) -> None:
-        """Start the worker process of a slot, unless it is running or must wait for a restart."""
+        """Start a worker process in a slot, unless one is running or the restart must wait."""
         now = time.monotonic()
         if slot.process is not None:
             if (exit_code := slot.process.poll()) is None:
@@ -163,8 +163,8 @@ class WorkerProcesses:
         slot.process = None
         is_short_life = now - slot.start_time < _SHORT_LIFE_SECONDS
         slot.short_life_count = slot.short_life_count + 1 if is_short_life else 0
-        restart_delay = _FIRST_DELAY_SECONDS * 2.0 ** min(slot.short_life_count, 10)
-        slot.next_start_time = now + min(restart_delay, _MAX_DELAY_SECONDS)
+        restart_delay = _FIRST_RESTART_DELAY_SECONDS * 2.0 ** min(slot.short_life_count, 10)
+        slot.next_start_time = now + min(restart_delay, _MAX_RESTART_DELAY_SECONDS)
         if exit_code >= 0:
             self._own_exit_count += 1
             self._last_exit_reason = f"exit code {exit_code}{self._last_error_line(slot)}"
@@ -223,7 +223,7 @@ class WorkerProcesses:
     def _problem(self) -> RunError | None:
         """Return an error if all worker processes fail to start, or None."""
         hint = "without cluster the run needs no other process"
-        if self._own_exit_count >= _MAX_OWN_EXITS:
+        if self._own_exit_count >= _MAX_OWN_EXIT_COUNT:
             return RunError(
                 f"no process of the cluster can start: the last one ended with {self._last_exit_reason}",
                 hint=hint,

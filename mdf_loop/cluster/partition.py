@@ -48,12 +48,14 @@ class Partition(Struct, frozen=True):
     @classmethod
     def of(cls, shape: tuple[int, ...], chunk: int, block: int) -> Partition:
         """Divide members into chunks of at most `chunk`, and into blocks of about `block` members."""
-        axis, members_per_index = len(shape) - 1, 1
-        while axis > 0 and members_per_index * shape[axis] <= chunk:
-            members_per_index *= shape[axis]
-            axis -= 1
-        chunk_extent = max(1, min(shape[axis], chunk // members_per_index))
-        return cls(shape, axis, chunk_extent, max(1, block // (chunk_extent * members_per_index)))
+        chunk_axis, members_per_index = len(shape) - 1, 1
+        while chunk_axis > 0 and members_per_index * shape[chunk_axis] <= chunk:
+            members_per_index *= shape[chunk_axis]
+            chunk_axis -= 1
+        chunk_extent = max(1, min(shape[chunk_axis], chunk // members_per_index))
+        return cls(
+            shape, chunk_axis, chunk_extent, max(1, block // (chunk_extent * members_per_index))
+        )
 
     @property
     def member_count(self) -> int:
@@ -124,7 +126,7 @@ def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
 
 
 def _boxes_in_row(shape: tuple[int, ...], row: int, first: int, last: int) -> Iterator[Box]:
-    """Divide a range of members that have one index along the first axis into boxes."""
+    """Divide a range of members within one row of the first axis into boxes."""
     for box in boxes(shape[1:], first, last):
         yield (slice(row, row + 1), *box)
 

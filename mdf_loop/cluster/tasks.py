@@ -30,8 +30,8 @@ _ITEMS_PER_WORKER = 2
 _POLL_SECONDS = 0.1
 """Seconds between two checks of the scheduler."""
 
-T = TypeVar("T")
-R = TypeVar("R")
+ItemType = TypeVar("ItemType")
+ResultType = TypeVar("ResultType")
 
 
 class SchedulerGoneError(RunError):
@@ -42,24 +42,28 @@ class WorkerDiedError(RunError):
     """Error that the worker of an item died repeatedly."""
 
 
-class Outcome(Struct, Generic[T, R], frozen=True):
+class Outcome(Struct, Generic[ItemType, ResultType], frozen=True):
     """Outcome of the evaluation of an item: a result, or an error."""
 
-    item: T
-    result: R | None
+    item: ItemType
+    result: ResultType | None
     error: Exception | None
 
 
-class Tasks(Generic[T, R]):
+class Tasks(Generic[ItemType, ResultType]):
     """Evaluation of `function(shared, item)` for many items on the workers of a cluster."""
 
     def __init__(
-        self, connection: Connection, function: Callable[[Any, T], R], shared: Any, retries: int
+        self,
+        connection: Connection,
+        function: Callable[[Any, ItemType], ResultType],
+        shared: Any,
+        retries: int,
     ) -> None:
         self._connection, self._client = connection, connection.client
         self._function = function
         self._retries = retries
-        self._finished_tasks: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
+        self._finished_tasks: queue.SimpleQueue[tuple[Any, ItemType, int]] = queue.SimpleQueue()
         self._submitted_futures: set[Any] = set()
         self._loss_time: float | None = None
         self._worker_count = 0
@@ -67,8 +71,8 @@ class Tasks(Generic[T, R]):
         self._shared_future = self._submit_shared()
 
     def outcomes(
-        self, items: Iterable[T], stopped: Callable[[], StopReason | None]
-    ) -> Iterator[Outcome[T, R]]:
+        self, items: Iterable[ItemType], stopped: Callable[[], StopReason | None]
+    ) -> Iterator[Outcome[ItemType, ResultType]]:
         """Yield the outcome of each item in order of completion, until `stopped` returns a reason.
 
         Raises:
@@ -95,7 +99,7 @@ class Tasks(Generic[T, R]):
         return self._client.submit(_unpack, self._pickled_data, pure=False)
 
     def has_workers(self) -> bool:
-        """Return True if the client knows of a connected worker."""
+        """Return True if at least one worker is connected to the cluster."""
         return self._worker_count > 0 or self._count_workers() > 0
 
     def _count_workers(self) -> int:
@@ -107,12 +111,12 @@ class Tasks(Generic[T, R]):
         """Return the maximum number of items that are submitted at the same time."""
         return _ITEMS_PER_WORKER * max(1, self._count_workers())
 
-    def _submit_all(self, items: Iterable[T]) -> None:
+    def _submit_all(self, items: Iterable[ItemType]) -> None:
         """Submit several items to the cluster."""
         for item in items:
             self._submit(item, 0)
 
-    def _submit(self, item: T, death_count: int) -> None:
+    def _submit(self, item: ItemType, death_count: int) -> None:
         """Submit an item to the cluster.
 
         `death_count` is the number of workers that died while they computed the item.
@@ -123,7 +127,7 @@ class Tasks(Generic[T, R]):
             lambda future: self._finished_tasks.put((future, item, death_count))
         )
 
-    def _next_outcome(self) -> Outcome[T, R] | None:
+    def _next_outcome(self) -> Outcome[ItemType, ResultType] | None:
         """Return the outcome of the next completed item, or None after a short wait."""
         try:
             future, item, death_count = self._finished_tasks.get(timeout=_POLL_SECONDS)
@@ -140,7 +144,9 @@ class Tasks(Generic[T, R]):
         self._submit(item, death_count)  # the worker ended before the result was fetched
         return None
 
-    def _failed_outcome(self, error: Exception, item: T, death_count: int) -> Outcome[T, R] | None:
+    def _failed_outcome(
+        self, error: Exception, item: ItemType, death_count: int
+    ) -> Outcome[ItemType, ResultType] | None:
         """Return the outcome of a failed item, or None after the item was submitted again."""
         from distributed import KilledWorker
 

@@ -93,9 +93,9 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
     def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield an error for each start value that is missing, unknown or out of bounds."""
-        known_names = [parameter.name for parameter in self.parameters]
+        parameter_names = [parameter.name for parameter in self.parameters]
         for name in values:
-            if name not in known_names:
+            if name not in parameter_names:
                 yield Finding("InputError", f"start names '{name}', which is not free", "", "")
         for parameter in self.parameters:
             if parameter.name not in values:

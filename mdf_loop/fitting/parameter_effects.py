@@ -15,7 +15,7 @@ TRIED_POSITIONS = (0.05, 0.35, 0.65, 0.95)
 
 
 def check_parameters_have_effect(
-    free: ParameterSpace, points: Array, rows: Callable[[Array], Array]
+    free: ParameterSpace, points: Array, compute_rows: Callable[[Array], Array]
 ) -> None:
     """Raise InputError if a free parameter does not change the fitted outputs.
 
@@ -24,7 +24,7 @@ def check_parameters_have_effect(
     Args:
         free: The free parameters.
         points: The points from which parameters are tried.
-        rows: A function that returns the compared rows at each point.
+        compute_rows: A function that returns the compared rows at each point.
 
     Raises:
         InputError: Some parameters have no effect. The message names all of them.
@@ -40,7 +40,7 @@ def check_parameters_have_effect(
                 trial_points.append(trial_point)
                 parameter_names.append(parameter.name)
         start_index += element_count
-    trial_rows = rows(np.array(trial_points))
+    trial_rows = compute_rows(np.array(trial_points))
     group_size = len(TRIED_POSITIONS)
     row_groups = trial_rows.reshape(-1, group_size, *trial_rows.shape[1:])
     is_constant = [

@@ -76,12 +76,12 @@ class ReactionTimeData(Struct, frozen=True):
     Attributes:
         bins: Bins of the times, by choice.
         observed_times: All finite observed times.
-        dropped_count: The number of rows whose time or choice is nan or infinite.
+        dropped_row_count: The number of rows whose time or choice is nan or infinite.
     """
 
     bins: tuple[Bins, ...]
     observed_times: Array
-    dropped_count: int = 0
+    dropped_row_count: int = 0
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimeData:
@@ -97,17 +97,17 @@ class ReactionTimeData(Struct, frozen=True):
         )
         if not is_finite.any():
             raise InputError("the data have no reaction time")
-        dropped_count = (
+        dropped_row_count = (
             count_nonfinite_rows(times) if choices is None else count_nonfinite_rows(times, choices)
         )
         if choices is None:
-            return cls((Bins.of(None, times[is_finite]),), times[is_finite], dropped_count)
+            return cls((Bins.of(None, times[is_finite]),), times[is_finite], dropped_row_count)
         distinct_choices = np.unique(choices[is_finite])
         bins = tuple(
             Bins.of(float(choice), times[is_finite & (choices == choice)])
             for choice in distinct_choices
         )
-        return cls(bins, times[is_finite], dropped_count)
+        return cls(bins, times[is_finite], dropped_row_count)
 
     @property
     def data_counts(self) -> Array:
@@ -191,7 +191,7 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
         )
 
     def terms(self, seeds: Array) -> list[CostTerm]:
-        """Return a function for each subject that computes its negative log likelihood."""
+        """Return the negative log likelihood of each subject, as a function of points."""
         return [(term.indices, self._counted_costs(term, seeds)) for term in self.objective_terms]
 
     def _sum_over_terms(

@@ -20,7 +20,7 @@ class StarterModel(Struct, frozen=True):
         return Path(__file__).parent / f"{self.model_kind}.yaml"
 
 
-STARTS = (
+STARTER_MODELS = (
     StarterModel(
         "neuron",
         "a leaky integrate-and-fire neuron over time",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.starts import STARTS
+from mdf_loop.starts import STARTER_MODELS
 
-KINDS = [start.model_kind for start in STARTS]
+KINDS = [start.model_kind for start in STARTER_MODELS]
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_the_root_is_one(cli):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_have_comments_and_short_lines(kind):
-    (path,) = (start.path for start in STARTS if start.model_kind == kind)
+    (path,) = (start.path for start in STARTER_MODELS if start.model_kind == kind)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# ")
     assert sum("# " in line for line in lines) >= 5

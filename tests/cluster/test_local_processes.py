@@ -135,6 +135,6 @@ def test_processes_that_exit_while_others_are_connected(run_script: Callable[[st
 
 def test_a_module_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_processes, "PRELOAD_MODULE", "a_module_that_nobody_has")
-    monkeypatch.setattr(local_processes, "_MAX_OWN_EXITS", 1)
+    monkeypatch.setattr(local_processes, "_MAX_OWN_EXIT_COUNT", 1)
     with processes() as workers:
         assert "No module named 'a_module_that_nobody_has'" in failure(workers)

@@ -38,7 +38,7 @@ class InlineTasks:
             outcome = self._job.compute_block(block.first_member, block.end_member)
             if self._job.store is not None:
                 write_block(self._job.store, block, outcome)
-                outcome = ComputedBlock((), outcome.failures, outcome.not_finite)
+                outcome = ComputedBlock((), outcome.failures, outcome.first_nonfinite_value)
             yield Outcome(block, outcome, None)
 
 
