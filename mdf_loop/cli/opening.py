@@ -15,7 +15,7 @@ def open_model(model: str, loop_condition: str) -> Document:
     from mdf_loop.importing.opening import open_document_silently
 
     document = open_document_silently(model, loop_condition)
-    show_warnings(document.warnings)
+    show_warnings(document.import_warnings)
     return document
 
 

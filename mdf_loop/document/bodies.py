@@ -49,12 +49,12 @@ def owned_graph_ids_of_node(node: Any) -> set[str]:
 class WrittenBody(Struct, frozen=True):
     """Body of a function as written in the document, before the graph is looked up or read.
 
-    `graph_or_id` is a graph, the dict of a graph, the id of another graph, or None. `parameters` are the
-    parameters of the node that lead to the body, in order. `signature` is the mapping with the graph and its
+    `graph_or_id` is a graph, the dict of a graph, the id of another graph, or None. `parameter_ids` are
+    the parameters of the node that lead to the body, in order. `signature` is the mapping with the graph and its
     signature.
     """
 
-    graph_or_id: Any
+    graph_or_id: Any  # graph, dict of a graph, or id of a graph
     parameter_ids: tuple[str, ...] = ()
     signature: Mapping[str, Any] | None = None
 

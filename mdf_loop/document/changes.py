@@ -31,5 +31,5 @@ def with_graph(document: Document, graph: Any) -> Document:
             graph if other_graph is document.graph else other_graph for other_graph in model.graphs
         ]
         model = replace_fields(model, graphs=model_graphs)
-    graphs_by_id = {**document.siblings, graph.id: graph}
-    return replace(document, graph=graph, siblings=graphs_by_id, model=model)
+    graphs_by_id = {**document.graphs_by_id, graph.id: graph}
+    return replace(document, graph=graph, graphs_by_id=graphs_by_id, model=model)

@@ -17,7 +17,9 @@ def content_of(document: Document) -> dict[str, Any]:
     """Return the model of a document as plain content: mappings, lists, numbers and arrays."""
     from modeci_mdf.mdf import Model
 
-    model = document.model or Model(id=document.graph.id, graphs=list(document.siblings.values()))
+    model = document.model or Model(
+        id=document.graph.id, graphs=list(document.graphs_by_id.values())
+    )
     model_without_graphs = copy.copy(model)
     model_without_graphs.graphs = []
     with suppress_output():
@@ -55,7 +57,7 @@ def _map_conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
     return conditions_by_name if len(conditions_by_name) == len(conditions) else conditions
 
 
-_PLACEHOLDERS: dict[str, Any] = {
+_PLACEHOLDER_BY_FIELD: dict[str, Any] = {
     "args": {},
     "conditions": [],
     "default_initial_value": 0,
@@ -73,7 +75,7 @@ reads only mappings.
 def _find_unwritable_values(part: Any) -> dict[str, Any]:
     """Return the fields of an MDF object that modeci_mdf cannot write, such as arrays."""
     values_by_field = (
-        (field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS
+        (field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDER_BY_FIELD
     )
     return {
         field_name: field_value
@@ -94,7 +96,7 @@ def _copy_graph_with_placeholders(graph: Any) -> Any:
     graph_copy.edges = [_copy_with_placeholders(edge) for edge in graph.edges]
     graph_copy.nodes = [copy.copy(node) for node in graph.nodes]
     for node in graph_copy.nodes:
-        for section in _SECTIONS:
+        for section in _SECTIONS_WITH_VALUES:
             setattr(
                 node, section, [_copy_with_placeholders(part) for part in getattr(node, section)]
             )
@@ -105,13 +107,13 @@ def _copy_graph_with_placeholders(graph: Any) -> Any:
     return graph_copy
 
 
-_SECTIONS = ("input_ports", "functions", "parameters")
+_SECTIONS_WITH_VALUES = ("input_ports", "functions", "parameters")
 
 
 def _copy_with_placeholders(part: Any) -> Any:
     part_copy = copy.copy(part)
     for field_name in _find_unwritable_values(part):
-        setattr(part_copy, field_name, _PLACEHOLDERS[field_name])
+        setattr(part_copy, field_name, _PLACEHOLDER_BY_FIELD[field_name])
     return part_copy
 
 
@@ -122,7 +124,7 @@ def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ..
     """
     yield from ((edge, ("edges", edge.id)) for edge in graph.edges)
     for node in graph.nodes:
-        for section in _SECTIONS:
+        for section in _SECTIONS_WITH_VALUES:
             for part in getattr(node, section):
                 path_in_graph = ("nodes", node.id, section, part.id)
                 if "conditions" not in _find_unwritable_values(part):

@@ -15,18 +15,18 @@ from mdf_loop.paths import Files
 class Document(Struct, frozen=True, weakref=True):
     """Graph to compile, with the other graphs of its model and, if present, the model.
 
-    `files` are the files of the document. `warnings` are the warnings of its import.
+    `files` are the files of the document. `import_warnings` are the warnings of its import.
     """
 
-    graph: Any
-    where: str
-    siblings: Mapping[str, Any] = field(default_factory=dict)
-    name: str = ""
-    model: Any = None
-    files: Files = frozenset()
-    warnings: tuple[str, ...] = ()
+    graph: Any  # modeci_mdf Graph to compile
+    where: str  # path of this graph, such as "$.graphs[0]"
+    graphs_by_id: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""  # name of the file or model
+    model: Any = None  # modeci_mdf Model that contains the graph
+    files: Files = frozenset()  # files that were read for the document
+    import_warnings: tuple[str, ...] = ()
 
-    def sibling_where(self, graph_id: str) -> str:
+    def path_of_graph(self, graph_id: str) -> str:
         """Return the path of another graph of the model."""
         return f"$.graphs['{graph_id}']"
 
@@ -68,9 +68,9 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role:
     Raises:
         ModelError: No graph has this id, or the graph contains itself.
     """
-    graph = document.siblings.get(graph_id)
+    graph = document.graphs_by_id.get(graph_id)
     if graph is None:
-        known_ids_text = ", ".join(f"'{known_id}'" for known_id in document.siblings) or "none"
+        known_ids_text = ", ".join(f"'{known_id}'" for known_id in document.graphs_by_id) or "none"
         raise ModelError(
             f"the {owner} {role} '{graph_id}' is not a graph of the model",
             where,
@@ -78,7 +78,9 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role:
         )
     visited_ids, pending_ids = {graph_id}, [graph_id]
     while pending_ids:
-        owned_ids = owned_graph_ids(document.siblings[pending_ids.pop()]) & document.siblings.keys()
+        owned_ids = (
+            owned_graph_ids(document.graphs_by_id[pending_ids.pop()]) & document.graphs_by_id.keys()
+        )
         if graph_id in owned_ids:
             raise ModelError(
                 f"the {owner} {role} '{graph_id}' contains a {owner} whose {role} is "

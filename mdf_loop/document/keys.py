@@ -115,12 +115,12 @@ def unread_time_unit(
             )
 
 
-_TIME_UNITS = ("timeunit", "unitoftime", "unittime")
+_TIME_UNIT_SPELLINGS = ("timeunit", "unitoftime", "unittime")
 
 
 def _resembles_time_unit(key: str) -> bool:
     key_letters = re.sub("[^a-z]", "", key.lower())
-    return bool(difflib.get_close_matches(key_letters, _TIME_UNITS, n=1, cutoff=0.85))
+    return bool(difflib.get_close_matches(key_letters, _TIME_UNIT_SPELLINGS, n=1, cutoff=0.85))
 
 
 def _suggest_key(part_kind: str, key: Any, value: Any, known_keys: Collection[str]) -> str:

@@ -120,7 +120,7 @@ _PYTHON_ERROR_PATTERN = re.compile(
 _CLASS_PATTERN = re.compile(r"(?:a )?<class '(?:\w+\.)*(\w+)'>")
 
 
-_TYPE_NAMES = {
+_TYPE_DESCRIPTIONS = {
     "NoneType": "nothing",
     "int": "a number",
     "float": "a number",
@@ -145,10 +145,10 @@ def _find_error_messages(error: BaseException) -> Iterator[str]:
     ]
     error_text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
     message = " ".join(error_text.split("\n")[:3]) or type(error).__name__
-    message = _CLASS_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
+    message = _CLASS_PATTERN.sub(lambda match: _TYPE_DESCRIPTIONS.get(match[1], match[1]), message)
     type_error_match = _PYTHON_ERROR_PATTERN.match(message)
     if type_error_match:
-        type_description = _TYPE_NAMES.get(
+        type_description = _TYPE_DESCRIPTIONS.get(
             type_error_match[1], f"something of type {type_error_match[1]}"
         )
         message = f"there is {type_description} where MDF has a mapping or a list"

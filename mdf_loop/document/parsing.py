@@ -9,7 +9,7 @@ from typing import Any
 
 from mdf_loop.document.yaml_text import duplicate_key_error, read_yaml
 
-SUFFIXES = (".json", ".yaml", ".yml", ".bson")
+MDF_SUFFIXES = (".json", ".yaml", ".yml", ".bson")
 """Suffixes of MDF files."""
 
 

@@ -33,7 +33,7 @@ ArchiveOpener: TypeAlias = Callable[[str], Archive]
 """Function that returns the arrays in a side file, by the name of the file."""
 
 _TEXT_DTYPE = "string"
-_ARGUMENT_KEYS = {"dtype", "shape", "value"}
+_TYPED_ARGUMENT_KEYS = {"dtype", "shape", "value"}
 
 
 def array_parameter(array: Array) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def with_arrays(content: Any, open_archive_file: ArchiveOpener | None, where: st
 
 
 def _is_argument(content: Mapping[Any, Any]) -> bool:
-    return {"dtype", "value"} <= content.keys() <= _ARGUMENT_KEYS
+    return {"dtype", "value"} <= content.keys() <= _TYPED_ARGUMENT_KEYS
 
 
 _NAMED_SECTIONS = {

@@ -79,10 +79,10 @@ class _UnitStatement(Struct, frozen=True):
         is_of_part: True for metadata of the part, False for metadata of its node.
     """
 
-    unit: str
+    unit: str  # unit as text, such as "mV"
     unit_key: str
-    part: Any
-    is_of_part: bool
+    part: Any  # port, parameter or function with the unit
+    is_of_part: bool  # False if the node states the unit
 
 
 def _find_unit_statement(

@@ -65,12 +65,12 @@ class LoopParts:
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of all carried values of the Loop node."""
         onnx_values = self.outer_scope.writer.onnx_values
-        carried_initials = [
+        carried_initial_values = [
             onnx_values[carried_value.initial] for carried_value in self.loop.carried
         ]
         return [
             self._copy_if_control(value)
-            for value in (*carried_initials, *self.extra_carried.initial_values())
+            for value in (*carried_initial_values, *self.extra_carried.initial_values())
         ]
 
     def _copy_if_control(self, value: oir.Value) -> oir.Value:
@@ -315,8 +315,8 @@ class _ExtraCarried:
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of the additional carried values of a Loop node."""
         add_constant = self.outer_scope.writer.constant
-        count_values = [add_constant(np.array(-1))] if self.carries_count else []
-        return count_values + ([self.condition] if self.carries_condition else [])
+        initial_counts = [add_constant(np.array(-1))] if self.carries_count else []
+        return initial_counts + ([self.condition] if self.carries_condition else [])
 
     def define_final_values(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the final values of the extra carried values."""

@@ -49,19 +49,19 @@ def portable(
         for tensor in portable_model.graph.initializer
         if all(dim == 1 for dim in tensor.dims)
     ]
-    names_of_scales = {
+    names_of_scale_constants = {
         tensor.name
         for tensor in single_element_tensors
         if tensor.data_type == onnx.TensorProto.DOUBLE
     }
-    names_of_ones = {
+    names_of_constant_ones = {
         tensor.name
         for tensor in single_element_tensors
         if tensor.data_type in _FUSED_DTYPES and numpy_helper.to_array(tensor) == 1
     }
     for graph in graphs_in(portable_model.graph):
-        _separate_scales(graph, names_of_scales)
-        _separate_reciprocals(graph, names_of_ones)
+        _separate_scales(graph, names_of_scale_constants)
+        _separate_reciprocals(graph, names_of_constant_ones)
         if graph is not portable_model.graph:
             _return_copies(graph)
     separate_transposed_products(portable_model, "Sum")

@@ -20,7 +20,7 @@ from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Loop, Recorded, reads
 from mdf_loop.onnx_writer import oir
 
-Int64Node: TypeAlias = Callable[..., oir.Value]
+AppendInt64Node: TypeAlias = Callable[..., oir.Value]
 """Function that appends a node with one int64 output; its arguments are op type, inputs and attributes."""
 
 
@@ -42,7 +42,7 @@ def records_to_compare(loop: Loop) -> tuple[Recorded, ...]:
 
 
 def append_shape_check(
-    append_int64_node: Int64Node,
+    append_int64_node: AppendInt64Node,
     zero: oir.Value,
     one: oir.Value,
     raw_stack: oir.Value,
@@ -78,11 +78,13 @@ def append_shape_check(
         append_int64_node("ArgMax", shape_distances, axis=0, keepdims=0),
         axis=0,
     )
-    difference = append_int64_node("Min", append_int64_node("ReduceMax", shape_distances), one)
+    shape_difference = append_int64_node(
+        "Min", append_int64_node("ReduceMax", shape_distances), one
+    )
     # If all rows are empty, an extent of 0 would fit any shape.
-    row_extents = append_int64_node("Max", farthest_row_shape, difference)
+    row_extents = append_int64_node("Max", farthest_row_shape, shape_difference)
     return append_int64_node(
-        "Concat", append_int64_node("Add", row_count, difference), row_extents, axis=0
+        "Concat", append_int64_node("Add", row_count, shape_difference), row_extents, axis=0
     )
 
 

@@ -172,9 +172,11 @@ def _build_scan_branch(
     """
     loop, writer = loop_parts.loop, outer_scope.writer
     branch_scope = OnnxScope(writer, ())
-    reads_iteration = _reads_iteration(loop) or not loop.scanned
-    scan_body = _build_body(writer, loop_parts, write, reads_iteration)
-    scanned_rows = [_append_iteration_numbers(branch_scope, loop_parts)] if reads_iteration else []
+    reads_iteration_number = _reads_iteration(loop) or not loop.scanned
+    scan_body = _build_body(writer, loop_parts, write, reads_iteration_number)
+    scanned_rows = (
+        [_append_iteration_numbers(branch_scope, loop_parts)] if reads_iteration_number else []
+    )
     scanned_rows += [
         _slice_rows(branch_scope, scanned_input, loop_parts.trip_count)
         for scanned_input in loop.scanned
@@ -183,11 +185,11 @@ def _build_scan_branch(
     scan_attributes = {
         "num_scan_inputs": len(scanned_rows),
         "scan_input_axes": [
-            *([0] * reads_iteration),
+            *([0] * reads_iteration_number),
             *(scanned_input.axis for scanned_input in loop.scanned),
         ],
         "scan_input_directions": [
-            *([0] * reads_iteration),
+            *([0] * reads_iteration_number),
             *(int(scanned_input.is_backward) for scanned_input in loop.scanned),
         ],
         "body": scan_body,
@@ -219,11 +221,11 @@ def _reads_iteration(loop: Loop) -> bool:
 def _append_iteration_numbers(scope: OnnxScope, loop_parts: LoopParts) -> oir.Value:
     """Append a Range of all iteration numbers, which begins with `Loop.first_iteration`."""
     writer, first_iteration = scope.writer, loop_parts.loop.first_iteration
-    first_number, end_number = writer.constant(np.array(0)), loop_parts.trip_count
+    start_number, end_number = writer.constant(np.array(0)), loop_parts.trip_count
     if first_iteration is not None:
-        first_number = writer.onnx_values[first_iteration]
-        end_number = scope.append_int64_node("Add", first_number, loop_parts.trip_count)
-    return scope.append_int64_node("Range", first_number, end_number, writer.constant(np.array(1)))
+        start_number = writer.onnx_values[first_iteration]
+        end_number = scope.append_int64_node("Add", start_number, loop_parts.trip_count)
+    return scope.append_int64_node("Range", start_number, end_number, writer.constant(np.array(1)))
 
 
 def _slice_rows(scope: OnnxScope, scanned: Scanned, trip_count: oir.Value) -> oir.Value:
@@ -290,8 +292,8 @@ def _define_rows(body_scope: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
 
 def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
     """Return True if no reader of a row computes results that depend on the row's address."""
-    readers = [op for op in walk(loop.ops) if row in reads(op)]
-    return all(isinstance(op, Op) and _has_address_independent_bits(op) for op in readers)
+    row_readers = [op for op in walk(loop.ops) if row in reads(op)]
+    return all(isinstance(op, Op) and _has_address_independent_bits(op) for op in row_readers)
 
 
 def _has_address_independent_bits(op: Op) -> bool:

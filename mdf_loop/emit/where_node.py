@@ -55,7 +55,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
         )
         return
     constant_zero = writer.constant(np.array(0, output_value.dtype))
-    nonzero_or_negative_zero = [
+    negated_sides_or_zeros = [
         _append_where_or_zero(
             scope,
             selection_mask,
@@ -71,8 +71,8 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     scope.append_node(
         "Sub",
         [
-            scope.append_like("Neg", [nonzero_or_negative_zero[0]], nonzero_or_negative_zero[0]),
-            nonzero_or_negative_zero[1],
+            scope.append_like("Neg", [negated_sides_or_zeros[0]], negated_sides_or_zeros[0]),
+            negated_sides_or_zeros[1],
         ],
         where_outputs,
         where=op.where,
@@ -103,5 +103,5 @@ def _append_where_or_zero(
 
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
     """Return True unless the value is a constant without -0.0."""
-    known_array = scope.writer.constant_array(value)
-    return known_array is None or holds_negative_zero(known_array)
+    constant_array = scope.writer.constant_array(value)
+    return constant_array is None or holds_negative_zero(constant_array)

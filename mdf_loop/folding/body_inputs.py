@@ -26,10 +26,10 @@ class BodyInput(Struct, frozen=True):
     a carried value, or the iteration number.
     """
 
-    source_key: Any
-    ports: tuple[Port, ...]
-    edges: tuple[Edge, ...]
-    name: str = ""
+    source_key: Any  # identifies the source of the value
+    ports: tuple[Port, ...]  # input ports that receive the value
+    edges: tuple[Edge, ...]  # edges from outside of the loop
+    name: str = ""  # name of the body input
 
 
 class Boundary(Struct, frozen=True):

@@ -34,7 +34,7 @@ def resolve_carry(
     Raises:
         LoopError: A source or a destination is unknown, or a destination has two sources.
     """
-    name_pairs = [
+    source_destination_pairs = [
         (source_name, destination_name)
         for source_name, destination_names in carry.items()
         for destination_name in (
@@ -43,7 +43,7 @@ def resolve_carry(
     ]
     carried_values: list[Carry] = []
     source_by_port: dict[Port, str] = {}
-    for source_name, destination_name in name_pairs:
+    for source_name, destination_name in source_destination_pairs:
         destination_ports = _destination_ports(graph, nodes, destination_name, open_ports)
         for port in destination_ports:
             if port in source_by_port:

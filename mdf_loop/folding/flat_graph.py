@@ -22,10 +22,10 @@ Content: TypeAlias = dict[str, Any]
 class Edge(Struct, frozen=True):
     """Edge between two ports, with the edge's content in the document."""
 
-    id: str
-    sender: Port
-    receiver: Port
-    content: Mapping[str, Any]
+    id: str  # edge id
+    sender: Port  # output port
+    receiver: Port  # input port
+    content: Mapping[str, Any]  # edge as a dict in the document
 
     def content_between(self, sender: Port, receiver: Port) -> Content:
         """Return the content of the edge with new sender and receiver ports."""

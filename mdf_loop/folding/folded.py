@@ -59,15 +59,15 @@ _FUNCTION_ID = "rounds"
 class _FoldRequest(Struct, frozen=True):
     """Arguments of `fold`, with names resolved to nodes and ports."""
 
-    graph: FlatGraph
-    node_ids: tuple[str, ...]
-    boundary: Boundary
+    graph: FlatGraph  # graph that contains the nodes to fold
+    node_ids: tuple[str, ...]  # nodes to fold
+    boundary: Boundary  # edges inside and around these nodes
     carried_values: tuple[Carry, ...]
     condition_port: Port | None
-    counter_ports: tuple[Port, ...]
+    counter_ports: tuple[Port, ...]  # input ports that receive the iteration number
     trip_count: int | Port | None
-    exits_in_middle: bool
-    node_id: str
+    exits_in_middle: bool  # condition is tested within an iteration
+    node_id: str  # id of the new loop node
 
 
 @public_call
@@ -180,11 +180,11 @@ def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boun
             if inner_node in outer_graph and incoming_edge.sender[0] in networkx.descendants(
                 outer_graph, inner_node
             ):
-                path_back_inside = networkx.shortest_path(
+                path_to_inside = networkx.shortest_path(
                     outer_graph, inner_node, incoming_edge.sender[0]
                 )
-                cycle_text = " -> ".join([*path_back_inside, incoming_edge.receiver[0]])
-                nodes_between = ", ".join(repr(node_id) for node_id in path_back_inside[1:])
+                cycle_text = " -> ".join([*path_to_inside, incoming_edge.receiver[0]])
+                nodes_between = ", ".join(repr(node_id) for node_id in path_to_inside[1:])
                 raise CycleError(
                     f"values leave the loop and enter it again: {cycle_text}",
                     graph.mdf_path,
@@ -391,12 +391,12 @@ def _build_body_content(
     }
 
 
-def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
+def _remove_defaults(node_id: str, node: Content, relayed_ports: set[Port]) -> Content:
     """Remove the default values of input ports that will receive an edge.
 
     The edges come from the relay node, which forwards inputs of the body to ports with other names.
     """
-    if not any(relay_target_node == node_id for relay_target_node, _ in relay_targets):
+    if not any(relayed_node_id == node_id for relayed_node_id, _ in relayed_ports):
         return node
     input_ports = {
         port_id: {
@@ -404,7 +404,7 @@ def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> C
             for field_name, field_content in (port_content or {}).items()
             if field_name != "default_value"
         }
-        if (node_id, port_id) in relay_targets
+        if (node_id, port_id) in relayed_ports
         else port_content
         for port_id, port_content in node["input_ports"].items()
     }
@@ -442,13 +442,13 @@ def _build_loop_node(
         }
     if request.exits_in_middle:
         loop_arguments["exit"] = "middle"
-    final_positions = {
+    final_value_positions = {
         port: k
         for k, carried_value in reversed([*enumerate(request.carried_values)])
         for port in [carried_value.source_port]
     }
     result_positions = {
-        port: final_positions[port]
+        port: final_value_positions[port]
         if port in outputs.final_ports
         else len(request.carried_values) + outputs.last_value_ports.index(port)
         for port in output_port_ids

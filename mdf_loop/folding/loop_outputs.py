@@ -20,8 +20,8 @@ class LoopOutputs(Struct, frozen=True):
     """
 
     output_ports: tuple[Port, ...]
-    final_ports: frozenset[Port]
-    body_ports: tuple[Port, ...]
+    final_ports: frozenset[Port]  # ports of final carried values
+    body_ports: tuple[Port, ...]  # all output ports of the folded nodes
 
     @property
     def last_value_ports(self) -> tuple[Port, ...]:

@@ -26,19 +26,19 @@ from mdf_loop.reading.signature import Signature, find_signature
 class UnfoldableLoop(Struct, frozen=True):
     """Loop that can be unfolded, because its number of iterations is constant.
 
-    `item_ids` are the ids of ports, parameters and functions of the loop node. `captured_names`
+    `node_part_ids` are the ids of ports, parameters and functions of the loop node. `captured_names`
     are the names in the node that the body may capture.
     """
 
     node_id: str
     function_id: str
     mdf_path: str
-    document: Document
+    document: Document  # document with the loop
     iteration_count: int
-    signature: Signature
-    initial_values: tuple[Any, ...]
-    bindings: Mapping[str, Any]
-    recordings: Mapping[str, RecordingForm]
+    signature: Signature  # order of body inputs and outputs
+    initial_values: tuple[Any, ...]  # initial values of the carried values
+    bindings: Mapping[str, Any]  # outer values by the names in the body
+    recordings: Mapping[str, RecordingForm]  # form of each recorded output
     node_content: Content
     body_content: Content
     node_part_ids: tuple[str, ...]
@@ -126,8 +126,8 @@ def without_unused_parts(node: Content) -> Content:
     while unvisited_contents:
         names_read = {
             name.split(".")[0]
-            for string in _strings_in(unvisited_contents.pop())
-            for name in names_in(string)
+            for text in _strings_in(unvisited_contents.pop())
+            for name in names_in(text)
         }
         unvisited_names = (names_read & content_by_part_name.keys()) - needed_names
         needed_names |= unvisited_names
@@ -179,17 +179,17 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
     )
     loops_of_node = (
         [
-            function
-            for function in loop_owner.functions
-            if graph_function(function.function) == "onnx::Loop"
+            loop_function
+            for loop_function in loop_owner.functions
+            if graph_function(loop_function.function) == "onnx::Loop"
         ]
         if loop_owner
         else []
     )
     loops_of_node = [
-        function
-        for function in loops_of_node
-        if loop_owner is not None and name in (loop_owner.id, f"{loop_owner.id}.{function.id}")
+        loop_function
+        for loop_function in loops_of_node
+        if loop_owner is not None and name in (loop_owner.id, f"{loop_owner.id}.{loop_function.id}")
     ]
     if loop_owner is None or not loops_of_node:
         nodes_with_loops = [
@@ -202,7 +202,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         )
     if len(loops_of_node) > 1:
         loop_names_text = ", ".join(
-            f"'{loop_owner.id}.{function.id}'" for function in loops_of_node
+            f"'{loop_owner.id}.{loop_function.id}'" for loop_function in loops_of_node
         )
         raise LoopError(
             f"'{name}' could be {loop_names_text}", graph.mdf_path, "write node.function"
@@ -278,7 +278,7 @@ def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
         for edge in loop_form.body.edges
         if (edge.receiver, edge.receiver_port) in ports_with_defaults
     ]
-    reasons = (
+    refusal_reasons = (
         (loop_form.slices, "it has slices"),
         (loop_form.delays, "it has delays"),
         (loop_form.has_mid_exit, "its condition is tested in the middle of the body"),
@@ -293,9 +293,9 @@ def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
         (loop_form.body.conditions, "its body has conditions of a scheduler"),
         (edges_to_defaults, "an edge of its body leads to a port with a default_value"),
     )
-    for is_present, reason in reasons:
+    for is_present, refusal_reason in refusal_reasons:
         if is_present:
-            raise unfold_error(loop_form.where, reason)
+            raise unfold_error(loop_form.where, refusal_reason)
 
 
 def _constant_value(value: Any, node: Any, graph: Any) -> Any:
@@ -313,8 +313,8 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
         return literal_number if literal_number is not None else name == "True"
     parameter = next((parameter for parameter in node.parameters if parameter.id == name), None)
     if parameter is not None:
-        is_fixed = not (parameter.function or parameter.conditions or is_stateful(parameter))
-        return _constant_value(parameter.value, node, graph) if is_fixed else None
+        has_fixed_value = not (parameter.function or parameter.conditions or is_stateful(parameter))
+        return _constant_value(parameter.value, node, graph) if has_fixed_value else None
     incoming_edges = [
         edge for edge in graph.edges if (edge.receiver, edge.receiver_port) == (node.id, name)
     ]

@@ -153,7 +153,7 @@ class _Unfolder:
             for edge_content in self.loop.edges.values()
         }
         for node_id, node_content in self.loop.nodes.items():
-            copy_id = self.copy_ids[node_id, iteration_number]
+            node_copy_id = self.copy_ids[node_id, iteration_number]
             input_ports = dict(node_content.get("input_ports") or {})
             for name_read in self.loop.names_without_port(node_id):
                 input_ports[name_read] = {}
@@ -170,8 +170,8 @@ class _Unfolder:
                         for field_name, field_content in port_content.items()
                         if field_name != "default_value"
                     }
-                    self._add_edge(source_port, (copy_id, port_id))
-            self.nodes[copy_id] = (
+                    self._add_edge(source_port, (node_copy_id, port_id))
+            self.nodes[node_copy_id] = (
                 {**node_content, "input_ports": input_ports} if input_ports else node_content
             )
         for edge_id, edge in self.loop.edges.items():
@@ -195,9 +195,9 @@ class _Unfolder:
 
     def _output_port(self, name: str, iteration: _Iteration) -> Port:
         """Return the port that computes an output of the body in one iteration."""
-        port = self.loop.find_output(name)
-        if port is not None:
-            return self.copy_ids[port[0], iteration.iteration_number], port[1]
+        output_port = self.loop.find_output(name)
+        if output_port is not None:
+            return self.copy_ids[output_port[0], iteration.iteration_number], output_port[1]
         source_port = self._source_port(name, iteration)
         if source_port is None:
             raise ModelError(f"the body has no output '{name}'", self.loop.mdf_path)

@@ -20,7 +20,7 @@ import onnx
 from mdf_loop.errors import ModelError
 from mdf_loop.importing import inference_worker
 from mdf_loop.importing.inference_worker import read_message, write_message
-from mdf_loop.importing.onnx_places import node_place
+from mdf_loop.importing.onnx_paths import path_of_node
 from mdf_loop.locks import ForkSafeLock
 
 PROBE_SECONDS = 5.0
@@ -142,7 +142,7 @@ def _inference_error(model: onnx.ModelProto, failure: str) -> ModelError:
     node = model.graph.node[node_index]
     return ModelError(
         f"onnx's type inference of operator '{node.op_type}' {failure}",
-        node_place("$.graph", node, node_index),
+        path_of_node("$.graph", node, node_index),
         "check the attributes and the input shapes of this operator",
     )
 
@@ -152,15 +152,15 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
     if _inference_ends(model, len(model.graph.node)):
         return None
     # Inference ends with `finished_count` nodes, and does not end with `unfinished_count` nodes.
-    finishing_count, hanging_count = 0, len(model.graph.node)
-    while hanging_count - finishing_count > 1:
-        probed_count = (finishing_count + hanging_count) // 2
-        finishing_count, hanging_count = (
-            (probed_count, hanging_count)
-            if _inference_ends(model, probed_count)
-            else (finishing_count, probed_count)
+    finishing_node_count, hanging_node_count = 0, len(model.graph.node)
+    while hanging_node_count - finishing_node_count > 1:
+        probed_node_count = (finishing_node_count + hanging_node_count) // 2
+        finishing_node_count, hanging_node_count = (
+            (probed_node_count, hanging_node_count)
+            if _inference_ends(model, probed_node_count)
+            else (finishing_node_count, probed_node_count)
         )
-    return finishing_count
+    return finishing_node_count
 
 
 def _inference_ends(model: onnx.ModelProto, node_count: int) -> bool:

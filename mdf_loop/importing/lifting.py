@@ -38,9 +38,9 @@ class ExtractedArray(Struct, frozen=True, eq=False):
     `is_list` is True if the content had a list of numbers in place of the array.
     """
 
-    path: ContentPath
+    path: ContentPath  # path in the content of the model
     array: Array
-    is_list: bool = False
+    is_list: bool = False  # array was a list of numbers
 
 
 def extract_arrays(content: Any) -> tuple[Any, list[ExtractedArray]]:

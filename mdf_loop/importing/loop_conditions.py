@@ -38,7 +38,7 @@ class AmbiguousLoop(Struct, frozen=True):
     mdf_path: str
     condition_output: str
     has_trip_count: bool
-    interpretation: str
+    interpretation: str  # "document" or "runtime"
 
     @property
     def note(self) -> str:
@@ -102,8 +102,8 @@ def _has_no_condition_input(node: onnx.NodeProto) -> bool:
 class _TrueValues(Struct, frozen=True):
     """Boolean values of an ONNX graph that are true in every run."""
 
-    facts: Facts
-    true_names: frozenset[str] = frozenset()
+    facts: Facts  # types and constants of the graph
+    true_names: frozenset[str] = frozenset()  # names of values that are known to be true
 
     def for_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
         """Return the always-true values of a body graph whose inputs `true_names` are true."""
@@ -115,13 +115,13 @@ class _TrueValues(Struct, frozen=True):
         """Return True if the value is true in every run."""
         defining_facts = self.facts.defining_facts(name)
         if name in self.true_names and (
-            defining_facts is None or name not in defining_facts.producers
+            defining_facts is None or name not in defining_facts.producer_by_name
         ):
             return True
         constant_array = self.facts.constant_array(name)
         if constant_array is not None:
             return bool(constant_array.astype(bool).all())
-        producer = defining_facts.producers.get(name) if defining_facts is not None else None
+        producer = defining_facts.producer_by_name.get(name) if defining_facts is not None else None
         return producer is not None and not producer.domain and self._returns_true(producer, name)
 
     def _returns_true(self, node: onnx.NodeProto, name: str) -> bool:

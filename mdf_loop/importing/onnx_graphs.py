@@ -14,7 +14,7 @@ import onnx
 from mdf_loop.errors import CycleError, ModelError, ScopeError
 from mdf_loop.importing.onnx_library import Library, function_path, library_of_function
 from mdf_loop.importing.onnx_nodes import check_node
-from mdf_loop.importing.onnx_places import body_path, node_place
+from mdf_loop.importing.onnx_paths import body_path, path_of_node
 from mdf_loop.importing.onnx_tensors import check_dtype
 
 _MAX_NESTING = 100
@@ -92,7 +92,7 @@ def _check_and_sort(
     visible_names = local_names | producer_index_by_name.keys()
     producer_indices_by_node: dict[int, list[int]] = {}
     for node_index, node in enumerate(nodes):
-        node_path = node_place(graph_path, node, node_index)
+        node_path = path_of_node(graph_path, node, node_index)
         check_node(node, library, node_path)
         names_read = list(_names_read(node))
         for name in names_read:
@@ -127,7 +127,7 @@ def _find_producers(
             if name in producer_index_by_name or name in local_names:
                 raise ScopeError(
                     f"'{name}' is made twice; in ONNX every value has one maker",
-                    node_place(where, node, node_index),
+                    path_of_node(where, node, node_index),
                 )
             if name:
                 producer_index_by_name[name] = node_index

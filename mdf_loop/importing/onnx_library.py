@@ -19,7 +19,7 @@ _MAX_INLINED_NODES = 1_000_000
 class Library(Struct, frozen=True):
     """Operators that a model may use: the opset version of each domain, and the functions of the file."""
 
-    opset_versions: dict[str, int]
+    opset_versions: dict[str, int]  # version of each domain
     functions: dict[FunctionKey, onnx.FunctionProto]
 
     @staticmethod
@@ -47,11 +47,11 @@ class Library(Struct, frozen=True):
                 "model names no opset",
                 where,
             )
-        version = self.opset_versions[domain]
+        opset_version = self.opset_versions[domain]
         try:
-            return defs.get_schema(node.op_type, version, domain)
+            return defs.get_schema(node.op_type, opset_version, domain)
         except defs.SchemaError:
-            raise self._unknown_operator_error(node, domain, version, where) from None
+            raise self._unknown_operator_error(node, domain, opset_version, where) from None
 
     def _unknown_operator_error(
         self, node: onnx.NodeProto, domain: str, version: int, where: str

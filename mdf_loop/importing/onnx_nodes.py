@@ -26,17 +26,17 @@ def kind_number(formal: Any) -> int:
 
 def check_node(node: onnx.NodeProto, library: Library, where: str) -> None:
     """Raise an error if a node does not fit its operator, or the function that it calls."""
-    function = library.function(node)
-    if function is not None:
-        _check_call_counts(node, len(function.input), len(function.output), where)
+    called_function = library.function(node)
+    if called_function is not None:
+        _check_call_counts(node, len(called_function.input), len(called_function.output), where)
         return
-    schema = library.schema(node, where)
-    _check_counts(node, schema, where)
-    _check_attributes(node, schema, where)
-    if schema.name == "Scan":
-        _check_scan(node, int(schema.since_version == 8), where)
-    elif schema.name in _BODY_CHECKS and not schema.domain:
-        _BODY_CHECKS[schema.name](node, where)
+    operator_schema = library.schema(node, where)
+    _check_counts(node, operator_schema, where)
+    _check_attributes(node, operator_schema, where)
+    if operator_schema.name == "Scan":
+        _check_scan(node, int(operator_schema.since_version == 8), where)
+    elif operator_schema.name in _BODY_CHECKS and not operator_schema.domain:
+        _BODY_CHECKS[operator_schema.name](node, where)
 
 
 def _check_call_counts(node: onnx.NodeProto, inputs: int, outputs: int, where: str) -> None:
@@ -92,13 +92,13 @@ def attribute_fault_of(node: onnx.NodeProto) -> str:
     )
 
 
-def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> None:
+def _check_attributes(node: onnx.NodeProto, operator_schema: defs.OpSchema, where: str) -> None:
     attribute_names: set[str] = set()
     for attribute in node.attribute:
         if attribute.name in attribute_names:
             raise ModelError(f"attribute '{attribute.name}' is given twice", where)
         attribute_names.add(attribute.name)
-        formal_attribute = schema.attributes.get(attribute.name)
+        formal_attribute = operator_schema.attributes.get(attribute.name)
         if formal_attribute is None:
             raise ModelError(f"{node.op_type} has no attribute '{attribute.name}'", where)
         if attribute.ref_attr_name:
@@ -112,9 +112,9 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
             )
         if attribute_kind == onnx.AttributeProto.GRAPH and not attribute.HasField("g"):
             raise ModelError(f"attribute '{attribute.name}' holds no graph", where)
-    if not schema.domain and (attribute_fault := attribute_fault_of(node)):
+    if not operator_schema.domain and (attribute_fault := attribute_fault_of(node)):
         raise ModelError(attribute_fault, where)
-    for attribute_name, formal_attribute in schema.attributes.items():
+    for attribute_name, formal_attribute in operator_schema.attributes.items():
         if formal_attribute.required and attribute_name not in attribute_names:
             body_or_attribute = (
                 "body" if formal_attribute.type == defs.OpSchema.AttrType.GRAPH else "attribute"

@@ -16,7 +16,7 @@ import onnx
 
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.onnx_library import Library
-from mdf_loop.importing.onnx_places import node_place
+from mdf_loop.importing.onnx_paths import path_of_node
 from mdf_loop.importing.opsets.weights import graphs_of
 
 _NUMBER_KINDS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
@@ -35,7 +35,7 @@ def resolve_references(model: onnx.ModelProto, library: Library) -> None:
     resolved_attributes = []
     for graph in graphs_of(model.graph):
         for node_index, node in enumerate(graph.node):
-            node_path = node_place("$.graph", node, node_index)
+            node_path = path_of_node("$.graph", node, node_index)
             for attribute in [attribute for attribute in node.attribute if attribute.ref_attr_name]:
                 if attribute.type in _NUMBER_KINDS:
                     resolved_attributes.append(

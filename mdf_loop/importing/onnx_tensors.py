@@ -13,7 +13,7 @@ import onnx
 from onnx import external_data_helper
 
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.importing.onnx_places import body_path, node_place
+from mdf_loop.importing.onnx_paths import body_path, path_of_node
 from mdf_loop.ir.types import dtype_of
 from mdf_loop.paths import record_read_file
 
@@ -56,7 +56,7 @@ def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.Tensor
             yield tensor, f"{graph_path}.initializer['{tensor.name}']"
         for node_index, node in enumerate(visited_graph.node):
             for attribute, attribute_path in _attributes_with_paths(
-                node, node_place(graph_path, node, node_index)
+                node, path_of_node(graph_path, node, node_index)
             ):
                 if attribute.HasField("t"):
                     yield attribute.t, attribute_path

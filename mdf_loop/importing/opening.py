@@ -26,7 +26,7 @@ from mdf_loop.user_warnings import warn_user
 Source: TypeAlias = Any
 """Path, modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
 
-SUFFIXES = (*parsing.SUFFIXES, *READERS)
+MODEL_SUFFIXES = (*parsing.MDF_SUFFIXES, *READERS)
 """Suffixes of model files."""
 
 
@@ -46,7 +46,7 @@ def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> D
             record_read_file(read_file)
         return source
     document = open_document_silently(source, loop_condition)
-    for import_warning in document.warnings:
+    for import_warning in document.import_warnings:
         warn_user(import_warning)
     return document
 
@@ -60,7 +60,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
         return replace(
             document_of(model, model_path.name),
             files=frozenset(read_files),
-            warnings=import_warnings,
+            import_warnings=import_warnings,
         )
     is_onnx(None, loop_condition)
     from modeci_mdf.mdf import Graph, Model
@@ -79,8 +79,8 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
         if isinstance(model_content, Mapping) and "nodes" not in model_content:
             return document_of(model_of(source), str(source.get("id", next(iter(source), ""))))
         raise_findings(surrogate_findings(source))
-        graph = graph_of(source, "$.graphs[0]")
-        return Document(graph, "$.graphs[0]", {graph.id: graph}, graph.id)
+        mdf_graph = graph_of(source, "$.graphs[0]")
+        return Document(mdf_graph, "$.graphs[0]", {mdf_graph.id: mdf_graph}, mdf_graph.id)
     raise ModelError(
         f"cannot read a model from {type(source).__name__}",
         hint="give a path, a modeci_mdf Model or Graph, or a dict",
@@ -93,12 +93,12 @@ def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
         raise ModelError(f"there is no file '{path}'", hint="check the path")
     if path.is_dir():
         raise ModelError(
-            f"'{path}' is a folder, not a model", hint=f"name a {' or '.join(SUFFIXES)} file"
+            f"'{path}' is a folder, not a model", hint=f"name a {' or '.join(MODEL_SUFFIXES)} file"
         )
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in MODEL_SUFFIXES:
         raise ModelError(
-            f"'{path.name}' does not end in {', '.join(SUFFIXES)}",
-            hint=f"models of MDF end in {', '.join(parsing.SUFFIXES)}; others are imported",
+            f"'{path.name}' does not end in {', '.join(MODEL_SUFFIXES)}",
+            hint=f"models of MDF end in {', '.join(parsing.MDF_SUFFIXES)}; others are imported",
         )
     if path.suffix.lower() in READERS:
         imported_model = import_file(path, loop_condition)

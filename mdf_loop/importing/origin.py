@@ -47,7 +47,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
     array_locations = _ArrayLocations(initializer_digests)
     metadata_entries = {MODEL_KEY: json.dumps(mdf_content, default=str)}
     if extracted_arrays:
-        locations = [
+        array_paths_and_locations = [
             (
                 extracted_array.path,
                 array_locations.locate(extracted_array.array),
@@ -55,7 +55,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
             )
             for extracted_array in extracted_arrays
         ]
-        metadata_entries[ARRAYS_KEY] = json.dumps(locations)
+        metadata_entries[ARRAYS_KEY] = json.dumps(array_paths_and_locations)
     if array_locations.stored_tensors:
         # base64 has 4 letters for 3 bytes.
         if proto.ByteSize() + array_locations.stored_bytes * 4 // 3 > MAX_FILE_BYTES:
@@ -107,8 +107,8 @@ class _ArrayLocations:
 
     def locate(self, array: Array) -> _Location:
         """Return the location of an array, and store the array if no initializer has its bits."""
-        tensor = _to_tensor(array)
-        tensor_digest = _tensor_digest(tensor)
+        array_tensor = _to_tensor(array)
+        tensor_digest = _tensor_digest(array_tensor)
         if tensor_digest in self._names:
             return self._names[tensor_digest]
         if array.ndim == 2:
@@ -117,7 +117,7 @@ class _ArrayLocations:
                 return {"turned": self._names[transposed_digest]}
         if tensor_digest not in self._numbers:
             self._numbers[tensor_digest] = len(self.stored_tensors)
-            self.stored_tensors.append(tensor)
+            self.stored_tensors.append(array_tensor)
             self.stored_bytes += array.nbytes
         return self._numbers[tensor_digest]
 

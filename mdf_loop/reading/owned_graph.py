@@ -126,7 +126,7 @@ def _find_graph_and_path(
         )
     if isinstance(graph_value, str):
         graph = graph_by_id(graph_value, path, document, role.owner_kind, role.noun)
-        return graph, document.sibling_where(graph_value)
+        return graph, document.path_of_graph(graph_value)
     if isinstance(graph_value, list | tuple | int | float | np.ndarray):
         raise ModelError(
             f"a {role.owner_kind} {role.noun} is a graph, not {type(graph_value).__name__} ({graph_value})",

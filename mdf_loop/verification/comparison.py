@@ -31,14 +31,14 @@ class Comparison:
         is_parameter: True for a parameter.
     """
 
-    name: str
-    engine: str
-    equal: bool
-    max_abs: float
-    max_rel: float
-    types: tuple[str, str]
-    first_step: int | None = None
-    values: tuple[str, str] | None = None
+    name: str  # `node.port` or `node.parameter`
+    engine: str  # other engine
+    equal: bool  # numbers are equal within the tolerance
+    max_abs: float  # largest absolute difference
+    max_rel: float  # largest relative difference
+    types: tuple[str, str]  # dtype and shape of both sides
+    first_step: int | None = None  # first step that differs
+    values: tuple[str, str] | None = None  # first two values that differ
     is_parameter: bool = False
 
     @property
@@ -80,8 +80,8 @@ class Verification:
     """
 
     comparisons: tuple[Comparison, ...]
-    tolerance: float
-    notes: tuple[str, ...] = ()
+    tolerance: float  # relative tolerance of the comparison
+    notes: tuple[str, ...] = ()  # notes on differences between the engines
 
     @property
     def equal(self) -> bool:
@@ -192,9 +192,14 @@ def compare_rows(
     is_parameter: bool = False,
 ) -> Comparison:
     """Compare the recorded rows of two runs over time, where each row may have another shape."""
-    difference = _measure_difference(ours, theirs, tolerance)
+    measured_difference = _measure_difference(ours, theirs, tolerance)
     return Comparison(
-        name, engine, *difference[:3], types, *difference[3:], is_parameter=is_parameter
+        name,
+        engine,
+        *measured_difference[:3],
+        types,
+        *measured_difference[3:],
+        is_parameter=is_parameter,
     )
 
 
@@ -257,13 +262,13 @@ def _measure_difference(
     if len(ours) != len(theirs):
         step_count_texts = (f"{len(ours)} steps", f"{len(theirs)} steps")
         return False, np.inf, np.inf, min(len(ours), len(theirs)), step_count_texts
-    for row, (our_row, their_row) in enumerate(zip(ours, theirs, strict=True)):
+    for row_index, (our_row, their_row) in enumerate(zip(ours, theirs, strict=True)):
         if extents_without_ones(our_row) != extents_without_ones(their_row) or _is_text(
             our_row
         ) != _is_text(their_row):
-            return False, np.inf, np.inf, row, (type_of(our_row), type_of(their_row))
+            return False, np.inf, np.inf, row_index, (type_of(our_row), type_of(their_row))
     our_elements, their_elements = (
-        np.concatenate([row.reshape(-1) for row in rows]) for rows in (ours, theirs)
+        np.concatenate([row_index.reshape(-1) for row_index in rows]) for rows in (ours, theirs)
     )
     if _is_text(our_elements):
         absolute_differences = relative_differences = np.where(
@@ -284,7 +289,7 @@ def _measure_difference(
     if max_relative_difference <= tolerance:
         return True, max_absolute_difference, max_relative_difference, None, None
     first_different_index = int(np.argmax(relative_differences > tolerance))
-    row = int(
+    row_index = int(
         np.searchsorted(
             np.cumsum([our_row.size for our_row in ours]), first_different_index, side="right"
         )
@@ -293,7 +298,7 @@ def _measure_difference(
         False,
         max_absolute_difference,
         max_relative_difference,
-        row,
+        row_index,
         _format_values(our_elements[first_different_index], their_elements[first_different_index]),
     )
 

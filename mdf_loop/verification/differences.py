@@ -24,17 +24,17 @@ from mdf_loop.reading.parameters import is_stateful, iterate_further_expressions
 from mdf_loop.verification.expressions import growing_states, python_differences
 from mdf_loop.verification.order import describe_random_order
 
-ValueTypes = Mapping[str, Any]
+ValueByPath = Mapping[str, Any]
 """Value of the program, or tuple of values, at each MDF path."""
 
 _Notes = Iterator[tuple[str, str]]
 """Sentences about differences, each with its place in the model."""
 
-_DifferenceCheck = Callable[[Document, ValueTypes], _Notes]
+_DifferenceCheck = Callable[[Document, ValueByPath], _Notes]
 """Function that yields the differences of one kind in a model."""
 
 
-def differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
+def differences(document: Document, value_by_path: ValueByPath) -> tuple[Finding, ...]:
     """Return notes on all parts of a model that modeci_mdf's engine may compute differently.
 
     The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
@@ -45,31 +45,31 @@ def differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
         if is_imported(document.graph)
         else _COMPENSATED_DIFFERENCE_CHECKS + _REMAINING_DIFFERENCE_CHECKS
     )
-    return _collect_notes(check_functions, document, types)
+    return _collect_notes(check_functions, document, value_by_path)
 
 
-def remaining_differences(document: Document, types: ValueTypes) -> tuple[Finding, ...]:
+def remaining_differences(document: Document, value_by_path: ValueByPath) -> tuple[Finding, ...]:
     """Return notes on the differences from modeci_mdf's engine that `verify` cannot avoid."""
     return (
         ()
         if is_imported(document.graph)
-        else _collect_notes(_REMAINING_DIFFERENCE_CHECKS, document, types)
+        else _collect_notes(_REMAINING_DIFFERENCE_CHECKS, document, value_by_path)
     )
 
 
 def _collect_notes(
-    check_functions: Sequence[_DifferenceCheck], document: Document, types: ValueTypes
+    check_functions: Sequence[_DifferenceCheck], document: Document, value_by_path: ValueByPath
 ) -> tuple[Finding, ...]:
     """Collect the notes of several check functions about a model, without duplicates."""
-    notes = (
-        Finding("Note", statement, where)
+    findings = (
+        Finding("Note", statement, finding_path)
         for find_differences in check_functions
-        for statement, where in find_differences(document, types)
+        for statement, finding_path in find_differences(document, value_by_path)
     )
-    return tuple(dict.fromkeys(notes))
+    return tuple(dict.fromkeys(findings))
 
 
-def _note_random_order(document: Document, types: ValueTypes) -> _Notes:
+def _note_random_order(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note the ports and edges where modeci_mdf's order of execution is random."""
     for location_text in describe_random_order(document):
         yield (
@@ -78,7 +78,7 @@ def _note_random_order(document: Document, types: ValueTypes) -> _Notes:
         )
 
 
-def _note_in_place_sums(document: Document, types: ValueTypes) -> _Notes:
+def _note_in_place_sums(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note input ports for which modeci_mdf's engine sums edges in the first sender's array."""
     graph = document.graph
     for node in graph.nodes:
@@ -89,7 +89,9 @@ def _note_in_place_sums(document: Document, types: ValueTypes) -> _Notes:
                 if (edge.receiver, edge.receiver_port) == (node.id, port.id)
             ]
             combines_edges = port.reduce in ("add", "multiply") and len(incoming_edges) > 1
-            if combines_edges and any(_is_array(document, types, edge) for edge in incoming_edges):
+            if combines_edges and any(
+                _is_array(document, value_by_path, edge) for edge in incoming_edges
+            ):
                 yield (
                     f"modeci_mdf's engine combines what arrives at '{port.id}' in the array of the "
                     f"first sender, '{incoming_edges[0].sender}', whose output is then wrong there",
@@ -97,16 +99,18 @@ def _note_in_place_sums(document: Document, types: ValueTypes) -> _Notes:
                 )
 
 
-def _is_array(document: Document, types: ValueTypes, edge: Any) -> bool:
+def _is_array(document: Document, value_by_path: ValueByPath, edge: Any) -> bool:
     """Return True if an edge carries a numpy array instead of a Python number."""
-    sender = document.graph.get_node(edge.sender)
-    has_conditions = any(parameter.conditions for parameter in sender.parameters)
-    return has_conditions or not _is_number(_sent_term(document, types, edge))
+    sender_node = document.graph.get_node(edge.sender)
+    has_conditions = any(parameter.conditions for parameter in sender_node.parameters)
+    return has_conditions or not _is_number(_sent_term(document, value_by_path, edge))
 
 
-def _sent_term(document: Document, types: ValueTypes, edge: Any) -> Any:
+def _sent_term(document: Document, value_by_path: ValueByPath, edge: Any) -> Any:
     """Return the program value of the output port from which an edge starts, or None."""
-    return types.get(f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']")
+    return value_by_path.get(
+        f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']"
+    )
 
 
 def _is_number(term: Any) -> bool:
@@ -114,11 +118,11 @@ def _is_number(term: Any) -> bool:
     return isinstance(term, Value) and term.shape == ()
 
 
-def _note_list_weights(document: Document, types: ValueTypes) -> _Notes:
+def _note_list_weights(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note edges with a list as weight, since a list times an integer is a repetition in Python."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
-        if isinstance(weight, list) and _is_number(_sent_term(document, types, edge)):
+        if isinstance(weight, list) and _is_number(_sent_term(document, value_by_path, edge)):
             yield (
                 "in modeci_mdf's engine a whole number times a weight that is a list is the list so "
                 "many times; here it is the product",
@@ -126,7 +130,7 @@ def _note_list_weights(document: Document, types: ValueTypes) -> _Notes:
             )
 
 
-def _note_emptied_ports(document: Document, types: ValueTypes) -> _Notes:
+def _note_emptied_ports(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note edges from a node to itself that empty an input port of modeci_mdf's engine too early."""
     graph_edges = document.graph.edges
     for edge_index, edge in enumerate(graph_edges):
@@ -148,18 +152,20 @@ def _note_emptied_ports(document: Document, types: ValueTypes) -> _Notes:
             )
 
 
-def _note_python_expressions(document: Document, types: ValueTypes) -> _Notes:
+def _note_python_expressions(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note expressions that Python evaluates differently from this library."""
     for node in document.graph.nodes:
         node_path = f"{document.where}.nodes['{node.id}']"
-        list_ports = {port.id for port in node.input_ports if isinstance(port.default_value, list)}
+        names_of_list_ports = {
+            port.id for port in node.input_ports if isinstance(port.default_value, list)
+        }
         value_by_name = {
-            part.id: types.get(f"{node_path}.{field_name}['{part.id}']")
+            part.id: value_by_path.get(f"{node_path}.{field_name}['{part.id}']")
             for field_name in ("input_ports", "functions", "parameters")
             for part in getattr(node, field_name)
         }
         for expression_path, expression in _expressions_of_node(node):
-            for statement in python_differences(expression, value_by_name, list_ports):
+            for statement in python_differences(expression, value_by_name, names_of_list_ports):
                 yield statement, f"{node_path}.{expression_path}"
 
 
@@ -175,7 +181,7 @@ def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
             )
 
 
-def _note_float32_functions(document: Document, types: ValueTypes) -> _Notes:
+def _note_float32_functions(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note that modeci_mdf's engine computes `onnx::` functions in float32."""
     if has_onnx_functions(document):
         yield (
@@ -200,7 +206,7 @@ def has_onnx_functions(document: Document) -> bool:
     )
 
 
-def _note_narrow_ports(document: Document, types: ValueTypes) -> _Notes:
+def _note_narrow_ports(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note input ports with a dtype narrower than 64 bits, which modeci_mdf's engine ignores."""
     for open_port in open_ports(document):
         dtype = stated_dtype(open_port.port, "float64")
@@ -214,7 +220,7 @@ def _note_narrow_ports(document: Document, types: ValueTypes) -> _Notes:
             )
 
 
-def _note_unbounded_integers(document: Document, types: ValueTypes) -> _Notes:
+def _note_unbounded_integers(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note integer states that may exceed 64 bits, which modeci_mdf's engine does not limit."""
     for node in document.graph.nodes:
         expressions_by_name = {
@@ -224,7 +230,7 @@ def _note_unbounded_integers(document: Document, types: ValueTypes) -> _Notes:
         }
         for state_name in growing_states(expressions_by_name):
             state_path = f"{document.where}.nodes['{node.id}'].parameters['{state_name}']"
-            state_value = types.get(state_path)
+            state_value = value_by_path.get(state_path)
             if (
                 isinstance(state_value, Value)
                 and state_value.shape == ()
@@ -237,7 +243,7 @@ def _note_unbounded_integers(document: Document, types: ValueTypes) -> _Notes:
                 )
 
 
-def _note_overlooked_states(document: Document, types: ValueTypes) -> _Notes:
+def _note_overlooked_states(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note stateful parameters that modeci_mdf's engine does not recognize as stateful."""
     for node in document.graph.nodes:
         for parameter in node.parameters:
@@ -258,7 +264,7 @@ def _is_stateful_in_engine(parameter: Any) -> bool:
         return True
 
 
-def _note_early_readers(document: Document, types: ValueTypes) -> _Notes:
+def _note_early_readers(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note parameters that read a state listed below them, which modeci_mdf cannot evaluate."""
     for node in document.graph.nodes:
         states_from_here_on = {
@@ -276,7 +282,7 @@ def _note_early_readers(document: Document, types: ValueTypes) -> _Notes:
                 )
 
 
-def _note_unbound_names(document: Document, types: ValueTypes) -> _Notes:
+def _note_unbound_names(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note names in an imported ONNX file to which nothing assigns a value."""
     onnx_metadata = (document.graph.metadata or {}).get("onnx")
     unbound_names = onnx_metadata.get("unbound") if isinstance(onnx_metadata, Mapping) else None
@@ -284,7 +290,7 @@ def _note_unbound_names(document: Document, types: ValueTypes) -> _Notes:
         yield f"nothing gives {name} a value: it is 0, as in ONNX Runtime", document.where
 
 
-def _note_ambiguous_loops(document: Document, types: ValueTypes) -> _Notes:
+def _note_ambiguous_loops(document: Document, value_by_path: ValueByPath) -> _Notes:
     """Note imported loops whose condition ONNX Runtime reads differently from the ONNX standard."""
     for ambiguous_loop in ambiguous_loops(content_of(document)):
         yield ambiguous_loop.note, ambiguous_loop.mdf_path

@@ -18,12 +18,12 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import names_in
 from mdf_loop.lower.syntax import dotted_name, parse, parse_number
 
-Terms = Mapping[str, Any]
+ValueByName = Mapping[str, Any]
 """Value of each name in a node."""
 
 
 def python_differences(
-    expression: str, value_by_name: Terms, list_names: Collection[str]
+    expression: str, value_by_name: ValueByName, list_names: Collection[str]
 ) -> Iterator[str]:
     """Yield sentences on parts of an expression that Python evaluates differently.
 
@@ -64,7 +64,7 @@ def _syntax_nodes(expression: str) -> Iterator[ast.AST]:
 
 
 def _note_combined_lists(
-    operands: Iterable[ast.expr], value_by_name: Terms, list_names: Collection[str]
+    operands: Iterable[ast.expr], value_by_name: ValueByName, list_names: Collection[str]
 ) -> Iterator[str]:
     """Yield a note if an operator combines lists without an array, which Python would join."""
     operands = tuple(operands)
@@ -83,7 +83,7 @@ def _note_combined_lists(
 
 
 def _has_array(
-    expression: ast.expr, value_by_name: Terms, list_names: Collection[str] = ()
+    expression: ast.expr, value_by_name: ValueByName, list_names: Collection[str] = ()
 ) -> bool:
     """Return True if an expression reads an array other than a list."""
     values_read = (
@@ -95,7 +95,7 @@ def _has_array(
     )
 
 
-def _is_single_bool(expression: ast.expr, value_by_name: Terms) -> bool:
+def _is_single_bool(expression: ast.expr, value_by_name: ValueByName) -> bool:
     """Return True if an expression evaluates to a single bool."""
     if isinstance(expression, ast.Name):
         program_value = value_by_name.get(expression.id)
@@ -112,7 +112,7 @@ def _is_negation(expression: ast.expr) -> bool:
     return isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not)
 
 
-def _returns_float16(call: ast.Call, value_by_name: Terms) -> bool:
+def _returns_float16(call: ast.Call, value_by_name: ValueByName) -> bool:
     """Return True for a call of a numpy function of bools that numpy computes in float16."""
     numpy_function = getattr(np, dotted_name(call.func).removeprefix("numpy."), None)
     if not isinstance(numpy_function, np.ufunc) or len(call.args) != numpy_function.nin:

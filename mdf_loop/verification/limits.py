@@ -12,7 +12,7 @@ from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import as_text, limit, measure_use
 
-ENGINE_SHARE = 0.7
+ENGINE_SHARE_OF_TIME_LIMIT = 0.7
 """Fraction of the time limit for modeci_mdf's engine."""
 
 STEPS_PER_MEMORY_CHECK = 16
@@ -49,7 +49,9 @@ class Limits:
         if self._check_count % STEPS_PER_MEMORY_CHECK == 0:
             _check_memory()
         self._check_count += 1
-        is_share_used_up = time.monotonic() > self._start_time + ENGINE_SHARE * self._seconds
+        is_share_used_up = (
+            time.monotonic() > self._start_time + ENGINE_SHARE_OF_TIME_LIMIT * self._seconds
+        )
         return StopReason.TIME_LIMIT if is_share_used_up else None
 
     def check_interpreter(self) -> None:

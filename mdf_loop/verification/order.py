@@ -24,13 +24,11 @@ def describe_random_order(document: Document) -> list[str]:
     graph = document.graph
     edge_count_by_port = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
     layer_by_node = _node_layers(graph)
-    port_by_key = {
-        (node_id.id, port.id): port for node_id in graph.nodes for port in node_id.input_ports
-    }
+    port_by_key = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
     descriptions = [
-        f"{node_id}.{port} ({edge_count_by_port[node_id, port]} edges)"
-        for (node_id, port), input_port in port_by_key.items()
-        if edge_count_by_port[node_id, port] > (1 if input_port.reduce == "overwrite" else 2)
+        f"{node}.{port} ({edge_count_by_port[node, port]} edges)"
+        for (node, port), input_port in port_by_key.items()
+        if edge_count_by_port[node, port] > (1 if input_port.reduce == "overwrite" else 2)
     ]
     for edge in graph.edges:
         may_run_together = layer_by_node.get(edge.sender) == layer_by_node.get(edge.receiver)

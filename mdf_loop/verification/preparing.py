@@ -16,8 +16,10 @@ def prepare(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
         LoopError: An argument does not fit the model, or the model cannot be compiled.
     """
     bound_values = prepared.bind(spec)
-    programs = _programs(prepared, spec, bound_values)
-    return bound_values.with_random_keys(programs[0]) if programs else bound_values
+    compiled_programs = _programs(prepared, spec, bound_values)
+    return (
+        bound_values.with_random_keys(compiled_programs[0]) if compiled_programs else bound_values
+    )
 
 
 def _programs(

@@ -122,13 +122,13 @@ def verify(
             unroll=unroll,
             threads=threads,
         )
-        units = compiled_model.prepared.model_units
+        model_units = compiled_model.prepared.model_units
         spec = specify(
             RunOptions(
-                units.convert_inputs(inputs),
-                set=units.convert_settings(set),
+                model_units.convert_inputs(inputs),
+                set=model_units.convert_settings(set),
                 steps=steps,
-                dt=units.convert_time_step(dt),
+                dt=model_units.convert_time_step(dt),
                 seed=checked_draws(seed).seed,
                 time_limit=time_limit,
             )

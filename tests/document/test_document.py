@@ -36,8 +36,8 @@ def test_objects() -> None:
     document = open_document(two_graphs)
     assert document.graph is two_graphs.graphs[0]
     assert (document.where, document.name) == ("$.graphs[0]", "m")
-    assert list(document.siblings) == ["g", "h"]
-    assert document.sibling_where("h") == "$.graphs['h']"
+    assert list(document.graphs_by_id) == ["g", "h"]
+    assert document.path_of_graph("h") == "$.graphs['h']"
     assert open_document(document) is document
     graph = Graph(id="alone")
     assert open_document(graph).graph is graph

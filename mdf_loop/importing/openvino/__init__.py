@@ -13,7 +13,7 @@ from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.elements import read_integer
 from mdf_loop.importing.openvino.graph import write_layers
 from mdf_loop.importing.openvino.network import Layer, output_names, read_network
-from mdf_loop.importing.openvino.place import NetworkWriter, only_output
+from mdf_loop.importing.openvino.network_writer import NetworkWriter, only_output
 from mdf_loop.importing.openvino.weights import Weights
 from mdf_loop.importing.openvino.xml_file import read_xml
 from mdf_loop.ir import Shape
@@ -40,10 +40,10 @@ def read_ir(path: Path) -> Content:
         _write_input(layer, network_writer)
     write_layers(network_writer)
     graph_metadata = {"openvino": {"ir_version": int(net_element.get("version", ""))}}
-    graph_content = network_writer.graph_writer.graph_content(
+    mdf_graph_content = network_writer.graph_writer.graph_content(
         outputs=_output_ports(network_writer), metadata=graph_metadata
     )
-    return {path.stem: {"format": "ModECI MDF v0.4", "graphs": graph_content}}
+    return {path.stem: {"format": "ModECI MDF v0.4", "graphs": mdf_graph_content}}
 
 
 def _check_version(net_element: Element, path: Path) -> None:
@@ -87,9 +87,9 @@ def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
         if len(layer.input_ports) != 1:
             raise ModelError("a Result has one input", layer.location)
         value_name = network_writer.ensure_node(network_writer.input_name(layer, 0))
-        name_candidates = (value_name, *output_names(layer), layer.name, f"{layer.name}_{layer.id}")
+        candidate_names = (value_name, *output_names(layer), layer.name, f"{layer.name}_{layer.id}")
         output_name = next(
-            output_name for output_name in name_candidates if output_name not in port_by_output
+            output_name for output_name in candidate_names if output_name not in port_by_output
         )
         port_by_output[output_name] = (
             f"{network_writer.graph_writer.producer_id(value_name)}.{value_name}"

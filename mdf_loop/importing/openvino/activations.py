@@ -15,7 +15,7 @@ from mdf_loop.importing.openvino.call import (
     layer,
     unary,
 )
-from mdf_loop.importing.openvino.place import OnnxOp, Term, op
+from mdf_loop.importing.openvino.network_writer import OnnxOp, Term, op
 
 TRANSLATORS.update(
     {

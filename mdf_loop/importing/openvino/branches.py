@@ -9,7 +9,7 @@ from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.graph import body_layer, write_layers
 from mdf_loop.importing.openvino.network import Layer, read_network, require_child
-from mdf_loop.importing.openvino.place import NetworkWriter
+from mdf_loop.importing.openvino.network_writer import NetworkWriter
 from mdf_loop.importing.openvino.ports import read_bindings
 
 _BRANCH_METADATA = {"shapes": "dynamic"}

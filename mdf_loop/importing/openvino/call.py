@@ -17,7 +17,7 @@ from msgspec import Struct
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import Extents, numpy_dtype, read_integer, read_integers
 from mdf_loop.importing.openvino.network import Layer
-from mdf_loop.importing.openvino.place import NetworkWriter, OnnxOp, Term, op
+from mdf_loop.importing.openvino.network_writer import NetworkWriter, OnnxOp, Term, op
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import element_type
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import LayerCall, LayerOutputs, layer
-from mdf_loop.importing.openvino.place import OnnxOp, Term, op, op_outputs
+from mdf_loop.importing.openvino.network_writer import OnnxOp, Term, op, op_outputs
 
 _ACTIVATIONS: dict[str, str] = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 

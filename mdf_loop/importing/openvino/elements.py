@@ -91,11 +91,11 @@ def read_integer(text: str | None, what: str, where: str) -> int:
     return int(text)
 
 
-def read_integers(text: str, what: str, where: str) -> tuple[int, ...]:
+def read_integers(numbers_text: str, what: str, where: str) -> tuple[int, ...]:
     """Parse integers that are separated by commas."""
     return (
-        tuple(read_integer(number_text, what, where) for number_text in text.split(","))
-        if text.strip()
+        tuple(read_integer(number_text, what, where) for number_text in numbers_text.split(","))
+        if numbers_text.strip()
         else ()
     )
 

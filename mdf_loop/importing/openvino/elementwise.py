@@ -20,7 +20,7 @@ from mdf_loop.importing.openvino.call import (
     unary,
 )
 from mdf_loop.importing.openvino.elements import dtype_of_type
-from mdf_loop.importing.openvino.place import OnnxOp, Term, op
+from mdf_loop.importing.openvino.network_writer import OnnxOp, Term, op
 from mdf_loop.ir import Array
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.call import TRANSLATORS, LayerCall
 from mdf_loop.importing.openvino.network import Layer
-from mdf_loop.importing.openvino.place import NetworkWriter
+from mdf_loop.importing.openvino.network_writer import NetworkWriter
 from mdf_loop.name_suggestions import suggest
 
 BodyLayerWriter: TypeAlias = "Callable[[Layer, NetworkWriter], None]"
@@ -70,8 +70,8 @@ def write_layers(network_writer: NetworkWriter) -> None:
 
 
 def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
-    translate = TRANSLATORS.get(layer.type)
-    if translate is None:
+    translator = TRANSLATORS.get(layer.type)
+    if translator is None:
         opset_text = f" ({layer.opset})" if layer.opset else ""
         raise UnsupportedError(
             f"the layer type {layer.type}{opset_text} cannot be read",
@@ -80,7 +80,7 @@ def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
             if _is_close(layer.type)
             else "",
         )
-    translated_outputs = translate(LayerCall(layer, network_writer))
+    translated_outputs = translator(LayerCall(layer, network_writer))
     output_terms = (
         translated_outputs if isinstance(translated_outputs, tuple) else (translated_outputs,)
     )

@@ -6,7 +6,7 @@ Source: OpenVINO operation sets, groups "Convolution" and "Pooling".
 from __future__ import annotations
 
 from mdf_loop.importing.openvino.call import LayerCall, LayerOutputs, int64_array, layer
-from mdf_loop.importing.openvino.place import op
+from mdf_loop.importing.openvino.network_writer import op
 from mdf_loop.importing.openvino.shapes import concatenate_lists
 
 _AUTO_PAD_MODES = {

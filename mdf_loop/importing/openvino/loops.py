@@ -18,7 +18,7 @@ from mdf_loop.errors import ConditionError, EndlessLoopError, ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.graph import body_layer, write_layers
 from mdf_loop.importing.openvino.network import Layer, Network, read_network, require_child
-from mdf_loop.importing.openvino.place import NetworkWriter
+from mdf_loop.importing.openvino.network_writer import NetworkWriter
 from mdf_loop.importing.openvino.ports import BodyPorts, PortBinding, read_ports
 from mdf_loop.ir.types import element_type
 

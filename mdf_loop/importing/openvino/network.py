@@ -28,32 +28,32 @@ PortKey = tuple[int, int]
 class LayerPort(Struct, frozen=True):
     """Port of a layer, with the type and the names of its value."""
 
-    id: int
-    dtype: str
-    shape: Extents
+    id: int  # port id, unique within the layer
+    dtype: str  # dtype of the value, "" if unknown
+    shape: Extents  # shape of the value
     value_names: tuple[str, ...] = ()
 
 
 class Layer(Struct, frozen=True, eq=False):
-    """Operation of an OpenVINO network. `element` is its XML element in the file."""
+    """Operation of an OpenVINO network. `xml_element` is its element in the file."""
 
-    id: int
-    name: str
-    type: str
-    opset: str
-    attributes: Mapping[str, str]
+    id: int  # layer id in the file
+    name: str  # unique layer name
+    type: str  # layer type, such as "Add"
+    opset: str  # opset of the operator, such as "opset1"
+    attributes: Mapping[str, str]  # attributes of the `<data>` element
     input_ports: tuple[LayerPort, ...]
     output_ports: tuple[LayerPort, ...]
     xml_element: Element
-    location: str
+    location: str  # description of the layer for error messages
 
 
 class Network(Struct, frozen=True, eq=False):
     """OpenVINO network: layers in topological order, and the output port that feeds each input port."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...]  # layers in topological order
     layers_by_id: Mapping[int, Layer]
-    source_by_input: Mapping[PortKey, PortKey]
+    source_by_input: Mapping[PortKey, PortKey]  # output port that feeds each input port
 
     def layer(self, layer_id: int, what: str, where: str) -> Layer:
         """Return the layer of the network with a given id.

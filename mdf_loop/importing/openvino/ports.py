@@ -19,13 +19,13 @@ class PortBinding(Struct, frozen=True):
     """Binding of a loop's port to a Parameter or Result layer of its body. Port -1 means no port."""
 
     port_id: int
-    layer: Layer
-    axis: int | None = None
-    start: int | None = None
-    end: int | None = None
-    stride: int = 1
-    part_size: int = 1
-    purpose: str = ""
+    layer: Layer  # Parameter or Result layer of the body
+    axis: int | None = None  # axis that is sliced or concatenated
+    start: int | None = None  # position where the slices start
+    end: int | None = None  # position where the slices end
+    stride: int = 1  # step between slices
+    part_size: int = 1  # extent of each slice
+    purpose: str = ""  # special role, such as "current_iteration"
 
     def slice_entry(self, owner: Layer) -> dict[str, int]:
         """Return the `slices` entry of a loop for a sliced input."""

@@ -18,7 +18,7 @@ from mdf_loop.importing.openvino.call import (
     layer,
 )
 from mdf_loop.importing.openvino.elements import dtype_of_type
-from mdf_loop.importing.openvino.place import OnnxOp, Term, op, op_outputs
+from mdf_loop.importing.openvino.network_writer import OnnxOp, Term, op, op_outputs
 
 MAX_ONE_HOT_DEPTH = 2**24
 """Maximum depth of a OneHot."""
@@ -28,8 +28,8 @@ def _reduction(op_type: str) -> Translator:
     def translate(layer_call: LayerCall) -> LayerOutputs:
         """Convert a reduction, which is the identity for an empty list of axes."""
         keepdims = int(layer_call.read_bool("keep_dims", False))
-        axes = layer_call.constant_array(1)
-        if axes is None:
+        axes_array = layer_call.constant_array(1)
+        if axes_array is None:
             return op(
                 op_type,
                 layer_call.input(0),
@@ -37,9 +37,9 @@ def _reduction(op_type: str) -> Translator:
                 keepdims=keepdims,
                 noop_with_empty_axes=1,
             )
-        if not axes.size:
+        if not axes_array.size:
             return layer_call.input(0)
-        axis_numbers = [int(axis) for axis in axes.reshape(-1)]
+        axis_numbers = [int(axis) for axis in axes_array.reshape(-1)]
         if op_type == "ReduceSum":
             return op(op_type, layer_call.input(0), int64_array(*axis_numbers), keepdims=keepdims)
         return op(op_type, layer_call.input(0), axes=axis_numbers, keepdims=keepdims)
@@ -127,8 +127,8 @@ def _one_hot(layer_call: LayerCall) -> LayerOutputs:
     class_numbers: Term = op("Range", *(np.array(limit, np.int64) for limit in (0, depth, 1)))
     if axis != -1:
         output_rank = layer_call.rank(0) + 1
-        trailing_axes = output_rank - 1 - axis if axis >= 0 else -1 - axis
-        class_numbers = op("Reshape", class_numbers, int64_array(-1, *(1,) * trailing_axes))
+        trailing_axis_count = output_rank - 1 - axis if axis >= 0 else -1 - axis
+        class_numbers = op("Reshape", class_numbers, int64_array(-1, *(1,) * trailing_axis_count))
     class_indices = op("Unsqueeze", cast(layer_call.input(0), "int64"), int64_array(axis))
     return op(
         "Where", op("Equal", class_indices, class_numbers), layer_call.input(2), layer_call.input(3)

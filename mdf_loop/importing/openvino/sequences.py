@@ -14,7 +14,7 @@ from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import LayerCall, LayerOutputs, cast, int64_array, layer
 from mdf_loop.importing.openvino.cells import activation_functions
 from mdf_loop.importing.openvino.elements import numpy_dtype
-from mdf_loop.importing.openvino.place import Term, op, op_outputs
+from mdf_loop.importing.openvino.network_writer import Term, op, op_outputs
 
 _DIRECTIONS = {
     direction: (direction, direction_count)

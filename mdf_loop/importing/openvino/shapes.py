@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import LayerCall, LayerOutputs, cast, int64_array, layer
 from mdf_loop.importing.openvino.elements import dtype_of_type
-from mdf_loop.importing.openvino.place import Term, op, op_outputs
+from mdf_loop.importing.openvino.network_writer import Term, op, op_outputs
 
 _INDEX_BEFORE_FIRST = np.iinfo(np.int64).min
 """End of a backward slice that includes the first element."""
@@ -42,10 +42,10 @@ def _concat(layer_call: LayerCall) -> LayerOutputs:
 def _gather(layer_call: LayerCall) -> LayerOutputs:
     if layer_call.read_integer("batch_dims", 0) != 0:
         raise layer_call.unsupported_error("with batch_dims cannot be read")
-    indices: Term = layer_call.input(1)
+    gather_indices: Term = layer_call.input(1)
     if not layer_call.has_declared_dtype(1, "int32", "int64"):
-        indices = cast(indices, "int64")
-    return op("Gather", layer_call.input(0), indices, axis=layer_call.constant_axis(2))
+        gather_indices = cast(gather_indices, "int64")
+    return op("Gather", layer_call.input(0), gather_indices, axis=layer_call.constant_axis(2))
 
 
 @layer("GatherElements")
@@ -178,11 +178,13 @@ def _pad(layer_call: LayerCall) -> LayerOutputs:
     pad_mode = layer_call.read_choice(
         "pad_mode", {"constant": "constant", "edge": "edge", "reflect": "reflect"}
     )
-    pads = concatenate_lists(layer_call.int64_vector(1), layer_call.int64_vector(2))
+    pads_before_and_after = concatenate_lists(
+        layer_call.int64_vector(1), layer_call.int64_vector(2)
+    )
     fill_value: Term | None = layer_call.optional_input(3) if pad_mode == "constant" else None
     if fill_value is not None:
         fill_value = op("Reshape", fill_value, int64_array())
-    return op("Pad", layer_call.input(0), pads, fill_value, mode=pad_mode)
+    return op("Pad", layer_call.input(0), pads_before_and_after, fill_value, mode=pad_mode)
 
 
 # --- parts ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import LayerCall, LayerOutputs, int64_array, layer
-from mdf_loop.importing.openvino.place import Term, op
+from mdf_loop.importing.openvino.network_writer import Term, op
 from mdf_loop.importing.openvino.shapes import concatenate_lists, element_at
 
 _INT64_MAX = np.iinfo(np.int64).max

@@ -18,7 +18,7 @@ import onnx
 from onnx import defs
 
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.importing.onnx_places import node_place
+from mdf_loop.importing.onnx_paths import path_of_node
 from mdf_loop.importing.opsets.facts import Facts, infer_types
 from mdf_loop.importing.opsets.functions import definition_of, inline_call
 from mdf_loop.importing.opsets.local_functions import (
@@ -27,8 +27,7 @@ from mdf_loop.importing.opsets.local_functions import (
     inline_other_opsets,
     inline_same_opset,
 )
-from mdf_loop.importing.opsets.machine_learning import DOMAIN as MACHINE_LEARNING
-from mdf_loop.importing.opsets.machine_learning import ML_CONVERSIONS
+from mdf_loop.importing.opsets.machine_learning import ML_CONVERSIONS, ML_DOMAIN
 from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.rewrite import Rewrite
 from mdf_loop.importing.opsets.steps import downgrade, opset_of, set_opset, upgrade
@@ -110,13 +109,13 @@ def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
         facts = Facts(graph, opset_version)
         expanded_nodes: list[onnx.NodeProto] = []
         for node_index, node in enumerate(graph.node):
-            if node.domain == MACHINE_LEARNING and node.op_type in ML_CONVERSIONS:
+            if node.domain == ML_DOMAIN and node.op_type in ML_CONVERSIONS:
                 rewrite = Rewrite(
                     node,
                     facts,
                     name_generator,
                     opset_version,
-                    node_place("$.graph", node, node_index),
+                    path_of_node("$.graph", node, node_index),
                 )
                 ML_CONVERSIONS[node.op_type](rewrite)
                 expanded_nodes.extend(rewrite.replacement)
@@ -144,9 +143,9 @@ def _check_domains(model: onnx.ModelProto) -> None:
             if node.domain and called_key(node) not in local_function_keys:
                 raise UnsupportedError(
                     f"operator '{node.op_type}' of the domain '{node.domain}' cannot be imported",
-                    node_place("$.graph", node, node_index),
+                    path_of_node("$.graph", node, node_index),
                     "export the model with operators of ONNX's own domain; of others those are read "
-                    f"that ONNX defines by its own, and {_list_names(ML_CONVERSIONS)} of {MACHINE_LEARNING}",
+                    f"that ONNX defines by its own, and {_list_names(ML_CONVERSIONS)} of {ML_DOMAIN}",
                 )
 
 

@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.inference_process import infer_shapes
 from mdf_loop.importing.onnx_nodes import attribute_fault_of
-from mdf_loop.importing.onnx_places import node_place
+from mdf_loop.importing.onnx_paths import path_of_node
 from mdf_loop.importing.opsets.weights import graphs_of, remove_weights
 from mdf_loop.ir import Array
 from mdf_loop.ops import row_of
@@ -31,13 +31,13 @@ class Facts:
     """Types, ranks and constants of the values of one graph and of its enclosing graphs."""
 
     def __init__(self, graph: onnx.GraphProto, version: int, outer: Facts | None = None) -> None:
-        self.graph, self.version, self.outer = graph, version, outer
-        self.types = {value.name: value.type for value in _declared_values(graph)}
-        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        self.graph, self.version, self.outer_facts = graph, version, outer
+        self.type_by_name = {value.name: value.type for value in _declared_values(graph)}
+        self.tensor_by_name = {tensor.name: tensor for tensor in graph.initializer}
         if outer is None:  # an input with an initializer may have another value at run time
             for value in graph.input:
-                self.constants.pop(value.name, None)
-        self.producers = {name: node for node in graph.node for name in node.output if name}
+                self.tensor_by_name.pop(value.name, None)
+        self.producer_by_name = {name: node for node in graph.node for name in node.output if name}
         self._values: dict[str, Array | None] = {}
 
     def defining_facts(self, name: str) -> Facts | None:
@@ -45,12 +45,12 @@ class Facts:
         candidate_facts: Facts | None = self
         while candidate_facts is not None:
             if (
-                name in candidate_facts.types
-                or name in candidate_facts.constants
-                or name in candidate_facts.producers
+                name in candidate_facts.type_by_name
+                or name in candidate_facts.tensor_by_name
+                or name in candidate_facts.producer_by_name
             ):
                 return candidate_facts
-            candidate_facts = candidate_facts.outer
+            candidate_facts = candidate_facts.outer_facts
         return None
 
     def type(self, name: str) -> onnx.TypeProto | None:
@@ -58,10 +58,10 @@ class Facts:
         defining_facts = self.defining_facts(name)
         if defining_facts is None:
             return None
-        if name in defining_facts.types:
-            return defining_facts.types[name]
-        if name in defining_facts.constants:
-            constant_tensor = defining_facts.constants[name]
+        if name in defining_facts.type_by_name:
+            return defining_facts.type_by_name[name]
+        if name in defining_facts.tensor_by_name:
+            constant_tensor = defining_facts.tensor_by_name[name]
             return helper.make_tensor_type_proto(
                 constant_tensor.data_type, list(constant_tensor.dims)
             )
@@ -94,9 +94,9 @@ class Facts:
         return defining_facts._values[name]
 
     def _find_value(self, name: str, depth: int) -> Array | None:
-        if name in self.constants:
-            return _small_array(self.constants[name])
-        producer = self.producers.get(name)
+        if name in self.tensor_by_name:
+            return _small_array(self.tensor_by_name[name])
+        producer = self.producer_by_name.get(name)
         if (
             producer is None
             or producer.op_type in _OPERATORS_NEVER_CONSTANT
@@ -196,7 +196,7 @@ def _refuse_faults(graph: onnx.GraphProto) -> None:
     for nested_graph in graphs_of(graph):
         for node_index, node in enumerate(nested_graph.node):
             if not node.domain and (attribute_fault := attribute_fault_of(node)):
-                raise ModelError(attribute_fault, node_place("$.graph", node, node_index))
+                raise ModelError(attribute_fault, path_of_node("$.graph", node, node_index))
 
 
 _MISSING_DEFAULTS = {"STFT": "onesided"}

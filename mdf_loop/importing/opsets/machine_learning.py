@@ -17,7 +17,7 @@ from mdf_loop.importing.opsets.rewrite import Conversion, Rewrite
 from mdf_loop.ir import Array
 
 TensorProto = onnx.TensorProto
-DOMAIN = "ai.onnx.ml"
+ML_DOMAIN = "ai.onnx.ml"
 
 
 def _array_feature_extractor(rewrite: Rewrite) -> None:

@@ -26,11 +26,11 @@ def axes_to_attribute(rewrite: Rewrite) -> None:
 
     A node whose axes are not constant keeps its form.
     """
-    axes = rewrite.input(1)
-    if axes and rewrite.facts.constant_array(axes) is None:
+    axes_name = rewrite.input(1)
+    if axes_name and rewrite.facts.constant_array(axes_name) is None:
         rewrite.add_copy()
         return
-    axis_numbers = rewrite.constant_integers(axes) if axes else []
+    axis_numbers = rewrite.constant_integers(axes_name) if axes_name else []
     if not axis_numbers and rewrite.attribute("noop_with_empty_axes", 0):
         rewrite.add_node("Identity", [rewrite.input(0)], to=rewrite.output())
     elif axis_numbers:
@@ -41,21 +41,23 @@ def axes_to_attribute(rewrite: Rewrite) -> None:
 
 def reduce_mean(rewrite: Rewrite) -> None:
     """Replace ReduceMean over variable axes by the sum divided by the number of summed elements."""
-    axes = rewrite.input(1)
-    if not axes or rewrite.facts.constant_array(axes) is not None:
+    axes_name = rewrite.input(1)
+    if not axes_name or rewrite.facts.constant_array(axes_name) is not None:
         axes_to_attribute(rewrite)
         return
     reduction_attributes = {
         "keepdims": rewrite.attribute("keepdims", 1),
         "noop_with_empty_axes": rewrite.attribute("noop_with_empty_axes", 0),
     }
-    data = rewrite.input(0)
-    element_sum = rewrite.add_node("ReduceSum", [data, axes], **reduction_attributes)
+    data_name = rewrite.input(0)
+    element_sum = rewrite.add_node("ReduceSum", [data_name, axes_name], **reduction_attributes)
     one_tensor = helper.make_tensor("one", TensorProto.INT64, [1], [1])
     ones_like_data = rewrite.add_node(
-        "ConstantOfShape", [rewrite.add_node("Shape", [data])], value=one_tensor
+        "ConstantOfShape", [rewrite.add_node("Shape", [data_name])], value=one_tensor
     )
-    element_count = rewrite.add_node("ReduceSum", [ones_like_data, axes], **reduction_attributes)
+    element_count = rewrite.add_node(
+        "ReduceSum", [ones_like_data, axes_name], **reduction_attributes
+    )
     rewrite.add_node(
         "Div",
         [element_sum, rewrite.add_node("CastLike", [element_count, element_sum])],
@@ -85,22 +87,24 @@ def reduce_composed(rewrite: Rewrite) -> None:
 
     The definitions of ONNX itself compute in float32.
     """
-    axes = rewrite.input(1)
-    constant_axes = rewrite.facts.constant_array(axes) if axes else np.zeros(0)
+    axes_name = rewrite.input(1)
+    constant_axes = rewrite.facts.constant_array(axes_name) if axes_name else np.zeros(0)
     if constant_axes is not None and (
         constant_axes.size or not rewrite.attribute("noop_with_empty_axes", 0)
     ):
         axes_to_attribute(rewrite)
         return
-    dtype, data = rewrite.dtype(rewrite.input(0)), rewrite.input(0)
+    dtype, data_name = rewrite.dtype(rewrite.input(0)), rewrite.input(0)
     is_exact_for_integers = rewrite.node.op_type in ("ReduceL1", "ReduceSumSquare")
     data_for_sum = (
-        data
+        data_name
         if is_exact_for_integers or dtype not in _INTEGER_DTYPES
-        else rewrite.add_cast(data, TensorProto.DOUBLE)
+        else rewrite.add_cast(data_name, TensorProto.DOUBLE)
     )
-    reduced_data = _REDUCTIONS[rewrite.node.op_type](rewrite, data_for_sum, [axes] if axes else [])
-    if data_for_sum == data:
+    reduced_data = _REDUCTIONS[rewrite.node.op_type](
+        rewrite, data_for_sum, [axes_name] if axes_name else []
+    )
+    if data_for_sum == data_name:
         rewrite.add_node("Identity", [reduced_data], to=rewrite.output())
     else:
         rewrite.add_cast(reduced_data, dtype, to=rewrite.output())

@@ -57,15 +57,15 @@ def extent_of(rewrite: Rewrite, name: str, axis: int) -> str:
 
 def pad_18(rewrite: Rewrite) -> None:
     """Downgrade Pad: extend the padding of some axes by zeros for the other axes."""
-    axes = rewrite.input(3)
-    if not axes:
+    axes_name = rewrite.input(3)
+    if not axes_name:
         rewrite.add_copy([rewrite.input(input_index) for input_index in range(3)])
         return
     rank = rewrite.rank(rewrite.input(0))
-    if rewrite.facts.constant_array(axes) is None:
+    if rewrite.facts.constant_array(axes_name) is None:
         rank_constant = rewrite.add_integers([rank])
         nonnegative_axes = rewrite.add_node(
-            "Mod", [rewrite.add_cast(axes, TensorProto.INT64), rank_constant]
+            "Mod", [rewrite.add_cast(axes_name, TensorProto.INT64), rank_constant]
         )
         pad_positions = rewrite.add_node(
             "Concat",
@@ -73,7 +73,7 @@ def pad_18(rewrite: Rewrite) -> None:
             axis=0,
         )
     else:
-        axis_numbers = [axis % rank for axis in rewrite.constant_integers(axes)]
+        axis_numbers = [axis % rank for axis in rewrite.constant_integers(axes_name)]
         pad_positions = rewrite.add_integers(
             [*axis_numbers, *(axis + rank for axis in axis_numbers)]
         )
@@ -198,10 +198,10 @@ def optional_has_element_18(rewrite: Rewrite) -> None:
 
 def tensor_scatter(rewrite: Rewrite) -> None:
     """Replace TensorScatter: write the update into the rows of the cache from `write_indices` on."""
-    cache, update = rewrite.input(0), rewrite.input(1)
-    rank = rewrite.rank(cache)
+    cache_name, update_name = rewrite.input(0), rewrite.input(1)
+    rank = rewrite.rank(cache_name)
     axis = rewrite.attribute("axis", -2) % rank
-    update_length = rewrite.add_node("Squeeze", [extent_of(rewrite, update, axis)])
+    update_length = rewrite.add_node("Squeeze", [extent_of(rewrite, update_name, axis)])
     constant_zero, constant_one = (
         rewrite.add_constant(np.array(integer, dtype=np.int64)) for integer in (0, 1)
     )
@@ -215,8 +215,12 @@ def tensor_scatter(rewrite: Rewrite) -> None:
         )
         cache_indices = rewrite.add_node("Add", [cache_indices, start_indices])
     if rewrite.attribute("mode", "linear") == "circular":
-        cache_indices = rewrite.add_node("Mod", [cache_indices, extent_of(rewrite, cache, axis)])
-    cache_indices = rewrite.add_node("Expand", [cache_indices, rewrite.add_node("Shape", [update])])
+        cache_indices = rewrite.add_node(
+            "Mod", [cache_indices, extent_of(rewrite, cache_name, axis)]
+        )
+    cache_indices = rewrite.add_node(
+        "Expand", [cache_indices, rewrite.add_node("Shape", [update_name])]
+    )
     rewrite.add_node(
-        "ScatterElements", [cache, cache_indices, update], to=rewrite.output(), axis=axis
+        "ScatterElements", [cache_name, cache_indices, update_name], to=rewrite.output(), axis=axis
     )

@@ -17,28 +17,28 @@ def drop_consumed(rewrite: Rewrite) -> None:
 def broadcast(rewrite: Rewrite) -> None:
     """Replace the attribute `axis`, which aligned the second input before opset 7, by an Unsqueeze."""
     axis = rewrite.attribute("axis")
-    second_input = rewrite.input(1)
+    second_input_name = rewrite.input(1)
     if rewrite.attribute("broadcast", 0) and axis is not None:
-        first_rank, second_rank = rewrite.rank(rewrite.input(0)), rewrite.rank(second_input)
+        first_rank, second_rank = rewrite.rank(rewrite.input(0)), rewrite.rank(second_input_name)
         first_axis = axis + first_rank if axis < 0 else axis
         trailing_axis_count = first_rank - first_axis - second_rank
         if trailing_axis_count > 0:
             axes = list(range(second_rank, second_rank + trailing_axis_count))
-            second_input = rewrite.add_node("Unsqueeze", [second_input], axes=axes)
-    rewrite.add_copy([rewrite.input(0), second_input], drop=("axis", "broadcast"))
+            second_input_name = rewrite.add_node("Unsqueeze", [second_input_name], axes=axes)
+    rewrite.add_copy([rewrite.input(0), second_input_name], drop=("axis", "broadcast"))
 
 
 def prelu_7(rewrite: Rewrite) -> None:
     """Upgrade PRelu: append axes to the slopes, which before 7 are one per channel or a single slope."""
-    slope = rewrite.input(1)
-    shape = rewrite.facts.shape(slope)
+    slope_name = rewrite.input(1)
+    shape = rewrite.facts.shape(slope_name)
     if shape != (1,) and shape != ():
         trailing_axis_count = rewrite.rank(rewrite.input(0)) - 2
-        if rewrite.rank(slope) == 1 and trailing_axis_count > 0:
-            slope = rewrite.add_node(
-                "Unsqueeze", [slope], axes=list(range(1, trailing_axis_count + 1))
+        if rewrite.rank(slope_name) == 1 and trailing_axis_count > 0:
+            slope_name = rewrite.add_node(
+                "Unsqueeze", [slope_name], axes=list(range(1, trailing_axis_count + 1))
             )
-    rewrite.add_copy([rewrite.input(0), slope])
+    rewrite.add_copy([rewrite.input(0), slope_name])
 
 
 def gemm_7(rewrite: Rewrite) -> None:
@@ -91,14 +91,14 @@ def selu_6(rewrite: Rewrite) -> None:
 def softmax_13(rewrite: Rewrite) -> None:
     """Upgrade Softmax: flatten all axes from `axis` on, which before 13 were treated as one axis."""
     axis = rewrite.attribute("axis", 1)
-    data = rewrite.input(0)
-    shape = rewrite.facts.shape(data)
+    data_name = rewrite.input(0)
+    shape = rewrite.facts.shape(data_name)
     if axis == -1 or (shape is not None and axis == len(shape) - 1):
         rewrite.add_copy(axis=-1)
         return
-    flat_data = rewrite.add_node("Flatten", [data], axis=axis)
+    flat_data = rewrite.add_node("Flatten", [data_name], axis=axis)
     flat_softmax = rewrite.add_node(rewrite.node.op_type, [flat_data], axis=-1)
-    original_shape = rewrite.add_node("Shape", [data])
+    original_shape = rewrite.add_node("Shape", [data_name])
     rewrite.add_node("Reshape", [flat_softmax, original_shape], to=rewrite.output(), allowzero=1)
 
 

@@ -16,7 +16,7 @@ import onnx
 from onnx import defs
 
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.importing.onnx_places import body_path, node_place
+from mdf_loop.importing.onnx_paths import body_path, path_of_node
 from mdf_loop.importing.opsets.facts import Facts, infer_types
 from mdf_loop.importing.opsets.functions import definition_of, inline_call
 from mdf_loop.importing.opsets.names import NameGenerator
@@ -243,7 +243,7 @@ class _GraphConverter:
         facts = Facts(graph, self.version, outer)
         converted_nodes: NodeList = []
         for node_index, node in enumerate(graph.node):
-            node_path = node_place(where, node, node_index)
+            node_path = path_of_node(where, node, node_index)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
                     self.convert_graph(attribute.g, facts, body_path(node_path, attribute.name))
@@ -254,10 +254,10 @@ class _GraphConverter:
         if self.count > _MAX_NODES:
             raise UnsupportedError(f"the model has more than {_MAX_NODES} nodes", where)
 
-    def _convert_node(self, node: onnx.NodeProto, facts: Facts, place: str) -> NodeList:
+    def _convert_node(self, node: onnx.NodeProto, facts: Facts, node_path: str) -> NodeList:
         if not self.is_affected(node):
             return [node]
-        replacement_nodes = self.convert(Rewrite(node, facts, self.names, self.version, place))
+        replacement_nodes = self.convert(Rewrite(node, facts, self.names, self.version, node_path))
         if replacement_nodes is None:
             return [node]
         self.has_changed = True

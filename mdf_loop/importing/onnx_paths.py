@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 
 
-def node_place(graph: str, node: onnx.NodeProto, index: int) -> str:
+def path_of_node(graph: str, node: onnx.NodeProto, index: int) -> str:
     """Return the path of a node in an ONNX file, such as `$.graph.node['Loop_3']`."""
     return f"{graph}.node['{node.name or f'{node.op_type}_{index}'}']"
 

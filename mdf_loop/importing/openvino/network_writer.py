@@ -41,8 +41,8 @@ class OnnxOp(Struct, frozen=True, eq=False):
     """
 
     op_type: str
-    inputs: tuple[Term | None, ...]
-    attributes: Mapping[str, object]
+    inputs: tuple[Term | None, ...]  # operands of the operator
+    attributes: Mapping[str, object]  # attributes of the ONNX operator
     output_count: int = 1
 
     def __getitem__(self, index: int) -> OutputTerm:
