@@ -31,17 +31,19 @@ def convert_fit_options(prepared: PreparedModel, options: FitOptions) -> FitOpti
     Raises:
         InputError: A value cannot be converted.
     """
-    units, has_dt = prepared.model_units, options.dt is not None
-    data = convert_data(prepared, options.data, options.against, options.likelihood, has_dt=has_dt)
+    model_units, has_dt = prepared.model_units, options.dt is not None
+    converted_data = convert_data(
+        prepared, options.data, options.against, options.likelihood, has_dt=has_dt
+    )
     return replace(
         options,
-        data=data,
-        free=units.convert_bounds(options.free),
-        dt=units.convert_time_step(options.dt),
-        set=units.convert_settings(options.set),
-        inputs=units.convert_inputs(options.inputs),
-        objective=units.convert_losses(options.objective),
-        start=units.convert_start(options.start),
+        data=converted_data,
+        free=model_units.convert_bounds(options.free),
+        dt=model_units.convert_time_step(options.dt),
+        set=model_units.convert_settings(options.set),
+        inputs=model_units.convert_inputs(options.inputs),
+        objective=model_units.convert_losses(options.objective),
+        start=model_units.convert_start(options.start),
     )
 
 

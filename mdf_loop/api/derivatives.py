@@ -1,4 +1,4 @@
-"""Derivatives of a compiled model: the functions behind its methods.
+"""Computation of gradients, Jacobians and Hessians of a compiled model.
 
 The derivatives hold discrete decisions fixed: iteration counts of loops, selected branches, times of
 spikes and random numbers.
@@ -108,5 +108,5 @@ def _specify_without_values(prepared: PreparedModel, options: RunOptions) -> Run
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:
-    """Return the output names in the terms of an objective, without duplicates."""
+    """Return the output names in the terms of an objective, each name once."""
     return tuple(dict.fromkeys(term.output for term in terms))

@@ -86,7 +86,7 @@ def _describe_progress(fitted: Fit | Fits) -> str:
 
 
 def _fit_subjects(model: PreparedModel, request: FitRequest, space: ParameterSpace) -> Fit | Fits:
-    """Fit one subject, or several subjects separately or jointly, in this process."""
+    """Fit one subject, or several subjects in turn, in parallel or jointly."""
     if not has_subjects(request.observed_data):
         return _fit_subject(model, request, space)
     if request.shared_names:

@@ -227,7 +227,7 @@ class PreparedModel:
         return ModelUnits(self.document)
 
     def time_step(self, dt: Any) -> Any:
-        """Return a time step in the model's unit of time."""
+        """Convert a time step to the model's unit of time."""
         return self.model_units.convert_time_step(dt)
 
     # --- the last run ---------------------------------------------------------------------------

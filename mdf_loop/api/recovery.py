@@ -87,9 +87,9 @@ def recover(
     """
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
-    prepared = model.prepared
-    model_units = prepared.model_units
-    noise = _convert_noise(prepared, noise, against)
+    prepared_model = model.prepared
+    model_units = prepared_model.model_units
+    noise = _convert_noise(prepared_model, noise, against)
     if (noise is None) == (likelihood is None):
         raise InputError(
             "a recovery needs noise for curves, or a likelihood for reaction times",
@@ -100,7 +100,7 @@ def recover(
     fit_options = FitOptions(
         {},
         model_units.convert_bounds(free),
-        _select_observed(prepared, against) if likelihood is None else against,
+        _select_observed(prepared_model, against) if likelihood is None else against,
         steps=steps,
         dt=model_units.convert_time_step(dt),
         set=model_units.convert_settings(set),
@@ -112,7 +112,7 @@ def recover(
         seed=seed,
         progress=False,
     )
-    simulated_data = _SimulatedData(prepared, fit_options, type(model), noise, data_trials)
+    simulated_data = _SimulatedData(prepared_model, fit_options, type(model), noise, data_trials)
     recovery = interruptible(
         lambda: simulated_data.recovery(times),
         on_interrupt,

@@ -29,12 +29,12 @@ model_argument = click.argument("model", type=click.Path())
 
 
 def run_options(*names: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds the options of `run` with these names to a command."""
+    """Return a decorator that adds options of `mdf-loop run` to a command, selected by name."""
     return options_of(RunOptions, *names)
 
 
 def options_of(options: type[Struct], *names: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds options of a call to a command.
+    """Return a decorator that adds the command-line options of some API arguments to a command.
 
     The value of each is among the options of the command under its name, or under the `name` of its flag.
     """
@@ -48,12 +48,12 @@ def options_of(options: type[Struct], *names: str) -> Callable[[_Command], _Comm
 
 
 def list_flags(*names: str, options: type[Struct] = RunOptions) -> list[Flag]:
-    """Return the options of the command line that set options of a call, with their names filled in."""
-    fields = {field.name: field for field in fields_of(options)}
+    """Return the command-line options for some API arguments, each option with a name."""
+    fields_by_name = {field.name: field for field in fields_of(options)}
     return [
         replace(flag, name=flag.name or name)
         for name in names
-        for flag in fields[name].option.flags
+        for flag in fields_by_name[name].option.flags
     ]
 
 

@@ -1,4 +1,4 @@
-"""Arguments of `CompiledModel.run` from the options of the command line.
+"""Conversion of command-line options to arguments of `CompiledModel.run`.
 
 --every 10                   {"every": 10}
 --reduce cell.v=mean,max     {"reduce": {"cell.v": ("mean", "max")}}
@@ -24,17 +24,21 @@ from mdf_loop.request.run_options import OUTPUT_STORE, RunOptions
 
 
 def read_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `run` that single options of the command line determine.
+    """Convert command-line options to arguments of `run`, if one option determines the argument.
 
     Raises:
         InputError: The value of an option is invalid.
     """
     arguments = {}
-    for field in fields_of(RunOptions):
-        flags = list_flags(field.name)
+    for argument_field in fields_of(RunOptions):
+        flags = list_flags(argument_field.name)
         if len(flags) == 1:
-            text = options[flags[0].name]
-            arguments[field.name] = _READERS[field.name](text) if field.name in _READERS else text
+            option_text = options[flags[0].name]
+            arguments[argument_field.name] = (
+                _OPTION_READERS[argument_field.name](option_text)
+                if argument_field.name in _OPTION_READERS
+                else option_text
+            )
     return arguments
 
 
@@ -77,11 +81,11 @@ def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _read_resume(text: str | None) -> str | bool | None:
-    """Parse `--resume`: True without a file, which resumes from the store of `--output`."""
+    """Parse `--resume` as a file name, or as True for the store of `--output`."""
     return True if text == OUTPUT_STORE else text
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {
+_OPTION_READERS: Mapping[str, Callable[[Any], Any]] = {
     "cluster": read_cluster,
     "every": read_every,
     "only": lambda names: names or None,

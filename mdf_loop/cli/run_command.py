@@ -71,7 +71,7 @@ class _RunCommand(GroupedCommand):
 
 
 def _file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of files and JSON output that `CompiledModel.run` does not have."""
+    """Add the options for files and JSON output that `CompiledModel.run` does not have."""
     for file_flag in _FILE_OPTIONS:
         command = flag_option(file_flag)(command)
     return command
