@@ -98,8 +98,8 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
             state_name(state): _describe_state(state) for state in over_time.states
         }
         return decisions(over_time.later_program, over_time.terms_by_path, state_descriptions)
-    reading = read_annotated(document, inputs, options=options)
-    return decisions(reading.program, reading.terms_by_path)
+    model_reading = read_annotated(document, inputs, options=options)
+    return decisions(model_reading.program, model_reading.terms_by_path)
 
 
 def decisions(

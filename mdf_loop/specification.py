@@ -237,7 +237,7 @@ def specify(options: RunOptions) -> RunSpecification:
         sharing=sharing,
         options=replace(
             options,
-            **_CHECKED_ELSEWHERE,
+            **_OPTIONS_CHECKED_ELSEWHERE,
             execution_list=arguments.flag(options.execution_list, "execution_list"),
             overwrite=arguments.flag(options.overwrite, "overwrite"),
         ),
@@ -246,7 +246,7 @@ def specify(options: RunOptions) -> RunSpecification:
     return spec
 
 
-_CHECKED_ELSEWHERE = dict.fromkeys(
+_OPTIONS_CHECKED_ELSEWHERE = dict.fromkeys(
     (
         *("inputs", "set", "sweep", "state", "steps", "dt", "only", "when", "reduce", "trials"),
         *("over_trials", "by", "time_limit", "memory_limit", "nan", "progress", "on_interrupt"),
@@ -255,12 +255,12 @@ _CHECKED_ELSEWHERE = dict.fromkeys(
 )
 """Options that `RunSpecification` holds in another field, or that the call itself handles."""
 
-_DEFAULTS = astuple(RunOptions())[1:]
+_OPTION_DEFAULTS = astuple(RunOptions())[1:]
 
 
 def _has_only_inputs(options: RunOptions) -> bool:
     """Return True if all options except `inputs` have their defaults."""
-    return all(map(is_, astuple(options)[1:], _DEFAULTS))
+    return all(map(is_, astuple(options)[1:], _OPTION_DEFAULTS))
 
 
 def _build_values(options: RunOptions) -> Values:
@@ -313,7 +313,7 @@ def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
 
 def _build_controls(options: RunOptions) -> RunControls:
     """Return the limits and checkpoints of a run from its options, with checked values."""
-    time_limit, nan, every = options.time_limit, options.nan, options.checkpoint_every
+    time_limit, nan, checkpoint_seconds = options.time_limit, options.nan, options.checkpoint_every
     checkpoint, resume = options.checkpoint, options.resume
     if resume is True:
         raise InputError(
@@ -326,8 +326,8 @@ def _build_controls(options: RunOptions) -> RunControls:
         options.progress,
         None if checkpoint is None else path_of(checkpoint, "the checkpoint"),
         DEFAULT_CHECKPOINT_SECONDS
-        if every is None
-        else seconds(every, "the time between checkpoints"),
+        if checkpoint_seconds is None
+        else seconds(checkpoint_seconds, "the time between checkpoints"),
         None
         if resume is None or resume is False
         else path_of(resume, "the checkpoint to go on from"),

@@ -41,11 +41,11 @@ class Statistic(Struct, frozen=True):
 
     Attributes:
         name: Name of the statistic, such as `mean` or `quantiles`.
-        numbers: Parameters of the statistic, such as the probabilities of quantiles.
+        parameters: Parameters of the statistic, such as the probabilities of quantiles.
     """
 
     name: str
-    numbers: tuple[float, ...] = ()
+    parameters: tuple[float, ...] = ()
 
 
 class OverTrials(Struct, frozen=True):

@@ -34,7 +34,7 @@ from mdf_loop.results.gradient import Gradient, GradientCheck
 from mdf_loop.run.gradient.in_chunks import GradientOverTime
 from mdf_loop.run.gradient.in_one import GradientInOne
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data, make_terms
+from mdf_loop.run.gradient.terms import ObjectiveData, make_terms
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
@@ -274,7 +274,7 @@ class Differentiated:
         trial_count = 1 if bound_values.streams.trials is None else len(bound_values.streams.trials)
         if spec.steps is None:
             program = self.differentiated_names.program(spec, bound_values)
-            loss_data = Data.of(self.losses, objective_terms, program, None, trial_count)
+            loss_data = ObjectiveData.of(self.losses, objective_terms, program, None, trial_count)
             return GradientInOne(
                 program, differentiation, loss_data, bound_values.inputs_with_members(program)
             )
@@ -283,7 +283,7 @@ class Differentiated:
         session = TimeSession(
             programs, self.differentiated_names.options, prepared_model.placement, swept_inputs
         )
-        loss_data = Data.of(
+        loss_data = ObjectiveData.of(
             self.losses, objective_terms, programs.later_program, spec.steps, trial_count
         )
         inputs_over_time = frozenset(bound_values.inputs.varying_names)

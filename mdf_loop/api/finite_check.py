@@ -63,7 +63,7 @@ def over_time(
     A state that is nan or infinite initially, such as the time of a spike that never came, is reported
     only if an output shows the state.
     """
-    has_finite_end = completed_run.row_ends.are_finite
+    has_finite_end = completed_run.row_monitor.are_finite
     if has_finite_end is None:
         has_finite_end = all(is_finite(row) for row in _last_rows(results))
     nonfinite_states = {
@@ -77,7 +77,7 @@ def over_time(
         and all(map(is_finite, completed_run.reductions.values()))
     ):
         return None
-    unrun_row_counts = completed_run.row_ends.unrun_counts
+    unrun_row_counts = completed_run.row_monitor.unrun_counts
     unrun_reductions = {
         name: np.array(1)
         for name in completed_run.reductions

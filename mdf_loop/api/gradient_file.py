@@ -18,7 +18,7 @@ from mdf_loop.passes.gradient.objective import Term
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.device import DEFAULT_PLACEMENT
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
+from mdf_loop.run.gradient.terms import ObjectiveData, make_unscaled_terms
 from mdf_loop.specification import RunSpecification
 
 
@@ -56,7 +56,7 @@ def build_file_program(
     gradient_program = Differentiation(
         objective_terms, tuple(document_names), DEFAULT_PLACEMENT, truncation
     ).program(source_program, backward_for_onnxruntime)
-    loss_data = Data.of(losses, objective_terms, source_program, spec.steps)
+    loss_data = ObjectiveData.of(losses, objective_terms, source_program, spec.steps)
     default_values = {
         **bound_values.with_random_keys(source_program).arrays,
         **loss_data.arrays,

@@ -38,7 +38,7 @@ from mdf_loop.pipeline import prepare
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.run.backend import PROGRAM_BACKENDS
-from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
+from mdf_loop.run.gradient.terms import ObjectiveData, make_unscaled_terms
 from mdf_loop.run.members import move_members_first
 from mdf_loop.specification import RunSpecification
 
@@ -173,7 +173,7 @@ def hessian(
     program = differentiate(
         add_objective(source_program, objective_terms), OBJECTIVE_OUTPUT, input_names
     )
-    loss_data = Data.of(losses, objective_terms, source_program, spec.steps)
+    loss_data = ObjectiveData.of(losses, objective_terms, source_program, spec.steps)
     feeds = {
         **bound_values.with_random_keys(source_program).arrays,
         **differentiated_names.time_inputs(spec),

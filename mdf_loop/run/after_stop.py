@@ -31,7 +31,11 @@ class Incomplete(Struct):
 
     def record_stopped_loop(self, loop: Loop, loop_results: Mapping[Value, Data]) -> None:
         """Register the recorded arrays of a stopped loop that have fewer rows than declared."""
-        stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in loop_results)
+        stacks = (
+            recorded_value.stack
+            for recorded_value in loop.recorded
+            if recorded_value.stack in loop_results
+        )
         self.shortened_stacks.update(
             stack
             for stack in stacks

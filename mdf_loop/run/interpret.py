@@ -107,7 +107,7 @@ def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTe
     condition = True if loop.condition is None else bool(values[loop.condition])
     last_condition = condition
     first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
-    carried_arrays = [values[carried.initial] for carried in loop.carried]
+    carried_arrays = [values[carried_value.initial] for carried_value in loop.carried]
     recorded_rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
     while (max_iterations is None or i < max_iterations) and (loop.condition is None or condition):
@@ -116,25 +116,27 @@ def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTe
         body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
         body_values[loop.condition_in] = np.array(condition)
         body_values.update(
-            (carried.body_input, array)
-            for carried, array in zip(loop.carried, carried_arrays, strict=True)
+            (carried_value.body_input, array)
+            for carried_value, array in zip(loop.carried, carried_arrays, strict=True)
         )
         body_values.update(
-            (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
+            (scanned_input.row, _read_scanned_row(values, scanned_input, i, loop))
+            for scanned_input in loop.scanned
         )
         _run_operations(loop.ops, body_values, check_termination)
-        carried_arrays = [body_values[carried.body_output] for carried in loop.carried]
-        for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
-            stack.append(body_values[recorded.row])
+        carried_arrays = [body_values[carried_value.body_output] for carried_value in loop.carried]
+        for stack, recorded_value in zip(recorded_rows, loop.recorded, strict=True):
+            stack.append(body_values[recorded_value.row])
         if loop.condition_out is not None:
             last_condition = bool(body_values[loop.condition_out])
             condition = condition if loop.condition is None else last_condition
         i += 1
     values.update(
-        (carried.final, array) for carried, array in zip(loop.carried, carried_arrays, strict=True)
+        (carried_value.final, array)
+        for carried_value, array in zip(loop.carried, carried_arrays, strict=True)
     )
-    for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
-        values[recorded.stack] = _stack_rows(stack, recorded, loop)
+    for stack, recorded_value in zip(recorded_rows, loop.recorded, strict=True):
+        values[recorded_value.stack] = _stack_rows(stack, recorded_value, loop)
     if loop.iteration_count is not None:
         values[loop.iteration_count] = np.array(i, np.int64)
     if loop.last_condition is not None:
@@ -153,7 +155,7 @@ def _run_members(
     is_running = np.array(values[loop.condition])
     iteration_counts = np.zeros(is_running.shape, np.int64)
     first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
-    carried_arrays = [values[carried.initial] for carried in loop.carried]
+    carried_arrays = [values[carried_value.initial] for carried_value in loop.carried]
     captured_values = captures(loop)
     recorded_rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
@@ -161,16 +163,17 @@ def _run_members(
         check_termination()
         body_values = dict(values)
         body_values.update(
-            (carried.body_input, array)
-            for carried, array in zip(loop.carried, carried_arrays, strict=True)
+            (carried_value.body_input, array)
+            for carried_value, array in zip(loop.carried, carried_arrays, strict=True)
         )
         body_values.update(
-            (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
+            (scanned_input.row, _read_scanned_row(values, scanned_input, i, loop))
+            for scanned_input in loop.scanned
         )
         inner_values = (
             *captured_values,
-            *(carried.body_input for carried in loop.carried),
-            *(scanned.row for scanned in loop.scanned),
+            *(carried_value.body_input for carried_value in loop.carried),
+            *(scanned_input.row for scanned_input in loop.scanned),
         )
         body_values.update(
             (value, _replace_finished_members(value, body_values[value], is_running, loop))
@@ -179,22 +182,23 @@ def _run_members(
         body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
         body_values[loop.condition_in] = is_running
         _run_operations(loop.ops, body_values, check_termination)
-        new_arrays = [body_values[carried.body_output] for carried in loop.carried]
+        new_arrays = [body_values[carried_value.body_output] for carried_value in loop.carried]
         array_pairs = zip(carried_arrays, new_arrays, strict=True)
         carried_arrays = [
             np.where(_align_mask(is_running, 0, old_array), new_array, old_array)
             for old_array, new_array in array_pairs
         ]
-        for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
-            stack.append(body_values[recorded.row])
+        for stack, recorded_value in zip(recorded_rows, loop.recorded, strict=True):
+            stack.append(body_values[recorded_value.row])
         iteration_counts = iteration_counts + is_running
         is_running = is_running & body_values[loop.condition_out]
         i += 1
     values.update(
-        (carried.final, array) for carried, array in zip(loop.carried, carried_arrays, strict=True)
+        (carried_value.final, array)
+        for carried_value, array in zip(loop.carried, carried_arrays, strict=True)
     )
-    for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
-        values[recorded.stack] = _stack_rows(stack, recorded, loop)
+    for stack, recorded_value in zip(recorded_rows, loop.recorded, strict=True):
+        values[recorded_value.stack] = _stack_rows(stack, recorded_value, loop)
     if loop.iteration_count is not None:
         values[loop.iteration_count] = iteration_counts
     if loop.last_condition is not None:
@@ -215,32 +219,34 @@ def _align_mask(mask: Array, axis: int, array: Array) -> Array:
     return mask.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
-def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
+def _read_scanned_row(
+    values: Mapping[Value, Data], scanned_input: Scanned, i: int, loop: Loop
+) -> Array:
     """Return the row of a scanned array that iteration `i` of a loop reads."""
-    rows = np.asarray(values[scanned.rows])
-    row_count = rows.shape[scanned.axis]
+    rows = np.asarray(values[scanned_input.rows])
+    row_count = rows.shape[scanned_input.axis]
     if i >= row_count:
         raise RunError(
-            f"iteration {i} has no row: '{scanned.rows.name}' has {row_count}", loop.where
+            f"iteration {i} has no row: '{scanned_input.rows.name}' has {row_count}", loop.where
         )
-    row: Array = np.take(rows, -1 - i if scanned.is_backward else i, scanned.axis)
+    row: Array = np.take(rows, -1 - i if scanned_input.is_backward else i, scanned_input.axis)
     return np.asarray(row, rows.dtype)
 
 
-def _stack_rows(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
+def _stack_rows(rows: list[Array], recorded_value: Recorded, loop: Loop) -> Array:
     """Stack the rows that a loop has recorded along a new axis 0.
 
     Without rows, the axis has length 0.
     """
     if not rows:
         shape = tuple(
-            extent if isinstance(extent, int) else 0 for extent in recorded.row.shape or ()
+            extent if isinstance(extent, int) else 0 for extent in recorded_value.row.shape or ()
         )
-        return np.zeros((0, *shape), numpy_dtype(recorded.row.dtype))
+        return np.zeros((0, *shape), numpy_dtype(recorded_value.row.dtype))
     for position, row in enumerate(rows):
         if row.shape != rows[0].shape:
             raise RecordShapeError(
-                f"the recorded value '{recorded.name or recorded.row.name}' has shape "
+                f"the recorded value '{recorded_value.name or recorded_value.row.name}' has shape "
                 f"{list(rows[0].shape)} at first, but {list(row.shape)} in iteration {position}",
                 loop.where,
                 "a recorded value must have one shape in all iterations",

@@ -34,7 +34,7 @@ class LoopState(Struct, frozen=True, eq=False):
     If members terminate individually, each member has its own condition and its own count of iterations.
     """
 
-    iterations: int
+    completed_iterations: int
     carried_values: tuple[Data, ...]
     condition: Array
     iteration_counts: Array
@@ -62,8 +62,10 @@ class LoopStepper:
         self.session = session
         self.segment = segment
         self.outer_arrays = dict(outer_arrays or {})
-        self._captured = {value.name: values[value] for value in segment.captured_inputs}
-        self._scanned_arrays = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
+        self._captured_data = {value.name: values[value] for value in segment.captured_inputs}
+        self._scanned_arrays = tuple(
+            np.asarray(values[scanned_input.rows]) for scanned_input in loop.scanned
+        )
         self._first_iteration = (
             0 if loop.first_iteration is None else int(values[loop.first_iteration])
         )
@@ -71,7 +73,7 @@ class LoopStepper:
             loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
         )
         condition = np.array(True if loop.condition is None else values[loop.condition])
-        initial_values = tuple(values[carried.initial] for carried in loop.carried)
+        initial_values = tuple(values[carried_value.initial] for carried_value in loop.carried)
         self._state = self._make_initial_state(
             LoopState(0, initial_values, condition, np.zeros(condition.shape, np.int64))
         )
@@ -92,7 +94,7 @@ class LoopStepper:
     @property
     def done(self) -> int:
         """Number of completed iterations."""
-        return self._state.iterations
+        return self._state.completed_iterations
 
     @property
     def total(self) -> int | None:
@@ -147,8 +149,8 @@ class LoopStepper:
             max_steps = min(max_steps, self._iteration_limit - self.done)
         outputs = self._run_iterations(max_steps, stopping)
         rows = {
-            recorded.stack.name: outputs[recorded.stack.name]
-            for recorded in self.segment.loop.recorded
+            recorded_value.stack.name: outputs[recorded_value.stack.name]
+            for recorded_value in self.segment.loop.recorded
         }
         self._check_row_shapes(outputs)
         segment, state = self.segment, self._state
@@ -161,18 +163,18 @@ class LoopStepper:
         self._previous_state = state
         self._state = self._make_next_state(
             LoopState(
-                state.iterations + int(new_iterations.max()),
-                tuple(outputs[carried.final.name] for carried in segment.loop.carried),
+                state.completed_iterations + int(new_iterations.max()),
+                tuple(outputs[carried_value.final.name] for carried_value in segment.loop.carried),
                 state.condition if last_condition is None else outputs[last_condition.name],
                 np.asarray(state.iteration_counts + new_iterations),
             )
         )
         watched_rows = {name: outputs[value.name] for name, value in segment.watched_values.items()}
-        return Block(range(state.iterations, self.done), rows, watched_rows)
+        return Block(range(state.completed_iterations, self.done), rows, watched_rows)
 
     def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
         """Run `max_steps` further iterations, and return the outputs of the loop's program."""
-        return self.session.run(self._feeds(max_steps, self._state, self._captured), stopping)
+        return self.session.run(self._feeds(max_steps, self._state, self._captured_data), stopping)
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
         """Convert the initial loop state to the state representation of this stepper class."""
@@ -201,24 +203,26 @@ class LoopStepper:
         }
         if segment.first_iteration is not None:
             feeds[segment.first_iteration.name] = np.array(
-                self._first_iteration + state.iterations, np.int64
+                self._first_iteration + state.completed_iterations, np.int64
             )
         scanned_inputs = zip(
             segment.loop.scanned, segment.row_inputs, self._scanned_arrays, strict=True
         )
-        for scanned, value, rows in scanned_inputs:
-            feeds[value.name] = _slice_scanned_rows(rows, scanned, state.iterations, max_steps)
+        for scanned_input, value, rows in scanned_inputs:
+            feeds[value.name] = _slice_scanned_rows(
+                rows, scanned_input, state.completed_iterations, max_steps
+            )
         if segment.condition is not None:
             feeds[segment.condition.name] = state.condition
         return feeds
 
     def _check_row_shapes(self, outputs: Mapping[str, Array]) -> None:
         """Raise an error if recorded rows of different chunks differ in shape."""
-        for recorded in self.segment.loop.recorded:
-            shape = outputs[recorded.stack.name].shape[1:]
-            first_shape = self._row_shapes.setdefault(recorded, shape)
+        for recorded_value in self.segment.loop.recorded:
+            shape = outputs[recorded_value.stack.name].shape[1:]
+            first_shape = self._row_shapes.setdefault(recorded_value, shape)
             if shape != first_shape:
-                name = recorded.name or recorded.row.name
+                name = recorded_value.name or recorded_value.row.name
                 raise build_row_shape_error(
                     [name], str(list(first_shape)), str(list(shape)), self.segment.loop.where
                 )
@@ -237,12 +241,13 @@ class LoopStepper:
             self.rows.close()
             rows = self.rows.arrays()
             loop_results |= {
-                recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded
+                recorded_value.stack: rows[recorded_value.stack.name]
+                for recorded_value in loop.recorded
             }
             carried_data = zip(loop.carried, state.carried_values, strict=True)
-            loop_results |= {carried.final: data for carried, data in carried_data}
+            loop_results |= {carried_value.final: data for carried_value, data in carried_data}
         else:
-            outputs = self.session.run(self._feeds(0, state, self._captured))
+            outputs = self.session.run(self._feeds(0, state, self._captured_data))
             loop_results |= {
                 value: outputs[value.name] for value in self._values_without_iterations()
             }
@@ -257,11 +262,11 @@ class LoopStepper:
         read_values = {value for operation in loop.ops for value in reads(operation)}
         read_values.update(body_outputs(loop))
         final_values = (
-            carried.final
-            for carried in loop.carried
-            if self.finished or carried.body_input in read_values
+            carried_value.final
+            for carried_value in loop.carried
+            if self.finished or carried_value.body_input in read_values
         )
-        return (*final_values, *(recorded.stack for recorded in loop.recorded))
+        return (*final_values, *(recorded_value.stack for recorded_value in loop.recorded))
 
     # --- checkpoints ----------------------------------------------------------------------------
 
@@ -269,13 +274,13 @@ class LoopStepper:
         """Return arrays from which the loop can be resumed, for a checkpoint."""
         state, loop = self.all_members_state, self.segment.loop
         arrays = {
-            "iterations": np.array(state.iterations, np.int64),
+            "iterations": np.array(state.completed_iterations, np.int64),
             "condition": state.condition,
         }
         if loop.member_axis is not None:
             arrays["counts"] = state.iteration_counts
-        for carried, data in zip(loop.carried, state.carried_values, strict=True):
-            arrays[f"carried {carried.body_input.name}"] = np.asarray(data)
+        for carried_value, data in zip(loop.carried, state.carried_values, strict=True):
+            arrays[f"carried {carried_value.body_input.name}"] = np.asarray(data)
         arrays |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
         return {**self.outer_arrays, **arrays}
 
@@ -283,8 +288,8 @@ class LoopStepper:
         """Restore the loop state and the recorded rows from a checkpoint."""
         loop = self.segment.loop
         carried_values = tuple(
-            snapshot.value(f"carried {carried.body_input.name}", carried.body_input)
-            for carried in loop.carried
+            snapshot.value(f"carried {carried_value.body_input.name}", carried_value.body_input)
+            for carried_value in loop.carried
         )
         iterations = snapshot.number("iterations", self._iteration_limit)
         condition, iteration_counts = self._read_progress(snapshot, iterations)
@@ -295,14 +300,17 @@ class LoopStepper:
         self.rows = Rows()
         stored_rows = snapshot.with_prefix("rows of ")
         recorded_values = loop.recorded if iterations else ()
-        for recorded in recorded_values:
-            self._row_shapes[recorded] = stored_rows.value(
-                recorded.stack.name, recorded.row, (iterations,)
+        for recorded_value in recorded_values:
+            self._row_shapes[recorded_value] = stored_rows.value(
+                recorded_value.stack.name, recorded_value.row, (iterations,)
             ).shape[1:]
         self.rows.restore(
             stored_rows,
             iterations,
-            {recorded.stack.name: recorded.stack.dtype for recorded in recorded_values},
+            {
+                recorded_value.stack.name: recorded_value.stack.dtype
+                for recorded_value in recorded_values
+            },
         )
 
     def _read_progress(self, snapshot: Snapshot, done: int) -> tuple[Array, Array]:
@@ -318,14 +326,14 @@ class LoopStepper:
         )
 
 
-def _slice_scanned_rows(rows: Array, scanned: Scanned, done: int, max_steps: int) -> Array:
+def _slice_scanned_rows(rows: Array, scanned_input: Scanned, done: int, max_steps: int) -> Array:
     """Return a view of the scanned rows that the next `max_steps` iterations read."""
-    row_count = rows.shape[scanned.axis]
+    row_count = rows.shape[scanned_input.axis]
     first_row, end_row = min(done, row_count), min(done + max_steps, row_count)
     row_slice = (
         slice(row_count - end_row, row_count - first_row)
-        if scanned.is_backward
+        if scanned_input.is_backward
         else slice(first_row, end_row)
     )
-    rows_view: Array = rows[(*(slice(None),) * scanned.axis, row_slice)]
+    rows_view: Array = rows[(*(slice(None),) * scanned_input.axis, row_slice)]
     return rows_view

@@ -97,7 +97,7 @@ class ShrinkingMembersStepper(MembersStepper):
                 value, feeds[value.name], state.member_positions
             )
         outputs = dict(self.session.run(feeds, stopping))
-        stacks = (recorded.stack for recorded in segment.loop.recorded)
+        stacks = (recorded_value.stack for recorded_value in segment.loop.recorded)
         for value in (*stacks, *segment.watched_values.values()):
             outputs[value.name] = self._scatter_members(
                 value, ((state.member_positions, outputs[value.name]),)
@@ -109,7 +109,7 @@ class ShrinkingMembersStepper(MembersStepper):
     def _make_initial_state(self, state: LoopState) -> LoopState:
         """Return the initial loop state, without members that need no iteration."""
         self._member_count = len(state.condition)
-        return self._remove_ended(state, np.arange(len(state.condition)), self._captured, None)
+        return self._remove_ended(state, np.arange(len(state.condition)), self._captured_data, None)
 
     def _make_next_state(self, state: LoopState) -> LoopState:
         """Return the loop state after a chunk, without the members that ended in the chunk."""
@@ -153,7 +153,7 @@ class ShrinkingMembersStepper(MembersStepper):
                 for value in self.segment.captured_inputs
             }
         return _RunningMembers(
-            state.iterations,
+            state.completed_iterations,
             carried_values,
             condition,
             iteration_counts,
@@ -210,7 +210,9 @@ class ShrinkingMembersStepper(MembersStepper):
         condition[state.member_positions] = True
         for group_positions, _, group_counts in member_groups:
             iteration_counts[group_positions] = group_counts
-        return LoopState(state.iterations, tuple(carried_values), condition, iteration_counts)
+        return LoopState(
+            state.completed_iterations, tuple(carried_values), condition, iteration_counts
+        )
 
     def _scatter_members(self, value: Value, member_groups: Sequence[tuple[Array, Data]]) -> Data:
         """Combine the arrays of groups of members into an array over all members."""

@@ -263,9 +263,9 @@ class Outputs(Mapping[str, Data]):
         """
         if name in self._arrays:
             return name
-        matches = [full_name for full_name in self._arrays if full_name.endswith(f".{name}")]
-        if len(matches) == 1:
-            return matches[0]
+        matching_names = [full_name for full_name in self._arrays if full_name.endswith(f".{name}")]
+        if len(matching_names) == 1:
+            return matching_names[0]
         raise KeyError(
             f"no output '{name}'; there are {', '.join(self._arrays)}; what else a model computes a run "
             "gives with record=['node.item'] (--record node.item)"

@@ -13,7 +13,7 @@ from mdf_loop.run.control.stepper import RowSink
 from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.outputs import Axis
-from mdf_loop.run.recording.not_finite import RowEnds
+from mdf_loop.run.recording.not_finite import RowMonitor
 from mdf_loop.run.recording.recorder import Recorder
 from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.recording.ticks import Clock
@@ -39,7 +39,7 @@ class CompletedRun(Struct, frozen=True):
     device: Device
     step_count: int
     stopped_by: StopReason
-    row_ends: RowEnds
+    row_monitor: RowMonitor
 
     def time_of(self, step: int, unit: str) -> str | None:
         """Return the time of a step as text (`0.0617 s`), or None for a model without time."""
@@ -95,7 +95,7 @@ def run_over_time(
         session.device,
         stepper.done,
         stopped_by or StopReason.COMPLETED,
-        recorder.row_ends,
+        recorder.row_monitor,
     )
 
 

@@ -374,7 +374,7 @@ class TimeSession:
 
         Schedule counters that are equal for all members become one counter.
         """
-        state = {}
+        carried_arrays = {}
         for name, value in self.carried.items():
             array = outputs[self._state_outputs[name]]
             if self.swept and name not in self._member_states:
@@ -382,8 +382,8 @@ class TimeSession:
             has_members = bool(self.swept) and (
                 name in self._member_states or is_swept(array, value)
             )
-            state[name] = convert_to_type(array, value, int(has_members))
-        return state
+            carried_arrays[name] = convert_to_type(array, value, int(has_members))
+        return carried_arrays
 
     def read_state(self, snapshot: Snapshot, bound: BoundValues) -> State:
         """Read the model's carried values from a checkpoint."""

@@ -163,13 +163,13 @@ class TimeStepper:
     def _convert_first_row(self, name: str, array: Array) -> Array:
         """Convert an output of the first evaluation to a row with the common shape and dtype."""
         time_axis = self._session.axis
-        row = array[(slice(None),) * time_axis + (np.newaxis,)]
+        converted_row = array[(slice(None),) * time_axis + (np.newaxis,)]
         if self.total > 1:
-            row = _convert_to_common_dtype(row, self._session.dtypes.get(name))
+            converted_row = _convert_to_common_dtype(converted_row, self._session.dtypes.get(name))
         shape = self._session.row_shapes.broadcast_shapes.get(name)
         if shape is None:
-            return row
-        expanded_row = insert_axes(row, len(shape), time_axis + 1)
+            return converted_row
+        expanded_row = insert_axes(converted_row, len(shape), time_axis + 1)
         return np.broadcast_to(expanded_row, (*expanded_row.shape[: time_axis + 1], *shape))
 
     def _run_later(self, max_steps: int, stopping: Stopping) -> Block:
@@ -270,10 +270,10 @@ class TimeStepper:
             )
             for output_name, name in self._session.programs.watched_names[program_index].items()
         }
-        owned_names = frozenset(
+        stored_names = frozenset(
             name for name, array in rows.items() if shares_memory(array, buffers.get(name))
         )
-        return Block(step_numbers, rows, watched_rows, owned_names)
+        return Block(step_numbers, rows, watched_rows, stored_names)
 
     def _check_execution_modes(self, execution_modes: Mapping[str, str]) -> None:
         """Raise an error if a loop ran as machine code earlier in the run, but cannot do so now.

@@ -175,5 +175,5 @@ def run_in_chunks(
 
 def _count_new_bytes(block: Block) -> int:
     """Return the bytes of a block's arrays, except rows that are already at their destination."""
-    rows = (array for name, array in block.rows.items() if name not in block.owned_names)
+    rows = (array for name, array in block.rows.items() if name not in block.stored_names)
     return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

@@ -82,8 +82,8 @@ class RunController:
             return None
         assert self.controls.resume is not None
         snapshots = load(self.controls.resume, self._identity)
-        if missing_parts := {"course", "kept"} - set(snapshots):
-            raise damaged_error(self.controls.resume.name, f"it has no '{min(missing_parts)}'")
+        if missing_part_names := {"course", "kept"} - set(snapshots):
+            raise damaged_error(self.controls.resume.name, f"it has no '{min(missing_part_names)}'")
         recorded_environment = snapshots.get(_ENVIRONMENT)
         check_environment(
             f"the checkpoint '{self.controls.resume.name}'",

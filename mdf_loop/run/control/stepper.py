@@ -19,14 +19,14 @@ StepNumbers: TypeAlias = "range | Array"
 class Block(Struct, frozen=True):
     """Recorded rows of consecutive steps: arrays `[time, ...]`, or `[members, time, ...]`.
 
-    `watched_rows` has the floats that are checked for nan, in order of computation. `owned_names` has the names
+    `watched_rows` has the floats that are checked for nan, in order of computation. `stored_names` has the names
     of rows that are already stored at their destination.
     """
 
     step_numbers: StepNumbers
     rows: Mapping[str, Array]
     watched_rows: Mapping[str, Array] = field(default_factory=dict)
-    owned_names: frozenset[str] = frozenset()
+    stored_names: frozenset[str] = frozenset()
 
 
 class Cadence(Struct):

@@ -29,7 +29,7 @@ from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.gradient.in_one import GradientInOne
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data
+from mdf_loop.run.gradient.terms import ObjectiveData
 from mdf_loop.run.states import State, is_swept
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
@@ -49,7 +49,7 @@ class GradientOverTime:
         programs: OverTime,
         session: TimeSession,
         differentiation: Differentiation,
-        data: Data,
+        data: ObjectiveData,
         specification: RunSpecification,
         over_time: frozenset[str],
     ) -> None:
@@ -206,16 +206,16 @@ class GradientOverTime:
 
         Other derivatives are added to `sums`.
         """
-        session, steps = self._session, len(chunk)
+        session, step_count = self._session, len(chunk)
         backward_program = self._load_backward_program(state, is_last=chunk.stop == self._steps)
         feeds: dict[str, Any] = session.step_inputs(bound, chunk.start, chunk.stop)
-        feeds |= self._data.rows(chunk.start, chunk.stop)
+        feeds |= self._data.feeds_of_steps(chunk.start, chunk.stop)
         feeds |= {
             cotangent_name(self._state_outputs[name]): derivative
             for name, derivative in state_derivatives.items()
         }
         derivatives = backward_program.run(
-            session.loop_feeds(backward_program, feeds, state, steps, steps, self._dt)
+            session.loop_feeds(backward_program, feeds, state, step_count, step_count, self._dt)
         )
         sums.add(derivatives, wrt, chunk)
         return {
@@ -255,7 +255,9 @@ class GradientOverTime:
     ) -> None:
         """Differentiate the first evaluation, and add its derivatives to `sums`."""
         session = self._session
-        input_arrays: dict[str, Any] = session.step_inputs(bound, 0) | self._data.rows(0, 1)
+        input_arrays: dict[str, Any] = session.step_inputs(bound, 0) | self._data.feeds_of_steps(
+            0, 1
+        )
         for name, value in self._first_state_outputs.items():
             input_arrays[cotangent_name(value.name)] = _reduce_to_value(
                 changes[name], value.value, session.axis

@@ -14,7 +14,7 @@ from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data
+from mdf_loop.run.gradient.terms import ObjectiveData
 
 
 class GradientInOne:
@@ -30,13 +30,13 @@ class GradientInOne:
         self,
         program: Program,
         differentiation: Differentiation,
-        data: Data,
+        data: ObjectiveData,
         swept: Collection[str] = (),
         controls: Mapping[str, Array] | None = None,
     ) -> None:
         self._program = program
         self._wrt = differentiation.wrt
-        self._data_feeds = {**data.whole(), **(controls or {})}
+        self._data_feeds = {**data.feeds_of_all_steps(), **(controls or {})}
         self._swept = frozenset(swept)
         self._runs_all_members = True
         try:

@@ -31,7 +31,7 @@ def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tup
     )
 
 
-class Data(Struct, frozen=True):
+class ObjectiveData(Struct, frozen=True):
     """Data that the terms of an objective compare outputs with: numbers, or rows per step."""
 
     terms: tuple[Term, ...]
@@ -47,7 +47,7 @@ class Data(Struct, frozen=True):
         program: Program,
         steps: int | None,
         trials: int = 1,
-    ) -> Data:
+    ) -> ObjectiveData:
         """Return the data of losses, converted to the dtype and shape of the outputs.
 
         Raises:
@@ -63,11 +63,11 @@ class Data(Struct, frozen=True):
         }
         return cls(terms, arrays, steps, trials)
 
-    def whole(self) -> dict[str, Array]:
+    def feeds_of_all_steps(self) -> dict[str, Array]:
         """Return the objective's data and mean factors for all steps, by name of program input."""
         return {**self.arrays, **self._factors(1.0)}
 
-    def rows(self, begin: int, end: int) -> dict[str, Array]:
+    def feeds_of_steps(self, begin: int, end: int) -> dict[str, Array]:
         """Return the objective's data and mean factors for a chunk, by name of program input."""
         assert self.steps is not None
         chunk_rows = {name: array[begin:end] for name, array in self.arrays.items()}

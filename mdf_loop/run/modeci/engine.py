@@ -210,9 +210,9 @@ def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array |
         for position, row in enumerate(rows):
             stacked_rows[position] = np.nan if row is None else row
         return stacked_rows, None
-    rank = max(map(len, shapes))
-    empty_row = np.empty((0,) * rank, dtype)
-    expanded_rows = [empty_row if row is None else insert_axes(row, rank, 0) for row in rows]
+    max_rank = max(map(len, shapes))
+    empty_row = np.empty((0,) * max_rank, dtype)
+    expanded_rows = [empty_row if row is None else insert_axes(row, max_rank, 0) for row in rows]
     column = Column(name, len(rows))
     for row in expanded_rows:
         column.add(row[None])
@@ -222,7 +222,7 @@ def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array |
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
     """Return the common dtype of arrays, which can represent nan if some arrays are absent."""
     dtypes = {row.dtype for row in rows}
-    if any(dtype.kind in "OUS" for dtype in dtypes):
+    if any(common_dtype.kind in "OUS" for common_dtype in dtypes):
         return object
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
     return np.result_type(dtype, np.float64) if missing and dtype.kind != "f" else dtype

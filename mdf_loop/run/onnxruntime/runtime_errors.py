@@ -81,12 +81,12 @@ def convert_run_error(error: Exception, nodes: NodeRegistry) -> LoopError:
 
 def convert_load_error(error: Exception) -> LoopError:
     """Convert the exception of ONNX Runtime about a model that cannot be loaded."""
-    match = _REFUSED_NODE.search(str(error))
+    refused_node_match = _REFUSED_NODE.search(str(error))
     if _OUT_OF_MEMORY.search(str(error)):
-        return _memory_error(match[1] if match else "")
+        return _memory_error(refused_node_match[1] if refused_node_match else "")
     return RunError(
         "ONNX Runtime does not take the compiled model",
-        match[1] if match else "",
+        refused_node_match[1] if refused_node_match else "",
         f"ONNX Runtime says: {_clean_message(error)}",
     )
 
@@ -107,8 +107,8 @@ def _memory_error(where: str) -> MemoryLimitError:
 
 
 def _document_path(name: str) -> str:
-    match = _NODE_NAME.match(name)
-    return match[1] if match else ""
+    node_name_match = _NODE_NAME.match(name)
+    return node_name_match[1] if node_name_match else ""
 
 
 # --- messages of the runtime --------------------------------------------------------------------
@@ -142,9 +142,9 @@ def _explain(op_type: str, reason: str) -> tuple[str, str]:
     if "operand cannot broadcast" in reason and row_of(op_type).is_elementwise:  # message of CUDA
         return "the shapes of two operands do not fit", _SHAPE_HINT
     for pattern, explain in _KNOWN_MESSAGES:
-        match = pattern.search(reason)
-        if match:
-            return explain(match)
+        message_match = pattern.search(reason)
+        if message_match:
+            return explain(message_match)
     if op_type in ("ArgMax", "ArgMin"):
         return f"onnx::{op_type} needs at least one element", "there was nothing to choose from"
     sentence = "the model failed while running"

@@ -152,8 +152,8 @@ class GrowingArray:
         chunk_rows = self.chunk_rows
         chunk_edges = [start, *range(start - start % chunk_rows + chunk_rows, end, chunk_rows), end]
         for chunk_start, chunk_end in pairwise(chunk_edges):
-            chunk = rows[self.row_index(chunk_start - start, chunk_end - start)]
-            self._unlimited_array[self.row_index(chunk_start, chunk_end)] = chunk
+            rows_of_chunk = rows[self.row_index(chunk_start - start, chunk_end - start)]
+            self._unlimited_array[self.row_index(chunk_start, chunk_end)] = rows_of_chunk
 
     def tail(self, length: int) -> Array:
         """Return the rows of the last, incomplete chunk of the first `length` rows."""

@@ -74,9 +74,9 @@ def outputs(results: Outputs) -> list[Labelled]:
                 f"the output '{name}' is {description}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    taken_names, stated_dims = _reserved_names(results), _stated_dims(results)
+    taken_names, declared_dims = _reserved_names(results), _declared_dims(results)
     return [
-        _label_output(results, name, name, array, taken_names, stated_dims.get(name))
+        _label_output(results, name, name, array, taken_names, declared_dims.get(name))
         for name, array in results.items()
     ]
 
@@ -135,7 +135,7 @@ def _reserved_names(results: Outputs) -> set[str]:
     return {*results, *axis_names, *(coordinate.name for coordinate in coordinates(results))}
 
 
-def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
+def _declared_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
     """Return the names of trailing dimensions that the model declares, by output name.
 
     A reduction has the axes of its output.
@@ -143,18 +143,18 @@ def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
     Outputs share a named axis if it has the same length in all of them. If the lengths differ, or an array
     has another number of axes, the stated names are ignored.
     """
-    stated_dims, extents_by_dim = {}, dict[str, set[int]]()
+    declared_dims, extents_by_dim = {}, dict[str, set[int]]()
     for name, array in results.items():
         output_name = name.rpartition(".")[0] if name in results.reduced else name
         dims = results.dims.get(output_name, ())
         trailing_shape = np.shape(array)[len(results.axes_of(name)) :]
         if dims and len(dims) == len(trailing_shape):
-            stated_dims[name] = dims
+            declared_dims[name] = dims
             for dim, extent in zip(dims, trailing_shape, strict=True):
                 extents_by_dim.setdefault(dim, set()).add(extent)
     return {
         name: dims
-        for name, dims in stated_dims.items()
+        for name, dims in declared_dims.items()
         if all(len(extents_by_dim[dim]) == 1 for dim in dims)
     }
 
@@ -165,14 +165,18 @@ def _label_output(
     output_name: str,
     array: Array,
     taken_names: set[str],
-    stated: tuple[str, ...] | None = None,
+    declared_dims: tuple[str, ...] | None = None,
 ) -> Labelled:
     """Return the array of the output `name` with dimension names and unit."""
     leading_dims = tuple(axis.name for axis in results.axes_of(name))
     trailing_dims = _trailing_dims(output_name, array.ndim - len(leading_dims), taken_names)
     dims = (
         *leading_dims,
-        *(trailing_dims if stated is None else (_unused_name(dim, taken_names) for dim in stated)),
+        *(
+            trailing_dims
+            if declared_dims is None
+            else (_unused_name(dim, taken_names) for dim in declared_dims)
+        ),
     )
     return Labelled(
         output_name, dims, convert_to_storable(array), results.units.get(output_name, "")

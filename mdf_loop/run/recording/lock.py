@@ -298,13 +298,13 @@ class Lock:
 
     def _lost_error(self, owners: Sequence[Owner]) -> InputError:
         overlapping_owners = [owner for owner in owners if owner.overlaps(self.owner.region)]
-        cause = (
+        cause_text = (
             f"{overlapping_owners[0]} has taken it over"
             if overlapping_owners
             else "its lock file is gone or was changed"
         )
         return InputError(
-            f"'{self._store}' belongs no more to this run, {self.owner.run}: {cause}",
+            f"'{self._store}' belongs no more to this run, {self.owner.run}: {cause_text}",
             hint="nothing more is written to it; begin anew with another output",
         )
 

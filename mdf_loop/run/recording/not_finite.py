@@ -121,7 +121,7 @@ def _is_inexact(array: Array) -> bool:
     return dtype_kind in "fc" or (dtype_kind == "V" and kind_of(dtype_name(array)) in "fc")
 
 
-class RowEnds:
+class RowMonitor:
     """Checker of the last recorded rows for nan, and counter of rows whose node had not run.
 
     Attributes:

@@ -49,7 +49,7 @@ class TrialStatistics:
             for statistic_name, (name, statistic) in requested_statistics.items()
         }
         self.parameters = {
-            statistic_name: statistic.numbers
+            statistic_name: statistic.parameters
             for statistic_name, (_, statistic) in requested_statistics.items()
         }
         self.trial_count = 0
@@ -165,7 +165,7 @@ def _accumulator_factory(statistic: Statistic) -> Any:
     Raises:
         InputError: The statistic is unknown, or its parameters are invalid.
     """
-    statistic_name, parameters = statistic.name, statistic.numbers
+    statistic_name, parameters = statistic.name, statistic.parameters
     if statistic_name in STATISTICS and not parameters:
         return STATISTICS[statistic_name]
     if statistic_name not in PARAMETER_STATISTICS:

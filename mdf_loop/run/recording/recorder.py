@@ -14,7 +14,7 @@ from mdf_loop.run.control.stepper import Block, RowSink, StepNumbers
 from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 from mdf_loop.run.recording.lengths import insert_axes, row_lengths
 from mdf_loop.run.recording.missing_rows import fill_missing_rows
-from mdf_loop.run.recording.not_finite import RowEnds
+from mdf_loop.run.recording.not_finite import RowMonitor
 from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
@@ -28,7 +28,7 @@ class Recorder:
     flags that are True if its node has run.
 
     Attributes:
-        row_ends: Last recorded rows, with a check for nan and infinite values.
+        row_monitor: Last recorded rows, with a check for nan and infinite values.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Recorder:
         self.clock = clock
         self.axis = axis
         self.flag_names = has_run
-        self.row_ends = RowEnds(axis)
+        self.row_monitor = RowMonitor(axis)
         self._reductions = Reductions(plan.selection.reduce)
         self._selected_numbers = Column("the numbers of the steps")
         self._first_step: int | None = None
@@ -84,7 +84,7 @@ class Recorder:
             self._selected_numbers.add(np.asarray(step_numbers, np.int64))
         self._row_count += len(step_numbers)
         if len(step_numbers):
-            self.row_ends.check_rows(
+            self.row_monitor.check_rows(
                 {name: selected_rows[name] for name in self.plan.traces},
                 self._select_flags(block, row_positions),
             )
@@ -185,7 +185,8 @@ class Recorder:
         )
         row_entries = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
         unrun_entries = {
-            f"unrun {name}": np.asarray(count) for name, count in self.row_ends.unrun_counts.items()
+            f"unrun {name}": np.asarray(count)
+            for name, count in self.row_monitor.unrun_counts.items()
         }
         return {
             **first_step_entry,
@@ -217,7 +218,7 @@ class Recorder:
             self._selected_numbers.add(self._read_selected_numbers(snapshot, row_count, numbers))
         self._reductions.restore(snapshot.with_prefix("reduction "))
         unrun_counts = snapshot.with_prefix("unrun ")
-        self.row_ends.unrun_counts.update(
+        self.row_monitor.unrun_counts.update(
             {name: unrun_counts.array(name, "i", (None,) * self.axis) for name in unrun_counts}
         )
         dtype_by_column = {name: dtypes.get(name, "int64") for name in self.plan.columns}

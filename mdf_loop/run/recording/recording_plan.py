@@ -68,8 +68,10 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
         UnknownNameError: The selection names an item that the model does not have.
         InputError: The selection records nothing.
     """
-    outputs = named_items(document)
-    item_by_name = outputs if selection.records_only_outputs else named_items(document, selection)
+    output_items = named_items(document)
+    item_by_name = (
+        output_items if selection.records_only_outputs else named_items(document, selection)
+    )
     name_by_item = {item: name for name, item in reversed(item_by_name.items())}
     _refuse_duplicates(document, selection.reduce)
     selected_items = {
@@ -79,7 +81,7 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
         find_item(document, name): statistics for name, statistics in selection.reduce.items()
     }
     if selection.only is None:
-        selected_items |= {item for item in outputs.values() if item not in statistics_by_item}
+        selected_items |= {item for item in output_items.values() if item not in statistics_by_item}
     traces = tuple(name for name, item in item_by_name.items() if item in selected_items)
     if selection.only is not None and not traces and not statistics_by_item:
         raise InputError(

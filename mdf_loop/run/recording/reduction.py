@@ -185,17 +185,19 @@ class _ExtremeReduction(_SelectingReduction):
     binary_ufunc: ClassVar[np.ufunc]
 
     def _add_rows(self, rows: Array) -> None:
-        row = np.asarray(self.binary_ufunc.reduce(rows, axis=0)).astype(self._dtype)
+        reduced_row = np.asarray(self.binary_ufunc.reduce(rows, axis=0)).astype(self._dtype)
         if self.row_count:
-            row = np.asarray(self.binary_ufunc(self._reduced_row.astype(self._dtype), row))
-        self._reduced_row = row
+            reduced_row = np.asarray(
+                self.binary_ufunc(self._reduced_row.astype(self._dtype), reduced_row)
+            )
+        self._reduced_row = reduced_row
 
     def _compute_value(self) -> Array:
-        row = super()._compute_value()
-        if kind_of(str(row.dtype)) == "f":
-            row[np.isnan(row)] = np.nan
-            row[row == 0] = 0
-        return row
+        reduced_row = super()._compute_value()
+        if kind_of(str(reduced_row.dtype)) == "f":
+            reduced_row[np.isnan(reduced_row)] = np.nan
+            reduced_row[reduced_row == 0] = 0
+        return reduced_row
 
 
 class Minimum(_ExtremeReduction):

@@ -51,7 +51,7 @@ class Regions(Struct, frozen=True):
     """Zarr store into which several processes write different members of a sweep.
 
     The store is at `path`, `run_id` is the id of the run, and `shape` has the lengths of the axes of members.
-    `flags` is the name of the array of member states. `has_checksums` is True if the checksums of each
+    `flags_name` is the name of the array of member states. `has_checksums` is True if the checksums of each
     block are recorded.
     """
 
@@ -59,7 +59,7 @@ class Regions(Struct, frozen=True):
     run_id: str
     shape: tuple[int, ...]
     output_names: tuple[str, ...]
-    flags: str
+    flags_name: str
     has_checksums: bool
 
     def write(self, boxes: list[Box], arrays: Mapping[str, Array], flags: Array) -> None:
@@ -81,9 +81,9 @@ class Regions(Struct, frozen=True):
                 chunk_paths += self._write(name, boxes, arrays[name])
             sync_chunks(self.path, chunk_paths)
             if self.has_checksums:
-                checksum_path = record_path(self.flags, self.shape, boxes)
+                checksum_path = record_path(self.flags_name, self.shape, boxes)
                 write_record(self.path, checksum_path, chunk_paths, flags)
-            sync_chunks(self.path, self._write(self.flags, boxes, flags))
+            sync_chunks(self.path, self._write(self.flags_name, boxes, flags))
 
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
         """Write the rows of an output, and return the paths of the written chunks."""
@@ -122,7 +122,7 @@ class Regions(Struct, frozen=True):
 
     def computed(self) -> Array:
         """Read the state of each member (missing, computed or failed) as a 1-D array."""
-        return np.asarray(folder.open_array(self.path / self.flags)[...]).reshape(-1)
+        return np.asarray(folder.open_array(self.path / self.flags_name)[...]).reshape(-1)
 
     def arrays(self, display_path: Path) -> dict[str, Any]:
         """Return the outputs as Zarr arrays, which are read on access.

@@ -232,11 +232,14 @@ class Column:
 
     def _resize(self, length: int) -> None:
         """Reallocate the array's memory for `length` rows, in place if possible."""
-        shape = (length, *self._buffer.shape[1:])
+        buffer_shape = (length, *self._buffer.shape[1:])
         if self._buffer.flags.owndata:
-            self._buffer.resize(shape, refcheck=False)
+            self._buffer.resize(buffer_shape, refcheck=False)
             return
-        old_rows, self._buffer = self._buffer[: self._length], np.empty(shape, self._buffer.dtype)
+        old_rows, self._buffer = (
+            self._buffer[: self._length],
+            np.empty(buffer_shape, self._buffer.dtype),
+        )
         self._buffer[: self._length] = old_rows
 
     def _too_large_error(self, length: int, row: int) -> InputError:

@@ -27,9 +27,9 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
     dims_by_coordinate = {
         name: array_dims
         for name, array_dims in dims_by_array.items()
-        if name not in (*output_names, store.flags)
+        if name not in (*output_names, store.flags_name)
     }
-    leading_dims = dims_by_array[escape_name(store.flags)]
+    leading_dims = dims_by_array[escape_name(store.flags_name)]
     has_time = any(array_dims[:1] == ("time",) for array_dims in dims_by_coordinate.values())
     axes = []
     for dim in (*leading_dims, *(("time",) if has_time else ())):
@@ -49,8 +49,8 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
     return tuple(axes), root_metadata["attributes"], reduced_names
 
 
-def _coordinate_name(stored: str, array_metadata: Mapping[str, Any]) -> str:
-    return str(array_metadata["attributes"].get("long_name", stored)).removesuffix(" (swept)")
+def _coordinate_name(stored_name: str, array_metadata: Mapping[str, Any]) -> str:
+    return str(array_metadata["attributes"].get("long_name", stored_name)).removesuffix(" (swept)")
 
 
 def _open_coordinate(store: Regions, name: str) -> Any:

@@ -134,7 +134,7 @@ class StreamedRows:
         """Create a Zarr store whose dtypes and row shapes fit all of the given rows."""
         self._lease.check_place()
         columns = [
-            self._make_column(name, *(array_by_name[name] for array_by_name in rows))
+            self._make_column(name, *(rows_by_name[name] for rows_by_name in rows))
             for name in rows[-1]
         ]
         device, precision = self._about()

@@ -15,24 +15,24 @@ from mdf_loop.run.control.stepper import StepNumbers
 class Clock(Struct, frozen=True):
     """Time of each step of a run: `number * dt` if dt has been constant since step 0.
 
-    `step` is a step whose time is known. `dt` is None for a model without time.
+    `known_time` is the time of the step `known_step`. `dt` is None for a model without time.
     """
 
-    step: int
-    time: float
+    known_step: int
+    known_time: float
     dt: float | None
 
     def at(self, numbers: Any) -> Any:
         """Return the times of steps from their numbers, in the unit of `dt`."""
         if self.dt is None:
-            return self.time + 0.0 * numbers
-        if self.time == self.step * self.dt:
+            return self.known_time + 0.0 * numbers
+        if self.known_time == self.known_step * self.dt:
             return numbers * self.dt
-        return self.time + (numbers - self.step) * self.dt
+        return self.known_time + (numbers - self.known_step) * self.dt
 
     def snapshot(self) -> dict[str, Array]:
         """Return the parameters of the clock as arrays of a checkpoint."""
-        return {"step": np.array(self.step), "time": np.array(self.time)}
+        return {"step": np.array(self.known_step), "time": np.array(self.known_time)}
 
     def restored(self, parts: Mapping[str, Array]) -> Clock:
         """Return the clock of a resumed run, from the arrays of a checkpoint."""

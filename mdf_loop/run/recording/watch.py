@@ -49,13 +49,15 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
     first_row, first_value = len(block.step_numbers), None
     for name, watched_rows in block.watched_rows.items():
         rows = watched_rows.swapaxes(0, axis)
-        row = _first_not_finite_row(rows[:first_row])
-        if row is not None:
-            word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
-            member = _first_not_finite_row(rows[row]) if axis else None
+        row_index = _first_not_finite_row(rows[:first_row])
+        if row_index is not None:
+            word: Literal["nan", "infinite"] = (
+                "nan" if np.isnan(rows[row_index]).any() else "infinite"
+            )
+            member = _first_not_finite_row(rows[row_index]) if axis else None
             first_row, first_value = (
-                row,
-                NotFiniteValue(row, int(block.step_numbers[row]), name, word, member),
+                row_index,
+                NotFiniteValue(row_index, int(block.step_numbers[row_index]), name, word, member),
             )
     return first_value
 

@@ -12,7 +12,7 @@ import pytest
 from mdf_loop.run.recording.not_finite import (
     CHECKED_ELEMENTS,
     NotFinite,
-    RowEnds,
+    RowMonitor,
     earliest,
     find_in_states,
     is_finite,
@@ -67,7 +67,7 @@ def test_the_earliest_row_is_the_first_fault_then_the_first_output_and_member() 
 
 
 def test_rows_before_the_first_run_are_counted_for_each_member() -> None:
-    ends = RowEnds(axis=1)
+    ends = RowMonitor(axis=1)
     flags = np.array([[False, True, True], [False, False, False]])
     rows = np.where(flags, 1.0, np.nan)
     ends.check_rows({"x": rows}, {"x": flags})
