@@ -10,7 +10,15 @@ from abc import ABC, abstractmethod
 from mdf_loop.ir import Value
 from mdf_loop.native.bounds import bounds_of
 from mdf_loop.native.support import KernelSignature
-from mdf_loop.ops.native.code import ITEM_BYTES, MEMORY_TYPES, Code, Extent, Extents, Failure, Text
+from mdf_loop.ops.native.code import (
+    ITEM_BYTES,
+    MEMORY_TYPES,
+    Code,
+    Extent,
+    Extents,
+    Failure,
+    FunctionText,
+)
 
 
 class ArrayWriter(ABC):
@@ -23,7 +31,7 @@ class ArrayWriter(ABC):
 
     def __init__(self, signature: KernelSignature, failures: list[Failure]) -> None:
         self.signature = signature
-        self.function_text = Text(failures=failures)
+        self.function_text = FunctionText(failures=failures)
         self.scalar_code = Code(self.function_text, 1, signature.computes_arrays)
         self.bounds = bounds_of(self.scalar_code, signature.loop, self.extents)
 
@@ -48,7 +56,9 @@ class ArrayWriter(ABC):
     def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
         """Emit an LLVM load of consecutive array elements, one for each vector lane of `code`."""
         element_pointer = self.element_address(dtype, pointer, index)
-        self.bounds.access(element_pointer, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
+        self.bounds.check_access(
+            element_pointer, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype]
+        )
         register = code.emit(
             f"load {code.memory_type(dtype)}, ptr {element_pointer}, align {ITEM_BYTES[dtype]}"
         )
@@ -62,7 +72,9 @@ class ArrayWriter(ABC):
         if dtype == "bool":
             register = code.emit(f"zext {code.type(dtype)} {register} to {memory_type}")
         element_pointer = self.element_address(dtype, pointer, index)
-        self.bounds.access(element_pointer, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype])
+        self.bounds.check_access(
+            element_pointer, ITEM_BYTES[dtype] * code.lane_count, ITEM_BYTES[dtype]
+        )
         code.line(
             f"store {memory_type} {register}, ptr {element_pointer}, align {ITEM_BYTES[dtype]}"
         )
@@ -75,7 +87,7 @@ class ArrayWriter(ABC):
         The dtype must not be bool.
         """
         self.function_text.declarations["!nontemporal"] = "!0 = !{i32 1}"
-        self.bounds.access(pointer, ITEM_BYTES[dtype] * code.lane_count, align)
+        self.bounds.check_access(pointer, ITEM_BYTES[dtype] * code.lane_count, align)
         vector_type = code.type(dtype)
         code.line(f"store {vector_type} {register}, ptr {pointer}, align {align}, !nontemporal !0")
 
@@ -86,8 +98,8 @@ class ArrayWriter(ABC):
             f"declare void @{function_name}(ptr, ptr, i64, i1)"
         )
         if target != source and size:
-            self.bounds.access(source, size)
-            self.bounds.access(target, size)
+            self.bounds.check_access(source, size)
+            self.bounds.check_access(target, size)
             self.scalar_code.line(
                 f"call void @{function_name}(ptr {target}, ptr {source}, i64 {size}, i1 false)"
             )

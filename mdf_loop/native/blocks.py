@@ -81,7 +81,9 @@ class LaneBlocks(FunctionWriter):
             )
         )
         for value, pointer in self.output_pointers.items():
-            self.output_pointers[value] = self.bounds.array(pointer, value, encoded_shapes[value])
+            self.output_pointers[value] = self.bounds.register_array(
+                pointer, value, encoded_shapes[value]
+            )
         for recorded_value in self.signature.loop.recorded if self.output_pointers else ():
             if not is_single(recorded_value.row):
                 self._write_stream_test(
@@ -98,7 +100,7 @@ class LaneBlocks(FunctionWriter):
         self.begin()
         self._write_iterations("0")
         self.scalar_code.line("ret i64 0")
-        return self.function(head)
+        return self.finish_function(head)
 
     def write_count(self, head: str) -> str:
         """Return an LLVM function that counts the iterations of the loop.
@@ -106,10 +108,10 @@ class LaneBlocks(FunctionWriter):
         LLVM removes all other code.
         """
         self.begin(is_counting=True)
-        self.loop(self.signature.loop, self._load_inputs("0"))
+        self.emit_loop(self.signature.loop, self._load_inputs("0"))
         iteration_count = self.scalar_code.emit(f"load i64, ptr {self.iteration_count_pointer}")
         self.scalar_code.line(f"ret i64 {iteration_count}")
-        return self.function(head)
+        return self.finish_function(head)
 
     def write_blocks(self, name: str) -> str:
         """Return an LLVM function that computes one thread's share of the blocks of elements.
@@ -140,7 +142,7 @@ class LaneBlocks(FunctionWriter):
             block,
         )
         scalar_code.line("ret i64 0")
-        return self.function(f"define internal i64 @{name}{PARAMETERS}")
+        return self.finish_function(f"define internal i64 @{name}{PARAMETERS}")
 
     def _write_share_begin(self, count: str, part: str) -> str:
         """Emit a computation of the index of the first block in a thread's share."""
@@ -150,7 +152,7 @@ class LaneBlocks(FunctionWriter):
     def _write_iterations(self, start: str) -> None:
         """Emit the loop over all iterations for the block of elements that begins at `start`."""
         self._block_start = start
-        final_cells = self.loop(self.signature.loop, self._load_inputs(start))
+        final_cells = self.emit_loop(self.signature.loop, self._load_inputs(start))
         for value, is_recorded in self.signature.outputs:
             if not is_recorded:
                 start_index = "0" if is_single(value) else start
@@ -297,7 +299,7 @@ class LaneBlocks(FunctionWriter):
         assert operation_row.native_code is not None
         operands = [operand for operand in op.inputs if operand is not None]
         if is_single(op_output):
-            registers = [self.register(value, cells) for value in operands]
+            registers = [self.register_of(value, cells) for value in operands]
             cells[op_output] = Cell(
                 (operation_row.native_code(self.scalar_code, op, *registers),), True
             )
@@ -310,7 +312,7 @@ class LaneBlocks(FunctionWriter):
             ]
             for k in vector_indices
         ]
-        cells[op_output] = Cell(tuple(self.vectors(self._vector_code, op, lane_registers)))
+        cells[op_output] = Cell(tuple(self.emit_vectors(self._vector_code, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
         """Do nothing, because this emitter never defers operations."""

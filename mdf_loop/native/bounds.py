@@ -34,7 +34,7 @@ CHECK_BEGIN, CHECK_END = "; check", "; checked"
 class Bounds:
     """Emitter of bounds checks that emits nothing, used when bounds checks are off."""
 
-    def array(
+    def register_array(
         self,
         register: str,
         value: Value,
@@ -51,7 +51,7 @@ class Bounds:
         """
         return register
 
-    def part(self, pointer: str, value: Value) -> str:
+    def register_part(self, pointer: str, value: Value) -> str:
         """Register the pointer to a part of an array, such as a row, and return the pointer."""
         return pointer
 
@@ -59,7 +59,7 @@ class Bounds:
         """Register an address as one in the array of `pointer`, and return the address."""
         return register
 
-    def access(self, pointer: str, size: Extent, align: int = 1) -> None:
+    def check_access(self, pointer: str, size: Extent, align: int = 1) -> None:
         """Emit the bounds check of the next memory access, of `size` bytes."""
 
 
@@ -130,7 +130,7 @@ class _CheckedBounds(Bounds):
         self._loop = loop
         self._extents_of = extents
 
-    def array(
+    def register_array(
         self,
         register: str,
         value: Value,
@@ -140,7 +140,7 @@ class _CheckedBounds(Bounds):
         """Return the pointer to an array, annotated with the memory area of the array."""
         return _make_pointer(register, _MemoryArea(value, register, shape, buffer_number))
 
-    def part(self, pointer: str, value: Value) -> str:
+    def register_part(self, pointer: str, value: Value) -> str:
         """Return the pointer to a part of an array, annotated with the memory area of the part."""
         memory_area = next(_memory_areas(pointer))
         if memory_area.value == value:
@@ -151,7 +151,7 @@ class _CheckedBounds(Bounds):
         """Return a derived address, annotated with the memory area of the original pointer."""
         return _make_pointer(register, next(_memory_areas(pointer)))
 
-    def access(self, pointer: str, size: Extent, align: int = 1) -> None:
+    def check_access(self, pointer: str, size: Extent, align: int = 1) -> None:
         """Emit a check that fails for a memory access that is out of bounds or misaligned."""
         scalar_code = self._scalar_code
         scalar_code.line(f"{CHECK_BEGIN} {pointer}")

@@ -79,7 +79,9 @@ class ChangingArrays:
         buffer_pointer = writer.function_memory.grow(
             buffer_number, (*assigned_extents, ITEM_BYTES[value.dtype])
         )
-        buffer_pointer = writer.bounds.array(buffer_pointer, value, assigned_extents, buffer_number)
+        buffer_pointer = writer.bounds.register_array(
+            buffer_pointer, value, assigned_extents, buffer_number
+        )
         writer.copy(buffer_pointer, pointer, writer.value_extents.bytes(other))
 
     def load(self, value: Value) -> Cell:
@@ -91,7 +93,7 @@ class ChangingArrays:
         writer.value_extents.replace_extents(value, tuple(current_extents))
         buffer_number = self._buffer_numbers[value]
         return Cell(
-            pointer=writer.bounds.array(
+            pointer=writer.bounds.register_array(
                 writer.function_memory.load_address(buffer_number),
                 value,
                 buffer_number=buffer_number,
@@ -163,7 +165,7 @@ class ChangingArrays:
 
 
 def find_changed_axes(
-    carried: Carried, enter: Extents, leave: Extents
+    carried: Carried, input_extents: Extents, output_extents: Extents
 ) -> Collection[tuple[Value, int]]:
     """Return the axes along which an iteration may change the extent of a carried array.
 
@@ -172,9 +174,13 @@ def find_changed_axes(
     """
     if is_single(carried.body_input) and is_single(carried.body_output):
         return ()
-    if len(enter) != len(leave) or is_single(carried.body_input) or is_single(carried.final):
+    if (
+        len(input_extents) != len(output_extents)
+        or is_single(carried.body_input)
+        or is_single(carried.final)
+    ):
         raise NotNative("what it carries may change its shape")
-    extent_pairs = zip(enter, leave, strict=True)
+    extent_pairs = zip(input_extents, output_extents, strict=True)
     return [
         (carried.body_input, k)
         for k, (enter_extent, leave_extent) in enumerate(extent_pairs)

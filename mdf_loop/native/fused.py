@@ -25,7 +25,7 @@ class FusedWriter(Arrays, Protocol):
     def broadcast_shape(self, op: Op) -> Extents:
         """Return the common shape to which the operands of an operation are broadcast."""
 
-    def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
+    def emit_vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
         """Emit an elementwise operation on several vectors of elements."""
 
 
@@ -88,7 +88,7 @@ class FusedOperations:
             for op in fused_ops:
                 op_output = op.outputs[0]
                 operands = [registers_by_value[value] for value in op.inputs if value is not None]
-                (registers_by_value[op_output],) = writer.vectors(code, op, [operands])
+                (registers_by_value[op_output],) = writer.emit_vectors(code, op, [operands])
                 if op_output in output_buffers:
                     writer.store(
                         code,

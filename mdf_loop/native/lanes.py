@@ -180,13 +180,17 @@ def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
     return instruction_lines, lane_count
 
 
-def _write_share_count(signature: KernelSignature, lanes: int) -> str:
+def _write_share_count(signature: KernelSignature, block_lane_count: int) -> str:
     """Return an LLVM function that computes the useful number of threads for a loop."""
     count_lines, lane_count = _write_lane_count(signature)
     operation_count = max(
         1, sum(isinstance(operation, Op) for operation in walk(signature.loop.ops))
     )
-    min_lanes = lanes if signature.loop.member_axis is None else lanes * MIN_MEMBERS_PER_LANE
+    min_lanes = (
+        block_lane_count
+        if signature.loop.member_axis is None
+        else block_lane_count * MIN_MEMBERS_PER_LANE
+    )
     min_call, max_call = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
     function_lines = [
         f"define i64 @{SHARE_COUNT_FUNCTION}(i64 %trip, ptr %extents) {{",

@@ -37,7 +37,7 @@ class MemberBlocks(LaneBlocks):
     def write_loop(self, head: str) -> str:
         """Return an empty LLVM function, which is called for a batch without members."""
         self.scalar_code.line("ret i64 0")
-        return self.function(head)
+        return self.finish_function(head)
 
     def write_blocks(self, name: str) -> str:
         """Return an LLVM function that computes one thread's share of the batch members."""
@@ -119,7 +119,7 @@ class MemberBlocks(LaneBlocks):
         scalar_code.line(f"br label %{exchange_block}")
         scalar_code.label(end_block)
         scalar_code.line("ret i64 0")
-        return self.function(f"define internal i64 @{name}{PARAMETERS}")
+        return self.finish_function(f"define internal i64 @{name}{PARAMETERS}")
 
     # --- iterations ---------------------------------------------------------------------------
 

@@ -75,9 +75,11 @@ class MemoryWriter(FunctionWriter):
         size_factors = (*self.extents(value), ITEM_BYTES[value.dtype])
         known_factors = [factor for factor in size_factors if isinstance(factor, int)]
         if len(known_factors) == len(size_factors):
-            return self.bounds.array(self.function_memory.allocate(math.prod(known_factors)), value)
+            return self.bounds.register_array(
+                self.function_memory.allocate(math.prod(known_factors)), value
+            )
         buffer_number = self.function_memory.add_growable_buffer()
-        return self.bounds.array(
+        return self.bounds.register_array(
             self.function_memory.grow(buffer_number, size_factors),
             value,
             buffer_number=buffer_number,
@@ -93,7 +95,9 @@ class MemoryWriter(FunctionWriter):
         self.function_text.declarations[table_name] = (
             f"{table_name} = private constant [{len(numbers)} x i64] [{numbers_text}]"
         )
-        return self.bounds.array(table_name, Value("a table of places", "int64", (len(numbers),)))
+        return self.bounds.register_array(
+            table_name, Value("a table of places", "int64", (len(numbers),))
+        )
 
     def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
         """Emit a store of a scalar or array at position `index` of an array of such values."""
@@ -155,4 +159,4 @@ class MemoryWriter(FunctionWriter):
         """Return a cell with the pointer to an array, or with a scalar loaded from memory."""
         if is_single(value):
             return Cell((self.load(self.scalar_code, value.dtype, pointer),), True)
-        return Cell(pointer=self.bounds.part(pointer, value))
+        return Cell(pointer=self.bounds.register_part(pointer, value))

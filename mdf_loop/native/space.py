@@ -78,13 +78,13 @@ class FunctionMemory:
         padded_address = scalar_code.emit(f"add i64 {raw_address}, {ALIGNMENT - 1}")
         aligned_address = scalar_code.emit(f"and i64 {padded_address}, -{ALIGNMENT}")
         self._base_pointer = scalar_code.emit(f"inttoptr i64 {aligned_address} to ptr")
-        self._insertion_line = len(scalar_code.function_text.lines)
+        self._insertion_line = len(scalar_code.function_text.instruction_lines)
 
     def end(self) -> None:
         """Insert the address computations of all fixed-size buffers at the place set by `begin`."""
-        self._scalar_code.function_text.lines[self._insertion_line : self._insertion_line] = (
-            self._address_lines
-        )
+        self._scalar_code.function_text.instruction_lines[
+            self._insertion_line : self._insertion_line
+        ] = self._address_lines
 
     def allocate(self, size: int) -> str:
         """Allocate a buffer of `size` bytes, and return the register of its address."""

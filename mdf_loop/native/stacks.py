@@ -28,7 +28,7 @@ from mdf_loop.ops.native.code import (
     Extent,
     Extents,
     Failure,
-    Text,
+    FunctionText,
     is_single,
 )
 
@@ -37,13 +37,13 @@ class RowsWriter(Protocol):
     """Interface of the code emitter that writes recorded rows to memory."""
 
     signature: KernelSignature
-    function_text: Text
+    function_text: FunctionText
     scalar_code: Code
     bounds: Bounds
     function_memory: FunctionMemory
     value_extents: ValueExtents
 
-    def pointer(self, array: str, position: int) -> str:
+    def load_pointer(self, array: str, position: int) -> str:
         """Emit a load of the pointer at index `position` of an array of pointers."""
 
     def store_value(self, value: Value, cell: Cell, pointer: str, index: str = "0") -> None:
@@ -56,7 +56,7 @@ class RowsWriter(Protocol):
 def allocate_output(writer: RowsWriter, value: Value) -> str:
     """Emit the allocation of a loop output of known shape, and return its address."""
     output_index = [value for value, _ in writer.signature.outputs].index(value)
-    allocate_pointer = writer.pointer("%call", 1)
+    allocate_pointer = writer.load_pointer("%call", 1)
     output_pointer = writer.scalar_code.emit(
         f"call ptr {allocate_pointer}(ptr %call, i64 {output_index})"
     )
@@ -84,7 +84,7 @@ class KnownRows:
     def __init__(
         self, writer: RowsWriter, recorded: Recorded, pointer: str, shape: Extents
     ) -> None:
-        self._pointer = pointer
+        self._rows_pointer = pointer
         self._writer = writer
         self._row = recorded.row
         self._row_shape = shape
@@ -93,11 +93,11 @@ class KnownRows:
         """Emit a store of a recorded row at index `number`."""
         if not is_single(self._row) and self._writer.value_extents.of(self._row) != self._row_shape:
             raise unknown_shape(self._row)
-        self._writer.store_value(self._row, cell, self._pointer, number)
+        self._writer.store_value(self._row, cell, self._rows_pointer, number)
 
     def rows_pointer(self, count: str) -> str:
         """Return the register of the address of all recorded rows."""
-        return self._pointer
+        return self._rows_pointer
 
 
 class _FirstRowShape:
@@ -187,13 +187,13 @@ class GrowingRows(_FirstRowShape):
             self._check_shape(number, [*self._extent_pointers.values()], lambda: None)
         row_count = writer.scalar_code.emit(f"add i64 {number}, 1")
         rows_shape = (row_count, *(extent for extent, _ in self._extents()))
-        pointer = writer.function_memory.grow(
+        buffer_pointer = writer.function_memory.grow(
             self._buffer_number, (*rows_shape, ITEM_BYTES[recorded_row.dtype])
         )
-        pointer = writer.bounds.array(
-            pointer, self._recorded.stack, rows_shape, self._buffer_number
+        buffer_pointer = writer.bounds.register_array(
+            buffer_pointer, self._recorded.stack, rows_shape, self._buffer_number
         )
-        writer.store_value(recorded_row, cell, pointer, number)
+        writer.store_value(recorded_row, cell, buffer_pointer, number)
 
     def rows_pointer(self, count: str) -> str:
         """Return the register of the address of all recorded rows."""
@@ -205,7 +205,7 @@ class GrowingRows(_FirstRowShape):
             for axis, extent in enumerate(self._recorded.row.shape or ())
         )
         writer.value_extents.record_extents(stack, (count, *row_extents))
-        return writer.bounds.array(
+        return writer.bounds.register_array(
             writer.function_memory.grow(self._buffer_number, (0,)),
             stack,
             buffer_number=self._buffer_number,
@@ -243,7 +243,7 @@ class DeferredRows(_FirstRowShape):
         self._extent_indices = range(
             first_extent_index, first_extent_index + stated_flags.count(False)
         )
-        self._pointer = writer.scalar_code.allocate_local("ptr")
+        self._rows_pointer_variable = writer.scalar_code.allocate_local("ptr")
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -268,13 +268,15 @@ class DeferredRows(_FirstRowShape):
             for index in self._extent_indices
         ]
         self._check_shape(number, extent_pointers, self._allocate_output)
-        pointer = scalar_code.emit(f"load ptr, ptr {self._pointer}")
-        pointer = writer.bounds.array(
-            pointer, self._recorded.stack, (ITERATION_COUNT_CODE, *self.row_shape)
+        output_pointer = scalar_code.emit(f"load ptr, ptr {self._rows_pointer_variable}")
+        output_pointer = writer.bounds.register_array(
+            output_pointer, self._recorded.stack, (ITERATION_COUNT_CODE, *self.row_shape)
         )
-        writer.store_value(self._recorded.row, cell, pointer, number)
+        writer.store_value(self._recorded.row, cell, output_pointer, number)
 
     def _allocate_output(self) -> None:
         """Emit the allocation of a loop output with the extents of the first row."""
         output_pointer = allocate_output(self._writer, self._recorded.stack)
-        self._writer.scalar_code.line(f"store ptr {output_pointer}, ptr {self._pointer}")
+        self._writer.scalar_code.line(
+            f"store ptr {output_pointer}, ptr {self._rows_pointer_variable}"
+        )

@@ -144,7 +144,7 @@ class KernelWriter(MemoryWriter):
                 self.store_value(
                     value,
                     final_cells[value],
-                    self.bounds.array(output_pointer, value, output_shape),
+                    self.bounds.register_array(output_pointer, value, output_shape),
                 )
         return self._end_function(
             head, self.scalar_code.emit(f"load i64, ptr {self.iteration_count_pointer}")
@@ -174,12 +174,12 @@ class KernelWriter(MemoryWriter):
         self.computed_extent_count = self.changing_arrays.assign_extent_indices(
             self.signature.loop, self.value_extents.input_extent_count
         )
-        self.function_memory.begin(self.pointer("%out", len(self.signature.outputs)))
+        self.function_memory.begin(self.load_pointer("%out", len(self.signature.outputs)))
 
     def _write_iterations(self) -> Cells:
         """Emit all iterations of the loop, and return the cells of the final carried values."""
         signature = self.signature
-        final_cells = self.loop(
+        final_cells = self.emit_loop(
             signature.loop,
             {
                 array: self.as_cell(array, self.input_pointers[array])
@@ -193,7 +193,7 @@ class KernelWriter(MemoryWriter):
     def _end_function(self, head: str, end: str) -> str:
         self.scalar_code.line(f"ret i64 {end}")
         self.function_memory.end()
-        return self.function(head)
+        return self.finish_function(head)
 
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Return the shape of each loop output, with negative codes for run-time extents.
@@ -226,7 +226,7 @@ class KernelWriter(MemoryWriter):
         ):
             if any(not is_single(operand) for operand in operands):  # an operand may be deferred
                 self.flush(cells)
-            registers = [self.register(operand, cells) for operand in operands]
+            registers = [self.register_of(operand, cells) for operand in operands]
             cells[op_output] = Cell(
                 (operation_row.native_code(self.scalar_code, op, *registers),), True
             )
@@ -345,13 +345,13 @@ class KernelWriter(MemoryWriter):
         else:
             self.value_extents.replace_extents(value, self.extents(other))
 
-    def loop(self, loop: Loop, cells: Cells) -> Cells:
+    def emit_loop(self, loop: Loop, cells: Cells) -> Cells:
         """Emit all iterations of a loop, and return the cells of the results."""
         for scanned_input in loop.scanned:
             self.value_extents.record_extents(
                 scanned_input.row, self.extents(scanned_input.rows)[1:]
             )
-        return super().loop(loop, cells)
+        return super().emit_loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
         """Return a cell with the pointer to a row of a scanned array."""
@@ -425,7 +425,9 @@ class KernelWriter(MemoryWriter):
                 *row_extents,
             )
             output_pointer = self.output_pointers[recorded.stack]
-            output_pointer = self.bounds.array(output_pointer, recorded.stack, output_shape)
+            output_pointer = self.bounds.register_array(
+                output_pointer, recorded.stack, output_shape
+            )
             return KnownRows(self, recorded, output_pointer, self.extents(recorded.row))
         deferred_rows = DeferredRows(
             self,

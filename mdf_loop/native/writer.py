@@ -58,26 +58,34 @@ class FunctionWriter(ArrayWriter):
         scalar_code, signature = self.scalar_code, self.signature
         self.is_counting = is_counting
         for k, value in enumerate(signature.inputs):
-            self.input_pointers[value] = self.bounds.array(self.pointer("%in", k), value)
+            self.input_pointers[value] = self.bounds.register_array(
+                self.load_pointer("%in", k), value
+            )
         if not is_counting:
             for k, (value, _) in enumerate(signature.outputs):
-                self.output_pointers[value] = self.pointer("%out", k)
-        self.bounds.access(
+                self.output_pointers[value] = self.load_pointer("%out", k)
+        self.bounds.check_access(
             self.input_pointers[STOP_FLAG], ITEM_BYTES[STOP_FLAG.dtype], ITEM_BYTES[STOP_FLAG.dtype]
         )
         flag_address = scalar_code.emit(f"load i64, ptr {self.input_pointers[STOP_FLAG]}")
         self._stop_flag_pointer = scalar_code.emit(f"inttoptr i64 {flag_address} to ptr")
 
-    def pointer(self, array: str, position: int) -> str:
+    def load_pointer(self, array: str, position: int) -> str:
         """Emit a load of the pointer at index `position` of an array of pointers."""
         pointer_address = self.scalar_code.emit(f"getelementptr ptr, ptr {array}, i64 {position}")
         return self.scalar_code.emit(f"load ptr, ptr {pointer_address}")
 
-    def function(self, head: str) -> str:
+    def finish_function(self, head: str) -> str:
         """Return the emitted code as an LLVM function whose first line is `head`."""
         function_text = self.function_text
         return "\n".join(
-            [f"{head} {{", "entry:", *function_text.frame_lines, *function_text.lines, "}"]
+            [
+                f"{head} {{",
+                "entry:",
+                *function_text.allocation_lines,
+                *function_text.instruction_lines,
+                "}",
+            ]
         )
 
     # --- methods for arrays -----------------------------------------------------------------------
@@ -135,7 +143,7 @@ class FunctionWriter(ArrayWriter):
         constant_number = self.signature.scalar_constants[value].reshape(-1)[0]
         return Cell((self.scalar_code.constant(constant_number, value.dtype),), True)
 
-    def register(self, value: Value, cells: Cells) -> str:
+    def register_of(self, value: Value, cells: Cells) -> str:
         """Return the register of a scalar, or raise NotNative for an array.
 
         Raises:
@@ -160,7 +168,7 @@ class FunctionWriter(ArrayWriter):
             elif isinstance(operation, If):
                 self._write_branch(operation, cells)
             elif isinstance(operation, Loop):
-                cells.update(self.loop(operation, cells))
+                cells.update(self.emit_loop(operation, cells))
         self.flush(cells)
 
     def _write_op(self, op: Op, cells: Cells) -> None:
@@ -170,7 +178,7 @@ class FunctionWriter(ArrayWriter):
             reason.op = reason.op or op
             raise
 
-    def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
+    def emit_vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
         """Emit an elementwise operation on several vectors of elements."""
         operation_row = row_of(op.op_type)
         assert operation_row.native_code is not None
@@ -197,7 +205,7 @@ class FunctionWriter(ArrayWriter):
         scalar_code, function_text = self.scalar_code, self.function_text
         block_labels = [function_text.new_name(stem) for stem in ("then", "otherwise", "chosen")]
         output_variables = {value: self._allocate_variable(value) for value in choice.outputs}
-        condition = self.register(choice.condition, cells)
+        condition = self.register_of(choice.condition, cells)
         scalar_code.line(f"br i1 {condition}, label %{block_labels[0]}, label %{block_labels[1]}")
         for label, branch in zip(block_labels, (choice.then, choice.otherwise), strict=False):
             scalar_code.label(label)
@@ -225,7 +233,7 @@ class FunctionWriter(ArrayWriter):
         if is_single(value):
             llvm_type = self.scalar_code.type(value.dtype)
             self.scalar_code.line(
-                f"store {llvm_type} {self.register(other, cells)}, ptr {variable[0]}"
+                f"store {llvm_type} {self.register_of(other, cells)}, ptr {variable[0]}"
             )
         else:
             self.store_array(value, other, self.cell(other, cells), variable)
@@ -258,7 +266,7 @@ class FunctionWriter(ArrayWriter):
         scalar_code.line(f"br label %{test_block}")
         scalar_code.label(end_block)
 
-    def loop(self, loop: Loop, cells: Cells) -> Cells:
+    def emit_loop(self, loop: Loop, cells: Cells) -> Cells:
         """Emit all iterations of a loop, and return the cells of the results."""
         scalar_code, function_text = self.scalar_code, self.function_text
         iteration_pointer, condition_pointer, last_condition_pointer = (
@@ -273,7 +281,7 @@ class FunctionWriter(ArrayWriter):
             for carried_value in loop.carried
         }
         initial_condition = (
-            "true" if loop.condition is None else self.register(loop.condition, cells)
+            "true" if loop.condition is None else self.register_of(loop.condition, cells)
         )
         scalar_code.line(f"store i64 0, ptr {iteration_pointer}")
         for flag_pointer in (condition_pointer, last_condition_pointer):
@@ -351,7 +359,7 @@ class FunctionWriter(ArrayWriter):
         if loop is self.signature.loop:
             return "%trip"
         if loop.trip_count is not None:
-            return self.register(loop.trip_count, cells)
+            return self.register_of(loop.trip_count, cells)
         return str(np.iinfo(np.int64).max if loop.max_iterations is None else loop.max_iterations)
 
     def _write_iteration(
@@ -366,7 +374,7 @@ class FunctionWriter(ArrayWriter):
         iteration_number = iteration_index
         if loop.first_iteration is not None:
             iteration_number = scalar_code.emit(
-                f"add i64 {iteration_index}, {self.register(loop.first_iteration, cells)}"
+                f"add i64 {iteration_index}, {self.register_of(loop.first_iteration, cells)}"
             )
         cells[loop.iteration] = Cell((iteration_number,), True)
         cells[loop.condition_in] = Cell(
@@ -388,7 +396,7 @@ class FunctionWriter(ArrayWriter):
                 )
         self.assign_carried(loop, cells, variables)
         if loop.condition_out is not None:
-            condition_out = self.register(loop.condition_out, cells)
+            condition_out = self.register_of(loop.condition_out, cells)
             for flag_pointer in (
                 last_condition_pointer,
                 *((condition_pointer,) if loop.condition is not None else ()),

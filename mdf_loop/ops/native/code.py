@@ -110,7 +110,7 @@ class Arrays(Protocol):
         vector_code: Writer of vector instructions.
     """
 
-    function_text: Text
+    function_text: FunctionText
     scalar_code: Code
     vector_code: Code
 
@@ -180,21 +180,21 @@ class Arrays(Protocol):
         """Write an LLVM loop from `begin` to `end` (exclusive) in steps of `step`."""
 
 
-class Text(Struct):
+class FunctionText(Struct):
     """Text of an LLVM function, as lists of instructions, declarations and possible errors.
 
     The function returns -(k + 1) for failure k.
 
     Attributes:
-        lines: Instructions.
-        frame_lines: Allocations of local memory.
+        instruction_lines: Instructions.
+        allocation_lines: Allocations of local memory.
         declarations: Declarations and definitions that the function uses, by name.
         failures: Possible failures.
         generated_name_count: Number of generated names.
     """
 
-    lines: list[str] = field(default_factory=list)
-    frame_lines: list[str] = field(default_factory=list)
+    instruction_lines: list[str] = field(default_factory=list)
+    allocation_lines: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     generated_name_count: int = 0
@@ -217,7 +217,7 @@ class Code(Struct, frozen=True):
             quotients have the same bits in both cases.
     """
 
-    function_text: Text = field(default_factory=Text)
+    function_text: FunctionText = field(default_factory=FunctionText)
     lane_count: int = 1
     has_vector_functions: bool = False
     has_quick_divider: bool = False
@@ -236,22 +236,24 @@ class Code(Struct, frozen=True):
     def emit(self, instruction: str) -> str:
         """Append an LLVM instruction, and return the register of its output."""
         register = self.function_text.new_name("%v")
-        self.function_text.lines.append(f"  {register} = {instruction}")
+        self.function_text.instruction_lines.append(f"  {register} = {instruction}")
         return register
 
     def line(self, instruction: str) -> None:
         """Append an LLVM instruction that has no output."""
-        self.function_text.lines.append(f"  {instruction}")
+        self.function_text.instruction_lines.append(f"  {instruction}")
 
     def allocate_local(self, llvm_type: str) -> str:
         """Allocate local memory (LLVM `alloca`), and return its address."""
         local_pointer = self.function_text.new_name("%place")
-        self.function_text.frame_lines.append(f"  {local_pointer} = alloca {llvm_type}, align 64")
+        self.function_text.allocation_lines.append(
+            f"  {local_pointer} = alloca {llvm_type}, align 64"
+        )
         return local_pointer
 
     def label(self, name: str) -> None:
         """Append a label, which begins a new basic block of the LLVM function."""
-        self.function_text.lines.append(f"{name}:")
+        self.function_text.instruction_lines.append(f"{name}:")
 
     def branch(
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None

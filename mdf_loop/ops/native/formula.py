@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from mdf_loop.ops.native.code import Code, Text, is_float
+from mdf_loop.ops.native.code import Code, FunctionText, is_float
 
 
 class Register(Struct, frozen=True, eq=False):
@@ -256,7 +256,7 @@ def _define_function(
         formula: Function that writes the formula.
         *operands: Registers with the dtypes of the parameters.
     """
-    function_code = Code(Text(), operands[0].code.lane_count)
+    function_code = Code(FunctionText(), operands[0].code.lane_count)
     input_registers = [
         Register(function_code, f"%in{k}", operand.dtype) for k, operand in enumerate(operands)
     ]
@@ -270,8 +270,8 @@ def _define_function(
     definition_lines = [
         function_signature,
         "entry:",
-        *function_code.function_text.frame_lines,
-        *function_code.function_text.lines,
+        *function_code.function_text.allocation_lines,
+        *function_code.function_text.instruction_lines,
         "}",
     ]
     return {**function_code.function_text.declarations, name: "\n".join(definition_lines)}

@@ -446,8 +446,8 @@ def reduce_in_pairs(
     The numbers of a pair are at a distance of half the list, then a quarter, and so on.
     """
     while len(numbers) > 1:
-        half_count = len(numbers) // 2
+        half_length = len(numbers) // 2
         numbers = [
-            combine(a, b) for a, b in zip(numbers[:half_count], numbers[half_count:], strict=True)
+            combine(a, b) for a, b in zip(numbers[:half_length], numbers[half_length:], strict=True)
         ]
     return numbers[0]

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from mdf_loop.ops.native.code import Code, Text
+from mdf_loop.ops.native.code import Code, FunctionText
 from mdf_loop.ops.native.formula import Register, exceeds, fma, polynomial, select, select_all_rare
 
 SIN_COEFFICIENTS = (
@@ -184,7 +184,7 @@ def _reduction_type(code: Code) -> str:
 @functools.cache
 def _large_angle_functions(width: int) -> Mapping[str, str]:
     """Return the LLVM functions that reduce large angles, by name."""
-    function_code = Code(Text(), width)
+    function_code = Code(FunctionText(), width)
     x = Register(function_code, "%x")
     reduction_registers = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
     struct_register = "poison"
@@ -200,7 +200,9 @@ def _large_angle_functions(width: int) -> Mapping[str, str]:
     function_signature = f"define internal {_reduction_type(function_code)} @{function_name}({function_code.type(x.dtype)} %x) noinline {{"
     return {
         **function_code.function_text.declarations,
-        function_name: "\n".join([function_signature, *function_code.function_text.lines, "}"]),
+        function_name: "\n".join(
+            [function_signature, *function_code.function_text.instruction_lines, "}"]
+        ),
     }
 
 

@@ -284,7 +284,11 @@ class _Batcher:
         )
 
     def _rename_results(
-        self, b: Builder, first_new_op_index: int, old: Sequence[Value], new_values: Sequence[Value]
+        self,
+        b: Builder,
+        first_new_op_index: int,
+        old_values: Sequence[Value],
+        new_values: Sequence[Value],
     ) -> None:
         """Rename the results of new operations to the names of the values that they replace.
 
@@ -297,7 +301,7 @@ class _Batcher:
         ]
         computed_values = {value for operation in new_operations for value in results(operation)}
         renamed_values: dict[Value, Value] = {}
-        for value, new_value in zip(old, new_values, strict=True):
+        for value, new_value in zip(old_values, new_values, strict=True):
             if new_value in computed_values and new_value not in renamed_values:
                 renamed_values[new_value] = (
                     self._add_batched_value(value) if value in self.varying_values else value
@@ -461,12 +465,14 @@ class _Batcher:
         )
         scope.b.append(batched_choice)
 
-    def _batch_branch(self, scope: BatchScope, branch: Branch, batched: Sequence[bool]) -> Branch:
+    def _batch_branch(
+        self, scope: BatchScope, branch: Branch, batched_flags: Sequence[bool]
+    ) -> Branch:
         branch_scope = scope.for_body(scope.b.body())
         self._batch_scope(branch_scope, branch.ops)
         branch_outputs = tuple(
             self._with_batch_axis(branch_scope, leaf) if is_batched else self._replacement(leaf)
-            for leaf, is_batched in zip(branch.outputs, batched, strict=True)
+            for leaf, is_batched in zip(branch.outputs, batched_flags, strict=True)
         )
         return Branch(tuple(branch_scope.b.ops), branch_outputs)
 

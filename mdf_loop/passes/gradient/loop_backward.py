@@ -126,7 +126,7 @@ class _BackwardLoop:
         They are the recorded carried values, the scanned rows, and the cotangents of recordings.
         """
         copies_by_value, loop = self.transposed_body.copies_by_value, self.forward_loop.loop
-        scans = [
+        backward_scans = [
             Scanned(
                 self.forward_loop.tape[carried.body_input],
                 copies_by_value[carried.body_input],
@@ -135,14 +135,14 @@ class _BackwardLoop:
             )
             for carried in loop.carried
         ]
-        scans += [
+        backward_scans += [
             Scanned(
                 scanned.rows, copies_by_value[scanned.row], scanned.axis, not scanned.is_backward
             )
             for scanned in loop.scanned
         ]
         recording_cotangents = self.transposed_body.row_cotangents.items()
-        scans += [
+        backward_scans += [
             Scanned(
                 self.forward_loop.recording_cotangents(self.outer_sweep, recording),
                 cotangent_row,
@@ -151,7 +151,7 @@ class _BackwardLoop:
             )
             for recording, cotangent_row in recording_cotangents
         ]
-        return tuple(scans)
+        return tuple(backward_scans)
 
     def _iteration_number(self, backward_iteration: Value) -> list[Operation]:
         """Return operations that compute the forward iteration number in the backward loop."""

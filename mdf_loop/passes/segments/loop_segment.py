@@ -262,14 +262,14 @@ def _carried_input(b: Builder, carried: Carried) -> Value:
     return b.new(carried.body_input.dtype, input_shape, f"{carried.body_input.name}_before")
 
 
-def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:
+def _common_shape(b: Builder, initial_shape: Shape, output_shape: Shape) -> Shape:
     """Return the common extents of two shapes, with a new name for each differing extent.
 
     None means an unknown shape, if the ranks differ.
     """
-    if initial is None or leave is None or len(initial) != len(leave):
+    if initial_shape is None or output_shape is None or len(initial_shape) != len(output_shape):
         return None
-    extent_pairs = zip(initial, leave, strict=True)
+    extent_pairs = zip(initial_shape, output_shape, strict=True)
     return tuple(
         initial_extent if initial_extent == final_extent else b.name("extent")
         for initial_extent, final_extent in extent_pairs

@@ -48,7 +48,7 @@ def vectorize_elementwise(
 
 
 def insert_axes(b: Builder, rows: Value, row_rank: int, rank: int) -> Value:
-    """Insert axes of extent 1 after the first axis of stacked rows, up to row rank `rank`."""
+    """Insert axes of extent 1 after the iteration axis, so that each row has rank `rank`."""
     return (
         rows
         if row_rank == rank

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 
 from mdf_loop.native import machine
-from mdf_loop.ops.native.code import REGISTER_TYPES, Code, Text
+from mdf_loop.ops.native.code import REGISTER_TYPES, Code, FunctionText
 from mdf_loop.ops.native.functions import Formula, write_vectorized
 
 WIDTHS = (1, 2, 4, 8)
@@ -23,7 +23,7 @@ def over_arrays(
     own: Formula, width: int, operands: int = 1, dtype: str = "float64"
 ) -> Callable[..., np.ndarray]:
     """Compile a vectorized function for `width` lanes and return the function over arrays."""
-    code = Code(Text(), width, has_vector_functions=True)
+    code = Code(FunctionText(), width, has_vector_functions=True)
     machine_code = machine.compile_llvm(_text(code, own, operands, dtype), ["over_arrays"])
     argument_types = (ctypes.c_int64, *[ctypes.c_void_p] * (1 + operands))
     compiled_function = ctypes.CFUNCTYPE(None, *argument_types)(*machine_code.addresses)
@@ -73,8 +73,8 @@ def _text(code: Code, own: Formula, operands: int, dtype: str) -> str:
             *function_text.declarations.values(),
             signature,
             "entry:",
-            *function_text.frame_lines,
-            *function_text.lines,
+            *function_text.allocation_lines,
+            *function_text.instruction_lines,
             "}",
         ]
     )
