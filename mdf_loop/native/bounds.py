@@ -155,20 +155,29 @@ class _CheckedBounds(Bounds):
         """Emit a check that fails for a memory access that is out of bounds or misaligned."""
         scalar_code = self._scalar_code
         scalar_code.line(f"{CHECK_BEGIN} {pointer}")
-        address = scalar_code.emit(f"ptrtoint ptr {pointer} to i64")
+        integer_address = scalar_code.emit(f"ptrtoint ptr {pointer} to i64")
         for memory_area in _memory_areas(pointer):
             self._check_range(
-                address, size, memory_area, memory_area.begin_address, self._byte_count(memory_area)
+                integer_address,
+                size,
+                memory_area,
+                memory_area.begin_address,
+                self._byte_count(memory_area),
             )
             if memory_area.buffer_number is not None:
                 self._check_range(
-                    address, size, memory_area, *self._load_buffer(memory_area.buffer_number)
+                    integer_address,
+                    size,
+                    memory_area,
+                    *self._load_buffer(memory_area.buffer_number),
                 )
         if align > 1:
-            misalignment = scalar_code.emit(f"and i64 {address}, {align - 1}")
+            misalignment = scalar_code.emit(f"and i64 {integer_address}, {align - 1}")
             is_misaligned = scalar_code.emit(f"icmp ne i64 {misalignment}, 0")
-            action = f"take what is no multiple of {align} bytes for one in"
-            scalar_code.fail_if(is_misaligned, self._failure(action, next(_memory_areas(pointer))))
+            fault_action = f"take what is no multiple of {align} bytes for one in"
+            scalar_code.fail_if(
+                is_misaligned, self._failure(fault_action, next(_memory_areas(pointer)))
+            )
         scalar_code.line(f"{CHECK_END} {pointer}")
 
     def _check_range(

@@ -102,25 +102,29 @@ class ChangingArrays:
 
     # --- final values of the outer loop -----------------------------------------------------------
 
-    def assign_extent_indices(self, loop: Loop, index: int) -> int:
+    def assign_extent_indices(self, loop: Loop, next_index: int) -> int:
         """Assign positions in the array `%extents` to the changing extents of final values.
 
         Args:
             loop: The outer loop.
-            index: First free index.
+            next_index: First free index.
 
         Returns:
             The number of assigned indices.
         """
-        first_index = index
+        first_index = next_index
         for carried_value in loop.carried:
             changing_axes = self._axes_by_value.get(carried_value.body_input, [])
             if changing_axes:
                 self.final_extent_indices[carried_value.final] = dict(
-                    zip(changing_axes, range(index, index + len(changing_axes)), strict=True)
+                    zip(
+                        changing_axes,
+                        range(next_index, next_index + len(changing_axes)),
+                        strict=True,
+                    )
                 )
-                index += len(changing_axes)
-        return index - first_index
+                next_index += len(changing_axes)
+        return next_index - first_index
 
     def final_shape(self, value: Value, initial_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of a final carried value, with negative codes for run-time extents.

@@ -218,10 +218,10 @@ class ElementwiseValues:
 
     def _align_elements(self, value: Value, output: Value) -> Elements:
         """Return the elements of an operand, reshaped for broadcasting to the output's shape."""
-        elements, rank = self._elements_of(value), len(self._member_shape(output))
-        if self._has_batch_axis(value) and elements.ndim not in (0, rank):
+        elements, output_rank = self._elements_of(value), len(self._member_shape(output))
+        if self._has_batch_axis(value) and elements.ndim not in (0, output_rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
-        return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
+        return elements.reshape(elements.shape[max(elements.ndim - output_rank, 0) :])
 
     def _reshape_elements(self, op: Op) -> None:
         """Set the elements of an output that reshapes or broadcasts the operand."""

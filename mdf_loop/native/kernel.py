@@ -39,17 +39,21 @@ class Kernel(Struct, frozen=True, eq=False):
     @property
     def loop_address(self) -> int:
         """Address of the machine code that runs the loop."""
-        return self.machine_code.addresses[0]
+        return self.machine_code.function_addresses[0]
 
     @property
     def count_address(self) -> int | None:
         """Address of the machine code that counts the iterations in advance, or None."""
-        return self.machine_code.addresses[1] if self.loop_text.has_count_function else None
+        return (
+            self.machine_code.function_addresses[1] if self.loop_text.has_count_function else None
+        )
 
     @property
     def share_count_address(self) -> int | None:
         """Address of the machine code that returns the useful number of threads, or None."""
-        return self.machine_code.addresses[-1] if self.loop_text.has_share_function else None
+        return (
+            self.machine_code.function_addresses[-1] if self.loop_text.has_share_function else None
+        )
 
 
 def write_kernel(signature: KernelSignature, width: int) -> LoopText:

@@ -334,18 +334,20 @@ def estimate_work(ops: Iterable[Operation], constants: Mapping[Value, Array]) ->
 
     The result is infinite if an inner loop has an unknown number of iterations.
     """
-    microseconds = 0.0
+    total_microseconds = 0.0
     for operation in ops:
-        microseconds += CALL_MICROSECONDS
+        total_microseconds += CALL_MICROSECONDS
         if isinstance(operation, Loop):
-            microseconds += _iteration_count(operation, constants) * (
+            total_microseconds += _iteration_count(operation, constants) * (
                 CALL_MICROSECONDS + estimate_work(operation.ops, constants)
             )
         elif isinstance(operation, Op):
-            microseconds += row_of(operation.op_type).min_microseconds(operation)
+            total_microseconds += row_of(operation.op_type).min_microseconds(operation)
         else:
-            microseconds += sum(estimate_work(body.ops, constants) for body in bodies(operation))
-    return microseconds
+            total_microseconds += sum(
+                estimate_work(body.ops, constants) for body in bodies(operation)
+            )
+    return total_microseconds
 
 
 def _iteration_count(loop: Loop, constants: Mapping[Value, Array]) -> float:

@@ -111,9 +111,9 @@ def compilation_problem() -> str | None:
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
         error_line = (str(error).splitlines() or [type(error).__name__])[0]
         return f"no machine code can be made here: {error_line}"
-    sample_output = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(machine_code.addresses[0])(
-        2.5
-    )
+    sample_output = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(
+        machine_code.function_addresses[0]
+    )(2.5)
     return (
         None
         if sample_output == 2.5 * 2.5 - 1.5
@@ -125,12 +125,12 @@ class MachineCode(Struct, frozen=True, eq=False, weakref=True):
     """Compiled functions, which are callable as long as this object lives.
 
     Attributes:
-        engine: Engine of llvmlite that owns the code.
-        addresses: Addresses of the functions.
+        execution_engine: Engine of llvmlite that owns the code.
+        function_addresses: Addresses of the functions.
     """
 
-    engine: Any
-    addresses: tuple[int, ...]
+    execution_engine: Any
+    function_addresses: tuple[int, ...]
 
 
 def compile_llvm(llvm_code: str, names: Sequence[str]) -> MachineCode:

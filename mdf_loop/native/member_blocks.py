@@ -103,7 +103,7 @@ class MemberBlocks(LaneBlocks):
         scalar_code.line(f"br label %{iteration_block}")
         scalar_code.label(iteration_block)
         self._check_stop_flag()
-        conditions, is_running = self._write_lane_iteration(
+        lane_conditions, is_running = self._write_lane_iteration(
             cells_by_value, lane_variables, has_member
         )
         has_finished_lane = self._write_finish_test(is_running)
@@ -114,7 +114,7 @@ class MemberBlocks(LaneBlocks):
         scalar_code.label(leave_block)
         for value, variable in lane_variables.items():
             self._spill(value, self.load_array(value, variable))
-        self._spill(self._last_condition, conditions)
+        self._spill(self._last_condition, lane_conditions)
         self._spill(self._is_running, is_running)
         scalar_code.line(f"br label %{exchange_block}")
         scalar_code.label(end_block)
@@ -134,7 +134,7 @@ class MemberBlocks(LaneBlocks):
         return input_cells
 
     def _write_lane_iteration(
-        self, cells: Cells, variables: dict[Value, LocalVariable], has_member: Cell
+        self, iteration_cells: Cells, variables: dict[Value, LocalVariable], has_member: Cell
     ) -> tuple[Cell, Cell]:
         """Emit one iteration of the batch members in all vector lanes.
 
@@ -143,28 +143,30 @@ class MemberBlocks(LaneBlocks):
                 continues.
         """
         loop, vector_code = self.signature.loop, self._vector_code
-        cells = dict(cells)
+        iteration_cells = dict(iteration_cells)
         for value in self._carried_by_input:
-            cells[value] = self.load_array(value, variables[value])
+            iteration_cells[value] = self.load_array(value, variables[value])
         iteration_counts = self.load_array(
             self._iteration_counter, variables[self._iteration_counter]
         )
-        cells[loop.iteration] = iteration_counts
+        iteration_cells[loop.iteration] = iteration_counts
         if loop.first_iteration is not None:
             first_iteration = self._vector_register(
-                self.cell(loop.first_iteration, cells), 0, "int64"
+                self.cell(loop.first_iteration, iteration_cells), 0, "int64"
             )
             iteration_numbers = (
                 vector_code.binary("add", "int64", count, first_iteration)
                 for count in iteration_counts.registers
             )
-            cells[loop.iteration] = Cell(tuple(iteration_numbers))
+            iteration_cells[loop.iteration] = Cell(tuple(iteration_numbers))
         true_constant = vector_code.constant(True, "bool")
-        cells[loop.condition_in] = Cell((true_constant,) * self._lane_block.vector_count)
-        self.ops(loop.ops, cells)
+        iteration_cells[loop.condition_in] = Cell((true_constant,) * self._lane_block.vector_count)
+        self.ops(loop.ops, iteration_cells)
         for value, carried_value in self._carried_by_input.items():
             self._store_vectors(
-                value, self._broadcast_value(carried_value.body_output, cells), variables[value]
+                value,
+                self._broadcast_value(carried_value.body_output, iteration_cells),
+                variables[value],
             )
         one_literal = vector_code.constant(1, "int64")
         next_counts = Cell(
@@ -177,18 +179,18 @@ class MemberBlocks(LaneBlocks):
             self._iteration_counter, next_counts, variables[self._iteration_counter]
         )
         assert loop.condition_out is not None
-        conditions = self._broadcast_value(loop.condition_out, cells)
+        lane_conditions = self._broadcast_value(loop.condition_out, iteration_cells)
         trip_count = vector_code.broadcast("%trip", "int64")
         running_flags = []
         for next_count, condition, lane_has_member in zip(
-            next_counts.registers, conditions.registers, has_member.registers, strict=True
+            next_counts.registers, lane_conditions.registers, has_member.registers, strict=True
         ):
             has_next_iteration = vector_code.binary(
                 "and", "bool", vector_code.less("int64", next_count, trip_count), condition
             )
             is_free = vector_code.binary("xor", "bool", lane_has_member, true_constant)
             running_flags.append(vector_code.binary("or", "bool", has_next_iteration, is_free))
-        return conditions, Cell(tuple(running_flags))
+        return lane_conditions, Cell(tuple(running_flags))
 
     def _broadcast_value(self, value: Value, cells: Cells) -> Cell:
         """Return the registers of a value, with a scalar broadcast to all lanes.

@@ -51,13 +51,13 @@ class ValueExtents:
         """
         if value in self._extents_by_value:
             return self._extents_by_value[value]
-        optional_extents = (
+        resolved_extents = (
             [self.resolve_extent(extent) for extent in value.shape]
             if value.shape is not None
             else [None]
         )
-        known_extents = tuple(extent for extent in optional_extents if extent is not None)
-        if len(known_extents) < len(optional_extents):
+        known_extents = tuple(extent for extent in resolved_extents if extent is not None)
+        if len(known_extents) < len(resolved_extents):
             raise unknown_shape(value)
         return self._extents_by_value.setdefault(value, known_extents)
 

@@ -333,7 +333,7 @@ def test_a_pointer_into_no_array_is_an_assertion_error() -> None:
     with kernels_checked():
         checks = bounds.bounds_of(Code(), loop, str)
     with pytest.raises(AssertionError, match="nobody knows into which array %v1 points"):
-        checks.access("%v1", 8)
+        checks.check_access("%v1", 8)
 
 
 # --- texts ----------------------------------------------------------------------------------------

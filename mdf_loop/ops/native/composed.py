@@ -85,10 +85,10 @@ class _OperationWriter(Struct, frozen=True):
         write_code = row_of(op_type).native_code
         assert write_code is not None, f"{op_type} has no machine code"
         operand_types = [(value.dtype, value.shape) for value in inputs]
-        ((dtype, shape),) = infer(op_type, operand_types, attributes, {}, 1)
-        op = Op(op_type, inputs, (Value(op_type, dtype, shape),), attributes)
+        ((output_dtype, output_shape),) = infer(op_type, operand_types, attributes, {}, 1)
+        op = Op(op_type, inputs, (Value(op_type, output_dtype, output_shape),), attributes)
         operand_registers = (self.registers[value] for value in inputs)
-        return self.value(write_code(self.code, op, *operand_registers), dtype)
+        return self.value(write_code(self.code, op, *operand_registers), output_dtype)
 
     def constant_of(self, value: Value) -> None:
         """Return None, so that decompositions fold no value as a constant."""

@@ -271,14 +271,14 @@ def _gather_by_table(
         position = writer.load(scalar_code, "int64", position_table, number)
         is_zero = scalar_code.less("int64", position, "0")
         if cell.is_scalar:
-            element = cell.registers[0]
+            source_element = cell.registers[0]
         else:
             position = scalar_code.select(is_zero, "int64", "0", position)
-            element = writer.load(scalar_code, value.dtype, cell.pointer, position)
+            source_element = writer.load(scalar_code, value.dtype, cell.pointer, position)
         if ZERO_POSITION in positions:
-            element = scalar_code.select(
-                is_zero, output.dtype, scalar_code.constant(0, output.dtype), element
+            source_element = scalar_code.select(
+                is_zero, output.dtype, scalar_code.constant(0, output.dtype), source_element
             )
-        writer.store(scalar_code, output.dtype, element, target, number)
+        writer.store(scalar_code, output.dtype, source_element, target, number)
 
     writer.repeat("0", str(len(positions)), 1, write)

@@ -392,11 +392,11 @@ def _compute_dot_products(
     ]
 
     def terms(number: str) -> None:
-        factors = writer.load(part_code, dtype, pointers[1], number)
+        vector_elements = writer.load(part_code, dtype, pointers[1], number)
         for row_pointer, accumulator in zip(row_pointers, sum_pointers, strict=True):
-            weights = writer.load(part_code, dtype, row_pointer, number)
+            row_elements = writer.load(part_code, dtype, row_pointer, number)
             total = part_code.emit(f"load {vector_type}, ptr {accumulator}")
-            next_total = _multiply_add(part_code, dtype, weights, factors, total)
+            next_total = _multiply_add(part_code, dtype, row_elements, vector_elements, total)
             part_code.line(f"store {vector_type} {next_total}, ptr {accumulator}")
 
     writer.repeat("0", str(terms_in_parts), PARTIAL_SUM_COUNT, terms)

@@ -214,9 +214,9 @@ def _reduce_in_parts(
         part_code.line(f"store {vector_type} {next_results}, ptr {local_pointer}")
 
     def rest(number: str) -> None:
-        lane = scalar_code.emit(f"and i64 {number}, {PARTIAL_SUM_COUNT - 1}")
+        lane_index = scalar_code.emit(f"and i64 {number}, {PARTIAL_SUM_COUNT - 1}")
         lane_pointer = scalar_code.emit(
-            f"getelementptr {scalar_type}, ptr {local_pointer}, i64 {lane}"
+            f"getelementptr {scalar_type}, ptr {local_pointer}, i64 {lane_index}"
         )
         partial_result = scalar_code.emit(f"load {scalar_type}, ptr {lane_pointer}")
         next_result = combine(

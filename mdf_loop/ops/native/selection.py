@@ -27,26 +27,27 @@ def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     gathered_array, index_array = op.inputs[0], op.inputs[1]
     assert gathered_array is not None
     assert index_array is not None
-    extents = writer.extents(gathered_array)
+    array_extents = writer.extents(gathered_array)
     known_indices, gather_axis = (
         writer.constant_of(index_array),
-        op.attributes.get("axis", 0) % len(extents),
+        op.attributes.get("axis", 0) % len(array_extents),
     )
-    if known_indices is not None and is_fixed(extents):
-        is_outside = (known_indices < -extents[gather_axis]) | (
-            known_indices >= extents[gather_axis]
+    if known_indices is not None and is_fixed(array_extents):
+        is_outside = (known_indices < -array_extents[gather_axis]) | (
+            known_indices >= array_extents[gather_axis]
         )
         if np.any(is_outside):  # numpy does not check positions of an empty result
             raise NotNative("it has onnx::Gather that cannot be computed")
         return write_move(writer, op, cells)
     index_extents = writer.extents(index_array)
     writer.set_extents(
-        op.outputs[0], (*extents[:gather_axis], *index_extents, *extents[gather_axis + 1 :])
+        op.outputs[0],
+        (*array_extents[:gather_axis], *index_extents, *array_extents[gather_axis + 1 :]),
     )
     index_cell = writer.cell(index_array, cells)
     if index_cell.is_scalar:
         checked_position = _checked_position(
-            writer, op, index_cell.registers[0], extents[gather_axis]
+            writer, op, index_cell.registers[0], array_extents[gather_axis]
         )
         return _view_slice(writer, op, cells, gather_axis, checked_position)
     return _gather_slices(writer, op, cells, gather_axis)

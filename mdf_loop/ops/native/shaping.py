@@ -334,9 +334,10 @@ def expand(writer: Arrays, op: Op, cells: Cells) -> Cell:
     operand, output = _first_operand(op), op.outputs[0]
     stated_extents = _stated_integers(writer, op, cells, 1, "shape") or ()
     input_extents = writer.extents(operand)
-    rank = max(len(input_extents), len(stated_extents))
+    output_rank = max(len(input_extents), len(stated_extents))
     aligned_shapes = (
-        (*[1] * (rank - len(extents)), *extents) for extents in (input_extents, stated_extents)
+        (*[1] * (output_rank - len(extents)), *extents)
+        for extents in (input_extents, stated_extents)
     )
     target_extents = tuple(
         _broadcast_extent(writer, op, *extent_pair)

@@ -95,11 +95,13 @@ def _make_line_copy(
     writer: Arrays, dtype: str, target: str, source: str, is_contiguous: bool
 ) -> Callable[[Code, str], None]:
     """Return a function that writes copies of contiguous elements, or of one element."""
-    element = "" if is_contiguous else writer.load(writer.scalar_code, dtype, source)
+    repeated_element = "" if is_contiguous else writer.load(writer.scalar_code, dtype, source)
 
     def write(code: Code, k: str) -> None:
         register = (
-            writer.load(code, dtype, source, k) if is_contiguous else code.broadcast(element, dtype)
+            writer.load(code, dtype, source, k)
+            if is_contiguous
+            else code.broadcast(repeated_element, dtype)
         )
         writer.store(code, dtype, register, target, k)
 

@@ -18,8 +18,8 @@ def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
         elif isinstance(operation, Guard):
             varying.update({operation.output} if operation.value in varying else ())
         elif isinstance(operation, Op) and not row_of(operation.op_type).reads_only_shapes:
-            outputs = operation.outputs
-            varying.update(outputs if not varying.isdisjoint(operands(operation)) else ())
+            op_outputs = operation.outputs
+            varying.update(op_outputs if not varying.isdisjoint(operands(operation)) else ())
 
 
 def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:

@@ -64,9 +64,9 @@ def differentiate(
     outputs_by_name = {output.name: output for output in program.outputs}
     active_values = {inputs_by_name[name] for name in wrt}
     propagate_varying(program.ops, active_values)
-    reverse = Reverse(active_values, selected_values(program.ops), loop_rule, last_iterations)
-    forward_ops = reverse.append_forward(b, program.ops)
-    output_sweep = reverse.start_sweep(b, {})
+    reverse_state = Reverse(active_values, selected_values(program.ops), loop_rule, last_iterations)
+    forward_ops = reverse_state.append_forward(b, program.ops)
+    output_sweep = reverse_state.start_sweep(b, {})
     cotangent_inputs = []
     if number is not None:
         output_sweep.add(
@@ -78,7 +78,7 @@ def differentiate(
         cotangent_inputs.append(Input(cotangent, role=InputRole.DERIVATIVE, owner_name=name))
         output_sweep.add(output_value, cotangent)
     with report_all_underivable(program, active_values.copy()):
-        reverse.propagate_backward(output_sweep, forward_ops)
+        reverse_state.propagate_backward(output_sweep, forward_ops)
     gradients = [
         Output(
             cotangent_name(name),

@@ -25,13 +25,13 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
     indexing_scans = {
         op: scan for op in loop.ops if (scan := _scan_of_indexing(loop, op, active)) is not None
     }
-    scans = [_cut_scan(b, scanned, first_row, end_row, active) for scanned in loop.scanned]
-    scans += [
+    cut_scans = [_cut_scan(b, scanned, first_row, end_row, active) for scanned in loop.scanned]
+    cut_scans += [
         _cut_indexed(b, loop, scanned, first_row, end_row, active)
         for scanned in indexing_scans.values()
     ]
     remaining_ops = tuple(op for op in loop.ops if op not in indexing_scans)
-    return replace(loop, ops=remaining_ops, scanned=tuple(scans))
+    return replace(loop, ops=remaining_ops, scanned=tuple(cut_scans))
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:

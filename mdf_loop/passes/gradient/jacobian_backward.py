@@ -147,14 +147,14 @@ def _append_jacobians(
 
 def _unit_cotangents(b: Builder, values: Sequence[Value], size: int) -> list[Value]:
     """Return the rows of an identity matrix, as stacked cotangents of several values."""
-    cotangents, column_offset = [], 0
+    unit_cotangents, column_offset = [], 0
     for value in values:
         identity_columns = np.eye(size, dtype=value.dtype)[
             :, column_offset : column_offset + _size(value)
         ]
-        cotangents.append(b.constant(identity_columns.reshape(size, *(value.shape or ()))))
+        unit_cotangents.append(b.constant(identity_columns.reshape(size, *(value.shape or ()))))
         column_offset += _size(value)
-    return cotangents
+    return unit_cotangents
 
 
 def _append_offsets(
@@ -217,17 +217,21 @@ def _append_recursion(
         b.new(dtype, (total_element_count,), "adjoint"),
         b.new(dtype, (total_element_count, total_element_count), "J"),
     )
-    scans = [Scanned(jacobians, jacobian, 0, True)]
+    recursion_scans = [Scanned(jacobians, jacobian, 0, True)]
     next_adjoint = body_builder.op("MatMul", adjoint, jacobian)
     if offsets is not None:
         adjoint_offset = b.new(dtype, (total_element_count,), "h")
-        scans.append(Scanned(offsets, adjoint_offset, 0, True))
+        recursion_scans.append(Scanned(offsets, adjoint_offset, 0, True))
         next_adjoint = body_builder.op("Add", next_adjoint, adjoint_offset)
     initial_adjoint = b.new(dtype, (total_element_count,), "first adjoint")
     stacked_adjoints = b.new(dtype, (forward_loop.row_extent, total_element_count), "adjoints")
     carried_adjoint = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")
     forward_loop.append_backward(
-        b, (carried_adjoint,), (Recorded(adjoint, stacked_adjoints),), body_builder.ops, scans
+        b,
+        (carried_adjoint,),
+        (Recorded(adjoint, stacked_adjoints),),
+        body_builder.ops,
+        recursion_scans,
     )
     initial_cotangents = _split_parts(b, initial_adjoint, cotangent_sizes, 0)
     for (carried, _), initial_cotangent in zip(

@@ -211,13 +211,13 @@ def _append_recursion(
             f"{outgoing_cotangent.name} rows",
         )
         adjoint_recordings.append(Recorded(outgoing_cotangent, adjoint_stack))
-    scans = [
+    recursion_scans = [
         Scanned(rows, value, 0, True)
         for value, rows in split_body.stacked_rows.items()
         if value in read_values
     ]
     forward_loop.append_backward(
-        b, carried_adjoints, adjoint_recordings, split_body.recursion_ops, scans
+        b, carried_adjoints, adjoint_recordings, split_body.recursion_ops, recursion_scans
     )
     for carried, carried_adjoint in zip(body.outgoing_cotangents, carried_adjoints, strict=True):
         forward_loop.add_initial_cotangent(outer_sweep, carried, carried_adjoint.final)

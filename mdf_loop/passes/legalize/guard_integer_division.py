@@ -34,13 +34,13 @@ def guard_integer_division(program: Program) -> Program:
     """Rewrite integer divisions whose overflow would crash the process."""
     if not any(_may_trap(operation) for operation in walk(program.ops)):
         return program
-    facts = _DivisionFacts()
-    facts.learn_facts(walk(program.ops))
+    division_facts = _DivisionFacts()
+    division_facts.learn_facts(walk(program.ops))
 
     def rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         return (
             None
-            if not _may_trap(op) or facts.excludes_overflow(op)
+            if not _may_trap(op) or division_facts.excludes_overflow(op)
             else (_build_guarded_division(b, op),)
         )
 
@@ -129,15 +129,15 @@ class _DivisionFacts(Struct):
 
         The result is never -1 either if the operand never is.
         """
-        (source,), (target,) = op.inputs, op.outputs
-        dtype_kind = kind_of(source.dtype) if source is not None else ""
-        if source is None or dtype_kind not in "biu" or kind_of(target.dtype) != "i":
+        (cast_operand,), (cast_output,) = op.inputs, op.outputs
+        dtype_kind = kind_of(cast_operand.dtype) if cast_operand is not None else ""
+        if cast_operand is None or dtype_kind not in "biu" or kind_of(cast_output.dtype) != "i":
             return
-        if np.dtype(target.dtype).itemsize <= np.dtype(source.dtype).itemsize:
+        if np.dtype(cast_output.dtype).itemsize <= np.dtype(cast_operand.dtype).itemsize:
             return
-        self.non_minimum_values.add(target)
-        if dtype_kind != "i" or source in self.non_minus_one_values:
-            self.non_minus_one_values.add(target)
+        self.non_minimum_values.add(cast_output)
+        if dtype_kind != "i" or cast_operand in self.non_minus_one_values:
+            self.non_minus_one_values.add(cast_output)
 
     def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
         """Record that a result is never -1 (or the smallest integer) if no operand can be.

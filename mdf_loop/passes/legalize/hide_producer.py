@@ -45,8 +45,8 @@ def hide_producer(
         hidden_position = position_of(op)
         if hidden_position is None or not is_produced(b, operand(op, hidden_position)):
             return None
-        inputs = list(op.inputs)
-        inputs[hidden_position] = b.op("Max", operand(op, hidden_position))
-        return (b.op(op.op_type, *inputs, **op.attributes),)
+        new_inputs = list(op.inputs)
+        new_inputs[hidden_position] = b.op("Max", operand(op, hidden_position))
+        return (b.op(op.op_type, *new_inputs, **op.attributes),)
 
     return rewrite(program, rule)

@@ -76,28 +76,28 @@ class _CastSeparator:
             return None
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
 
-    def _path_from_cast(self, b: Builder, value: Value) -> list[Op] | None:
+    def _path_from_cast(self, b: Builder, current_value: Value) -> list[Op] | None:
         """Return the operations from the nearest earlier cast to a value, last to first, or None.
 
         None means that no cast precedes the value, or that an operation between them changes numbers.
         """
         path_ops: list[Op] = []
-        while (op := self.producers.get(value)) is not None:
+        while (op := self.producers.get(current_value)) is not None:
             path_ops.append(op)
             if op.op_type == "Cast":
                 return path_ops
             unchanged_operand = removable_operand(op, b.constant_of)
             if unchanged_operand is None:
                 return None
-            value = unchanged_operand
+            current_value = unchanged_operand
         return None
 
 
 def _has_kernel_for(move: Op, source: Value) -> bool:
     """Return True if a data movement has an ONNX Runtime kernel for the dtype of `source`."""
-    inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
-    outputs = (replace(move.outputs[0], dtype=source.dtype),)
-    return has_kernel(replace(move, inputs=inputs, outputs=outputs))
+    typed_inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
+    typed_outputs = (replace(move.outputs[0], dtype=source.dtype),)
+    return has_kernel(replace(move, inputs=typed_inputs, outputs=typed_outputs))
 
 
 def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:

@@ -114,11 +114,11 @@ class _NegationFolder:
             return self.negations[value]
         if not self._has_negated_value(value):
             return None
-        op, position = self.products_with_constant[value]
+        op, operand_position = self.products_with_constant[value]
         operands = [_operand(op, 0), _operand(op, 1)]
-        negated_operand = self._negated_value(b, operands[position])
+        negated_operand = self._negated_value(b, operands[operand_position])
         assert negated_operand is not None
-        operands[position] = negated_operand
+        operands[operand_position] = negated_operand
         return b.op(op.op_type, *operands)
 
 

@@ -26,7 +26,7 @@ def over_arrays(
     code = Code(FunctionText(), width, has_vector_functions=True)
     machine_code = machine.compile_llvm(_text(code, own, operands, dtype), ["over_arrays"])
     argument_types = (ctypes.c_int64, *[ctypes.c_void_p] * (1 + operands))
-    compiled_function = ctypes.CFUNCTYPE(None, *argument_types)(*machine_code.addresses)
+    compiled_function = ctypes.CFUNCTYPE(None, *argument_types)(*machine_code.function_addresses)
 
     def call_compiled(*arrays: np.ndarray) -> np.ndarray:
         element_count = arrays[0].size
