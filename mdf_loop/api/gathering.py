@@ -47,7 +47,7 @@ def build_results(
         lengths=None if row_counts is None else split_first_axis(row_counts, leading_axes),
         units=prepared.units if units is None else {**prepared.units, **units},
         seed=seed_of(bound_values),
-        draws=bool(bound_values.keys),
+        draws=bool(bound_values.keys_by_input),
         dims=prepared.dims,
         **more,
     )

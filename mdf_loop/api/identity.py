@@ -41,7 +41,7 @@ def identity(
         "when": selection.when,
         "execution_list": specification.execution_list or None,
         "output": specification.output if specification.streams else None,
-        "seed": bound_values.streams.seed if bound_values.keys else None,
+        "seed": bound_values.streams.seed if bound_values.keys_by_input else None,
         "trials": bound_values.streams.trials,
         "nan": "watched" if specification.controls.watches else None,
     }

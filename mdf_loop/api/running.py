@@ -388,7 +388,7 @@ def _create_row_store(
         plan.columns,
         plan.lengths,
         lease,
-        seed_of(bound_values) if bound_values.keys else None,
+        seed_of(bound_values) if bound_values.keys_by_input else None,
         prepared.dims,
     )
 

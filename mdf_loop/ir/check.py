@@ -93,9 +93,9 @@ def _out_of_scope_finding(value: Value, where: str) -> Finding:
 def _check_unique_names(program: Program) -> Iterator[Finding]:
     value_names = [program_input.value.name for program_input in program.inputs]
     value_names += [value.name for operation in walk(program.ops) for value in results(operation)]
-    for name, definition_count in Counter(value_names).items():
+    for value_name, definition_count in Counter(value_names).items():
         if definition_count > 1:
-            yield Finding("ScopeError", f"{definition_count} values are called '{name}'")
+            yield Finding("ScopeError", f"{definition_count} values are called '{value_name}'")
 
 
 def _check_body(
@@ -113,8 +113,8 @@ def _check_body(
 
 def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
     yield from _check_control(loop, true_values)
-    for position, carried_value in enumerate(loop.carried, start=1):
-        yield from _check_carried(loop, carried_value, position)
+    for carried_position, carried_value in enumerate(loop.carried, start=1):
+        yield from _check_carried(loop, carried_value, carried_position)
     for recording in loop.recorded:
         yield from _check_recorded(loop, recording)
     for scanned_input in loop.scanned:

@@ -38,8 +38,8 @@ def _arguments_text(operation: Op) -> str:
         [
             *operands,
             *(
-                f"{name}={attribute_text(attribute)}"
-                for name, attribute in sorted(operation.attributes.items())
+                f"{attribute_name}={attribute_text(attribute)}"
+                for attribute_name, attribute in sorted(operation.attributes.items())
             ),
         ]
     )
@@ -77,9 +77,12 @@ def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
         yield f"{inner_indent}record %{recording.row.name} giving {recording.stack}"
     if loop.condition_out is not None:
         yield f"{inner_indent}continue if %{loop.condition_out.name}"
-    for label, value in (("count", loop.iteration_count), ("last condition", loop.last_condition)):
-        if value is not None:
-            yield f"{inner_indent}{label} giving %{value.name}"
+    for result_label, result_value in (
+        ("count", loop.iteration_count),
+        ("last condition", loop.last_condition),
+    ):
+        if result_value is not None:
+            yield f"{inner_indent}{result_label} giving %{result_value.name}"
 
 
 def _print_if(choice: If, indent: str) -> Iterator[str]:

@@ -72,9 +72,9 @@ def body_inputs(loop: Loop) -> tuple[Value, ...]:
 
 def body_outputs(loop: Loop) -> tuple[Value, ...]:
     """Return the outputs of a loop body in ONNX's order: condition, carried values, recorded rows."""
-    conditions = () if loop.condition_out is None else (loop.condition_out,)
+    condition_outputs = () if loop.condition_out is None else (loop.condition_out,)
     return (
-        *conditions,
+        *condition_outputs,
         *(carried_value.body_output for carried_value in loop.carried),
         *(recording.row for recording in loop.recorded),
     )

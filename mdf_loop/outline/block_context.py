@@ -52,5 +52,7 @@ class BlockContext(Struct, frozen=True):
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:
     """Return the names of a graph's outputs, by default the first output port without an edge."""
-    ports_without_edges = find_end_ports(owned.graph) if owned.outputs is None else ()
-    return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in ports_without_edges[:1])
+    ports_without_edges = find_end_ports(owned.graph) if owned.output_names is None else ()
+    return owned.output_names or tuple(
+        f"{node.id}.{port.id}" for node, port in ports_without_edges[:1]
+    )

@@ -72,7 +72,7 @@ def outline_loop(context: BlockContext) -> LoopOutline:
     roles |= dict.fromkeys((delayed_value.name for delayed_value in delayed_values), "delayed")
     scope = context.scope(tuple(loop_arguments.bindings))
     body = context.read_body(
-        loop_arguments.body, loop_arguments.body_where, roles, signature.outputs, scope
+        loop_arguments.body, loop_arguments.body_path, roles, signature.outputs, scope
     )
     program_loop = annotations.program_loops.get(context.path)
     return replace(
@@ -239,8 +239,8 @@ def _read_signature(
             else loop_arguments.initial_expressions
         )
         input_names, output_names, carried_count = (
-            loop_arguments.owned_graph.inputs or (),
-            loop_arguments.owned_graph.outputs or (),
+            loop_arguments.owned_graph.input_names or (),
+            loop_arguments.owned_graph.output_names or (),
             len(initial_expressions),
         )
         partial_signature = PartialSignature(

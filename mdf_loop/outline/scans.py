@@ -81,7 +81,9 @@ def outline_map(context: BlockContext) -> LoopOutline:
         )
     bound_names = tuple(name for name in context.args if name not in MAP_ARGUMENTS)
     names_and_sequences = zip_longest(
-        (owned_body.inputs or ())[: len(sequence_expressions)], sequence_expressions, fillvalue=""
+        (owned_body.input_names or ())[: len(sequence_expressions)],
+        sequence_expressions,
+        fillvalue="",
     )
     sliced_inputs = tuple(
         _outline_map_slice(context, k, *name_and_sequence)

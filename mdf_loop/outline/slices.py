@@ -24,7 +24,9 @@ def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
     `iteration` is the name of the body's iteration number.
     """
     remark_text = ", ".join(_slice_remarks(form))
-    return SliceOutline(form.name, form.source, indices(form.axis, iteration or "i"), remark_text)
+    return SliceOutline(
+        form.name, form.source_expression, indices(form.axis, iteration or "i"), remark_text
+    )
 
 
 def indices(axis: int, iteration: str) -> str:

@@ -87,21 +87,21 @@ def _insert_evaluable_loop(
     """Replace the placeholder constant of a loop by the loop and by references to its results."""
     evaluables = list(table.items())
     table.clear()
-    for name, evaluable in evaluables:
-        reference = substitute.references.get(name)
-        if name == loop_id:
-            table[name] = loop
+    for evaluable_name, evaluable in evaluables:
+        reference = substitute.references.get(evaluable_name)
+        if evaluable_name == loop_id:
+            table[evaluable_name] = loop
             result_names = LOOP_RESULTS if is_loop(loop.call.item.function) else ()
             table.update(
                 {
-                    f"{name}.{result_name}": EvaluableReference(loop, result_name)
+                    f"{evaluable_name}.{result_name}": EvaluableReference(loop, result_name)
                     for result_name in result_names
                 }
             )
         elif reference is not None and reference.loop_id == loop_id:
-            table[name] = EvaluableReference(loop, reference.key)
+            table[evaluable_name] = EvaluableReference(loop, reference.result_key)
         else:
-            table[name] = evaluable
+            table[evaluable_name] = evaluable
 
 
 class EvaluableLoop:
@@ -162,18 +162,22 @@ class EvaluableReference:
 
     def __init__(self, loop: EvaluableLoop, key: str | int) -> None:
         self.loop = loop
-        self.key = key
+        self.result_key = key
         self.curr_value: Any = None
 
     def evaluate(self, *_: Any, **__: Any) -> Any:
         """Return the referenced result of the loop's last run."""
         loop_result = self.loop.curr_value
-        if isinstance(self.key, str):
-            self.curr_value = self.loop.call.loop_reports[self.key]
-        elif not isinstance(loop_result, tuple) and np.ndim(loop_result) == 0 and self.key == 0:
+        if isinstance(self.result_key, str):
+            self.curr_value = self.loop.call.loop_reports[self.result_key]
+        elif (
+            not isinstance(loop_result, tuple)
+            and np.ndim(loop_result) == 0
+            and self.result_key == 0
+        ):
             self.curr_value = loop_result
         else:
-            self.curr_value = loop_result[self.key]
+            self.curr_value = loop_result[self.result_key]
         return self.curr_value
 
     def get_current_value(self, *_: Any, **__: Any) -> Any:
@@ -192,10 +196,10 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
             for output_port in enode.node.output_ports
             if output_port.value == loop_id
         ]
-        for position, port_id in enumerate(port_ids if len(port_ids) > 1 else ()):
+        for port_position, port_id in enumerate(port_ids if len(port_ids) > 1 else ()):
             evaluable_output = enode.evaluable_outputs[port_id]
             enode.evaluable_outputs[port_id] = _PortByPosition(
-                evaluable_output, position, len(port_ids)
+                evaluable_output, port_position, len(port_ids)
             )
 
 

@@ -172,8 +172,8 @@ class LoopCall:
     ) -> _CompiledLoop:
         """Compile the loop for its input types, with the values in `float_names` as floats."""
         b = ModelBuilder(self.options)
-        program_inputs = _Inputs(b, values, float_names)
-        scope = Scope({name: program_inputs.create_reader(name) for name in values}, is_node=True)
+        input_builder = _InputBuilder(b, values, float_names)
+        scope = Scope({name: input_builder.create_reader(name) for name in values}, is_node=True)
         path_of_loop = f"{self.node.id}.{self.item.id}"
         with b.findings.catch(), b.at_call_site(graph_path=self.graph, item_path=path_of_loop):
             function_results = read_graph_function(
@@ -193,17 +193,17 @@ class LoopCall:
             if isinstance(result_value, Value)
         )
         loop_program = Program(
-            self.item.id, tuple(program_inputs.entries), tuple(b.ops), program_outputs
+            self.item.id, tuple(input_builder.entries), tuple(b.ops), program_outputs
         )
         program = replace_draws_with_counts(loop_program)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
         session = backend.load(prepare(program, backend.pass_order))
-        self._names_read = tuple(dict.fromkeys((*self._names_read, *program_inputs.names_read)))
-        return _CompiledLoop(session, len(loop_results), program_inputs.sources, float_names)
+        self._names_read = tuple(dict.fromkeys((*self._names_read, *input_builder.names_read)))
+        return _CompiledLoop(session, len(loop_results), input_builder.sources, float_names)
 
 
-class _Inputs:
+class _InputBuilder:
     """Builder of program inputs for a loop, one for each name that the loop reads.
 
     Attributes:

@@ -48,7 +48,7 @@ def wrap_to_register(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def register_model(model: Any) -> None:
-    """Add a model to the registry while the model exists.
+    """Add a model to the registry, which does not keep the model alive.
 
     Its bodies stay while the graphs that name them exist.
     """

@@ -33,7 +33,7 @@ class Reference(Struct, frozen=True):
     """Reference in an expression to a result of a loop, such as `loop.iterations` or `loop[0]`."""
 
     loop_id: str
-    key: str | int
+    result_key: str | int
 
 
 class StandIn(Struct):
@@ -78,10 +78,12 @@ def _replace_loops_by_constants(
             yield node_item
             continue
         reference_names = (
-            name for name, reference in references.items() if reference.loop_id == node_item.id
+            placeholder_name
+            for placeholder_name, reference in references.items()
+            if reference.loop_id == node_item.id
         )
-        for name in (node_item.id, *reference_names):
-            yield type(node_item)(id=name, value="0")
+        for placeholder_name in (node_item.id, *reference_names):
+            yield type(node_item)(id=placeholder_name, value="0")
 
 
 # --- names for references to results of loops -------------------------------------------------
@@ -141,14 +143,14 @@ class _ReferenceNamer(ast.NodeTransformer):
 
         A reference that is not known yet gets a new name.
         """
-        for name, reference in self.references.items():
+        for reference_name, reference in self.references.items():
             if reference == Reference(loop, key):
-                return name
-        name = re.sub(r"\W", "_", f"_{loop}__{key}")
-        while name in self.used_names | self.references.keys():
-            name += "_"
-        self.references[name] = Reference(loop, key)
-        return name
+                return reference_name
+        reference_name = re.sub(r"\W", "_", f"_{loop}__{key}")
+        while reference_name in self.used_names | self.references.keys():
+            reference_name += "_"
+        self.references[reference_name] = Reference(loop, key)
+        return reference_name
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace a reference to a loop result such as `loop.iterations` by a name."""
@@ -194,8 +196,8 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
             replaced_fields[field_name] = namer.replace_references(expression)
     arguments = getattr(item, "args", None) or {}
     renamed_arguments = {
-        argument_name: _rename_in_expression(argument, namer)
-        for argument_name, argument in arguments.items()
+        argument_name: _rename_in_expression(argument_expression, namer)
+        for argument_name, argument_expression in arguments.items()
     }
     if renamed_arguments != arguments:
         replaced_fields["args"] = renamed_arguments
@@ -257,6 +259,6 @@ def sort_functions(node: Any, document: Document) -> list[Any]:
 
 
 def _find_owner(name: str, functions: Mapping[str, Any]) -> str:
-    """Return the function that a name refers to, such as the loop of `loop.iterations`."""
+    """Return the id of the function that a name refers to, such as `loop` for `loop.iterations`."""
     reference_match = None if name in functions else _REFERENCE_PATTERN.fullmatch(name)
     return reference_match["loop"] if reference_match else name

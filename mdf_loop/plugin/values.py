@@ -37,13 +37,15 @@ def to_array(value: Any, name: str) -> Array:
     if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
         value = float(value)
     try:
-        array = array_conversion.as_supported_array(value, f"'{name}'")
+        converted_array = array_conversion.as_supported_array(value, f"'{name}'")
     except array_conversion.Ragged:
         raise InputError(f"'{name}' is ragged: its rows have different lengths") from None
-    if array.dtype.kind not in "biuf":
-        type_name = type(value).__name__ if array.dtype == object else array.dtype
+    if converted_array.dtype.kind not in "biuf":
+        type_name = (
+            type(value).__name__ if converted_array.dtype == object else converted_array.dtype
+        )
         raise InputError(f"'{name}' must be a number or an array of numbers, not {type_name}")
-    return array
+    return converted_array
 
 
 def remove_unit(value: Any, name: str) -> Any:
@@ -76,10 +78,10 @@ def type_of(value: Any) -> Any:
     if value is None or is_python_number(value):
         return type(value)
     try:
-        array = np.asarray(value)
+        converted_array = np.asarray(value)
     except ValueError:
         return type(value)
-    return (array.dtype, array.shape)
+    return (converted_array.dtype, converted_array.shape)
 
 
 def hashable_key(body: Any) -> Any:
@@ -99,5 +101,8 @@ def hashable_key(body: Any) -> Any:
         return (str(body.dtype), body.shape, array_digest(body))
     if hasattr(body, "__attrs_attrs__"):
         field_names = (attribute.name for attribute in body.__attrs_attrs__)
-        return (type(body).__name__, *(hashable_key(getattr(body, name)) for name in field_names))
+        return (
+            type(body).__name__,
+            *(hashable_key(getattr(body, field_name)) for field_name in field_names),
+        )
     return (type(body).__name__, repr(body))

@@ -65,7 +65,7 @@ class BoundValues(Struct, frozen=True):
         member_values: Name that the user gave in the sweep -> its values, one row per member.
         input_types: Input types for which a program is specialized.
         streams: Random streams of the run.
-        keys: Keys of the random streams. The mapping is empty until the program's random sites are known.
+        keys_by_input: Keys of the random streams. The mapping is empty until the program's random sites are known.
     """
 
     inputs: BoundInputs
@@ -74,7 +74,7 @@ class BoundValues(Struct, frozen=True):
     member_values: Mapping[str, Array]
     input_types: InputTypes
     streams: Streams = DEFAULT_STREAMS
-    keys: Mapping[str, Array] = field(default_factory=lambda: _EMPTY_MAPPING)
+    keys_by_input: Mapping[str, Array] = field(default_factory=lambda: _EMPTY_MAPPING)
 
     @classmethod
     def of(
@@ -85,7 +85,7 @@ class BoundValues(Struct, frozen=True):
         member_values: Mapping[str, Array] | None = None,
         streams: Streams = DEFAULT_STREAMS,
     ) -> BoundValues:
-        """Build a `BoundValues` from values by input name, and derive the input types."""
+        """Build a `BoundValues` object, with input types that are derived from the values."""
         settings, swept_inputs = settings or _NO_SETTINGS, swept_inputs or _EMPTY_MAPPING
         input_types = InputTypes(
             inputs, settings, (*swept_inputs, *(("random keys",) * streams.has_members))
@@ -100,15 +100,20 @@ class BoundValues(Struct, frozen=True):
 
         A swept input has one row per member of the sweep.
         """
-        if not (self.swept_inputs or self.settings.arrays or self.keys):
+        if not (self.swept_inputs or self.settings.arrays or self.keys_by_input):
             return self.inputs.arrays
-        return {**self.inputs.arrays, **self.settings.inputs, **self.swept_inputs, **self.keys}
+        return {
+            **self.inputs.arrays,
+            **self.settings.inputs,
+            **self.swept_inputs,
+            **self.keys_by_input,
+        }
 
     @property
     def random_keys(self) -> Array:
         """Random keys of a program that draws random numbers."""
-        (array,) = self.keys.values()
-        return array
+        (key_array,) = self.keys_by_input.values()
+        return key_array
 
     @property
     def has_members(self) -> bool:
@@ -137,7 +142,7 @@ class BoundValues(Struct, frozen=True):
         key_input_names = program.input_names(InputRole.KEYS).values()
         member_count = len(next(iter(self.member_values.values()), (None,)))
         random_keys = self.streams.keys(program.sites, member_count)
-        return replace(self, keys=dict.fromkeys(key_input_names, random_keys))
+        return replace(self, keys_by_input=dict.fromkeys(key_input_names, random_keys))
 
 
 class InputBinder:
@@ -191,8 +196,8 @@ class InputBinder:
     def _bind_uncached(self, values: Values, steps: int | None) -> BoundValues:
         """Bind the values of a run to the inputs of the model, without the cache."""
         member_values = {
-            name: _convert_swept_values(name, member_rows)
-            for name, member_rows in values.sweep.items()
+            swept_name: _convert_swept_values(swept_name, member_rows)
+            for swept_name, member_rows in values.sweep.items()
         }
         refuse_uneven(member_values)
         if repeated_names := set(member_values) & (set(values.inputs) | set(values.set)):
@@ -201,30 +206,40 @@ class InputBinder:
             )
         document, options = self._document, self._options
         ports_with_names = _find_swept_ports(self._ports, values.inputs, member_values)
-        port_names = {name for _, name in ports_with_names}
+        port_names = {port_name for _, port_name in ports_with_names}
         seeds = _find_swept_seeds(member_values, port_names)
         streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
         first_rows = {
-            name: member_rows[0]
-            for name, member_rows in member_values.items()
-            if seeds is None or name != SEED
+            swept_name: member_rows[0]
+            for swept_name, member_rows in member_values.items()
+            if seeds is None or swept_name != SEED
         }
-        parameter_rows = {name: row for name, row in first_rows.items() if name not in port_names}
-        first_inputs = {**values.inputs, **{name: first_rows[name] for name in port_names}}
+        parameter_rows = {
+            parameter_name: row
+            for parameter_name, row in first_rows.items()
+            if parameter_name not in port_names
+        }
+        first_inputs = {
+            **values.inputs,
+            **{port_name: first_rows[port_name] for port_name in port_names},
+        }
         bound_inputs = bind(document, first_inputs, options, steps, self._ports)
         settings = bind_settings(document, {**values.set, **parameter_rows}, options.precision)
         swept_inputs = {}
-        for port, name in ports_with_names:
+        for port, port_name in ports_with_names:
             swept_inputs[port.name] = bind_members(
-                bound_inputs, port, member_values[name], options, name
+                bound_inputs, port, member_values[port_name], options, port_name
             )
-        for name in parameter_rows:
-            input_key = input_name(name)
-            dtype = dtype_name(settings.arrays[name])
+        for parameter_name in parameter_rows:
+            input_key = input_name(parameter_name)
+            dtype = dtype_name(settings.arrays[parameter_name])
             swept_inputs[input_key] = cast_checked(
-                member_values[name], dtype, f"the value of '{name}'"
+                member_values[parameter_name], dtype, f"the value of '{parameter_name}'"
             )
-        member_rows = {name: streams.repeat_for_trials(rows) for name, rows in swept_inputs.items()}
+        member_rows = {
+            program_name: streams.repeat_for_trials(rows)
+            for program_name, rows in swept_inputs.items()
+        }
         return BoundValues.of(bound_inputs, settings, member_rows, member_values, streams)
 
 
@@ -256,7 +271,7 @@ class _CachedBinding(Struct, frozen=True):
         default_values: Ports whose default_value is a number, a text or None, each with this default_value.
         default_arrays: Ports whose default_value is a list or an array, each with its array when the binding was cached.
         dtypes: Dtypes of the inputs that are not arrays.
-        types: Input types for which a program is specialized.
+        input_types: Input types for which a program is specialized.
     """
 
     program_names: tuple[str, ...]
@@ -264,7 +279,7 @@ class _CachedBinding(Struct, frozen=True):
     default_values: tuple[tuple[Any, Any], ...]
     default_arrays: tuple[tuple[OpenPort, Array], ...]
     dtypes: Mapping[str, str]
-    types: InputTypes
+    input_types: InputTypes
 
     @classmethod
     def of(
@@ -277,19 +292,19 @@ class _CachedBinding(Struct, frozen=True):
         arrays, program_names = bound.inputs.arrays, {}
         default_values, default_arrays = [], []
         for port in ports:
-            name, default_value, array = (
+            name, default_value, port_array = (
                 port.name_among(inputs),
                 port.port.default_value,
                 arrays[port.name],
             )
             if name is not None:
                 program_names[name] = port.name
-                if array is not inputs[name] or array.dtype.kind in "OUST":
+                if port_array is not inputs[name] or port_array.dtype.kind in "OUST":
                     return None  # the value was converted, or its elements were checked
             elif default_value is None or isinstance(default_value, bool | int | float | str):
                 default_values.append((port.port, default_value))
-            elif isinstance(array, np.ndarray):
-                default_arrays.append((port, array))
+            elif isinstance(port_array, np.ndarray):
+                default_arrays.append((port, port_array))
             else:
                 return None
         if program_names.keys() != inputs.keys():
@@ -328,7 +343,9 @@ class _CachedBinding(Struct, frozen=True):
                 return None
             arrays[open_port.name] = array
         bound_inputs = BoundInputs(arrays, _NO_NAMES, self.dtypes, _EMPTY_MAPPING)
-        return BoundValues(bound_inputs, _NO_SETTINGS, _EMPTY_MAPPING, _EMPTY_MAPPING, self.types)
+        return BoundValues(
+            bound_inputs, _NO_SETTINGS, _EMPTY_MAPPING, _EMPTY_MAPPING, self.input_types
+        )
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -371,11 +388,13 @@ def _find_swept_ports(
         return []
     value_names = {*inputs, *members}
     swept_ports = [
-        (port, name) for port in ports if (name := port.name_among(value_names)) in members and name
+        (port, swept_name)
+        for port in ports
+        if (swept_name := port.name_among(value_names)) in members and swept_name
     ]
-    for name in members:
-        matching_ports = [port for port in ports if port.name_among({name})]
-        if matching_ports and name not in {port_name for _, port_name in swept_ports}:
+    for swept_name in members:
+        matching_ports = [port for port in ports if port.name_among({swept_name})]
+        if matching_ports and swept_name not in {port_name for _, port_name in swept_ports}:
             other_name = matching_ports[0].name_among(value_names)
-            raise InputError(f"'{name}' is swept, but '{other_name}' means the same input")
+            raise InputError(f"'{swept_name}' is swept, but '{other_name}' means the same input")
     return swept_ports

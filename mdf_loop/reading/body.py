@@ -77,7 +77,7 @@ class BodyInputs(Struct, frozen=True):
     unrolled_iteration: UnrolledIteration | None = None
 
 
-class ReadBody(Struct, frozen=True):
+class LoweredBody(Struct, frozen=True):
     """Loop body that was converted to operations, with its inputs, outputs and recorded values.
 
     Attributes:
@@ -140,7 +140,7 @@ def read_body(
     body_inputs: BodyInputs,
     scopes: BodyScopes,
     document: Document,
-) -> ReadBody:
+) -> LoweredBody:
     """Convert the body graph of a loop to operations, specialized for the types of its inputs."""
     return _BodyReader(
         _create_body_builder(b, body_inputs.unrolled_iteration),
@@ -186,9 +186,9 @@ class _BodyReader:
         self.inputs: dict[str, Term] = {}
         self.scanned_inputs: list[Scanned] = []
 
-    def read(self, body_inputs: BodyInputs) -> ReadBody:
+    def read(self, body_inputs: BodyInputs) -> LoweredBody:
         """Convert the body graph to operations, specialized for the types of its inputs."""
-        b, signature, body_path = self.b, self.signature, self.loop_form.body_where
+        b, signature, body_path = self.b, self.signature, self.loop_form.body_path
         with b.at(body_path):
             iteration, condition_in = self._define_control(body_inputs.unrolled_iteration)
             history_names = [
@@ -213,7 +213,7 @@ class _BodyReader:
         condition_out, *body_outputs = self._read_outputs(inner_graph)
         carried_count = len(signature.carried_outputs)
         delayed_values, next_carried = self._update_histories(carried_by_history, inner_graph)
-        return ReadBody(
+        return LoweredBody(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
@@ -257,8 +257,8 @@ class _BodyReader:
             )
             return body_inputs.unrolled_iteration.carried_values
         return tuple(
-            self._create_input(name, label, row_type.dtype, row_type.shape)
-            for name, label, row_type in zip(
+            self._create_input(input_name, input_label, row_type.dtype, row_type.shape)
+            for input_name, input_label, row_type in zip(
                 (*carried_names, *(None for _ in history_names)),
                 (*carried_names, *history_names),
                 body_inputs.carried_types,
@@ -290,8 +290,10 @@ class _BodyReader:
             first_position += len(history.carried_names)
             carried_by_history.append((history, carried_values))
             with self.b.at(history.where, history.source_name):
-                for name, value in history.read_delayed_values(self.b, carried_values).items():
-                    self._define_input(name, value, history.where)
+                for delay_name, delayed_value in history.read_delayed_values(
+                    self.b, carried_values
+                ).items():
+                    self._define_input(delay_name, delayed_value, history.where)
         return carried_by_history
 
     def _read_slice(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
@@ -379,13 +381,13 @@ class _BodyReader:
 
         Errors in several outputs are raised together.
         """
-        b, signature, body_path = self.b, self.signature, self.loop_form.body_where
+        b, signature, body_path = self.b, self.signature, self.loop_form.body_path
         body_outputs: list[Value] = []
         with b.findings.catch(), b.at(body_path):
             body_outputs.append(self._read_condition(inner))
-        for name in (*signature.carried_outputs, *signature.recorded_outputs):
+        for output_name in (*signature.carried_outputs, *signature.recorded_outputs):
             with b.findings.catch(), b.at(body_path):
-                body_outputs.append(inner.value(name))
+                body_outputs.append(inner.value(output_name))
         if len(body_outputs) < 1 + len(signature.carried_outputs) + len(signature.recorded_outputs):
             raise Poisoned
         return body_outputs

@@ -30,7 +30,7 @@ def find_branch_graph(
         SignatureError: If the branch has inputs.
     """
     owned_graph = find_owned_graph(written, item, where, role, document)
-    if owned_graph.inputs:
+    if owned_graph.input_names:
         raise SignatureError(
             f"{role.description} names metadata.inputs, but a branch is given nothing",
             owned_graph.where,
@@ -46,8 +46,8 @@ def find_branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
         SignatureError: If the outputs are not stated and the branch has several terminal ports.
         ArityError: If the outputs are not stated and the branch has no terminal port.
     """
-    if owned.outputs is not None:
-        return owned.outputs
+    if owned.output_names is not None:
+        return owned.output_names
     end_ports, branch_text = find_end_ports(owned.graph), owned.role.description
     if not end_ports:
         raise ArityError(

@@ -117,7 +117,7 @@ class _GraphBranch(Struct, frozen=True):
     def description(self) -> str:
         return self.role.description
 
-    def graph(self) -> OwnedGraph:
+    def find_graph(self) -> OwnedGraph:
         """Look up the graph of the branch."""
         choice = self.choice
         written_body = choice.written.get(self.role.argument, WrittenBody(None))
@@ -126,13 +126,13 @@ class _GraphBranch(Struct, frozen=True):
         )
 
     def names(self) -> tuple[str, ...]:
-        return find_branch_outputs(self.graph())
+        return find_branch_outputs(self.find_graph())
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
-        graph = self.graph()
-        output_names = find_branch_outputs(graph)
-        inner_graph = InnerGraph(b, graph, scope.inner(), self.choice.document)
-        with b.at(graph.where):
+        owned_graph = self.find_graph()
+        output_names = find_branch_outputs(owned_graph)
+        inner_graph = InnerGraph(b, owned_graph, scope.inner(), self.choice.document)
+        with b.at(owned_graph.where):
             return [inner_graph.value(output_name) for output_name in output_names]
 
 
@@ -247,7 +247,7 @@ class _Choice:
         return as_scalar(self.b, value)
 
     def lower_condition(self) -> Value:
-        """Return the condition of an If as a boolean value."""
+        """Convert the condition of an `onnx::If` to a boolean program value."""
         argument_path = f"{self.where}.args.{self.selector}"
         with self.b.at(argument_path, f"{self.name}.{self.selector}"):
             scalar_condition = self._reduce_to_scalar(
@@ -264,7 +264,7 @@ class _Choice:
             return condition
 
     def lower_index(self) -> Value:
-        """Return the index of a case_of as an int64 value.
+        """Convert the index of a `case_of` to an int64 program value.
 
         A run fails if the index is not a whole number.
         """
@@ -330,7 +330,9 @@ class _Choice:
                 hint="name it in metadata.outputs of each; a value from outside can be named too",
             )
         self.output_count = len(longest_names)
-        branch_graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
+        branch_graphs = [
+            branch.find_graph() for branch in branches if isinstance(branch, _GraphBranch)
+        ]
         stated_shapes = [graph.shape_rule for graph in branch_graphs if graph.shape_rule]
         if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
             self.join_rule = any_shape
@@ -395,8 +397,10 @@ class _Choice:
         """Append `If` operations that select a branch by an index at run time, and return their outputs."""
         b, branch_count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
-            zero, index_limit = (b.constant(np.array(k)) for k in (0, branch_count))
-            is_in_range = b.op("And", greater_equal(b, index, zero), less(b, index, index_limit))
+            first_index, index_limit = (b.constant(np.array(k)) for k in (0, branch_count))
+            is_in_range = b.op(
+                "And", greater_equal(b, index, first_index), less(b, index, index_limit)
+            )
             if default is None:
                 message = f"the index of '{self.name}' is outside: {self._describe_branches(branch_count)}"
                 is_in_range = guard_value(b, is_in_range, is_in_range, message)

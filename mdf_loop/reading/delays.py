@@ -218,13 +218,13 @@ class SharedDelays(Struct, frozen=True, eq=False):
         row_count = count_reduced_elements(b, initial, 0)
         initial_count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
         is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), initial_count)
-        error = CarryShapeError(
+        too_few_values_error = CarryShapeError(
             f"the delays of '{self.source_name}' need the {self.depth} values before the loop, but their "
             f"initial is {initial.type}",
             hint=f"give {self.depth} values, oldest first: initial: [...]",
         )
         last_positions = check_value(
-            b, b.constant(np.arange(-self.depth, 0)), is_long_enough, error
+            b, b.constant(np.arange(-self.depth, 0)), is_long_enough, too_few_values_error
         )
         return b.op("Gather", initial, last_positions, axis=0)
 

@@ -208,7 +208,7 @@ class _DrawRewriter:
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
     def rewrite(self, execution_counts: _ExecutionCounts) -> _ExecutionCounts:
-        """Replace all `Draw` operations of the program, and return the final execution counters.
+        """Replace all `Draw` operations, and return the final execution counters of the graphs with draws.
 
         `execution_counts` are the counters before the program.
         """

@@ -98,7 +98,7 @@ def _raise_poisoned() -> Term:
 
 
 def list_states(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
-    """Return the memory keys of a node's outputs or parameters.
+    """Return the memory keys of a node's outputs, parameters or both.
 
     `kinds` has "output", "parameter" or both.
     """

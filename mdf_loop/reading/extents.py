@@ -35,5 +35,5 @@ class Extents:
         """Append operations that read one extent from a value, as a tensor of one element."""
         if isinstance(extent, int):
             return ints(b, extent)
-        value, axis = self._axis_sources[extent]
-        return b.op("Gather", b.op("Shape", value), ints(b, axis), axis=0)
+        source_value, source_axis = self._axis_sources[extent]
+        return b.op("Gather", b.op("Shape", source_value), ints(b, source_axis), axis=0)

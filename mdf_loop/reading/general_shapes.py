@@ -25,7 +25,7 @@ class GeneralShapes:
         self._shapes: dict[Value, Shape] = dict(b.stated_shapes)
 
     def find_shape(self, value: Value) -> Shape:
-        """Return the shape of a value that holds for all inputs."""
+        """Return the general shape of a value, which holds for all inputs of the program."""
         pending_values = [value]
         while pending_values:
             pending_value = pending_values[-1]

@@ -205,20 +205,24 @@ def bind(
     varying_names: set[str] = set()
     for port in ports:
         _refuse_repeated_names(port, inputs)
-        name = port.name_among(inputs)
-        if name is None:
+        given_name = port.name_among(inputs)
+        if given_name is None:
             arrays_by_port[port.name] = find_default(port.port, options.precision, port.where)
             continue
-        input_data = convert_input(port.port, inputs[name], options.precision, name, port.where)
-        time_rows = _split_into_rows(port, input_data, name, steps)
+        input_data = convert_input(
+            port.port, inputs[given_name], options.precision, given_name, port.where
+        )
+        time_rows = _split_into_rows(port, input_data, given_name, steps)
         if time_rows is not None:
             varying_names.add(port.name)
         arrays_by_port[port.name] = _broadcast_to_stated_shape(
-            port, input_data if time_rows is None else time_rows, name, time_rows is not None
+            port, input_data if time_rows is None else time_rows, given_name, time_rows is not None
         )
     stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {
-        name: dtype for name, dtype in stated_dtypes.items() if dtype and not is_tensor(dtype)
+        port_name: dtype
+        for port_name, dtype in stated_dtypes.items()
+        if dtype and not is_tensor(dtype)
     }
     return BoundInputs(arrays_by_port, frozenset(varying_names), dtypes)
 
@@ -269,7 +273,7 @@ def bind_members(
 
 
 def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
-    """Broadcast a value to the stated shape of its port, after its `leading` axes (time, members).
+    """Broadcast a value to the stated shape of its port, except the `leading` axes (time, members).
 
     A single number is repeated for all elements. It stays a number if the port has one element.
     """

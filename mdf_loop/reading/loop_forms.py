@@ -55,7 +55,7 @@ class LoopForm(Struct, frozen=True):
         return self.owned_graph.graph
 
     @property
-    def body_where(self) -> str:
+    def body_path(self) -> str:
         """Path of the body graph."""
         return self.owned_graph.where
 
@@ -226,10 +226,13 @@ def _parse_named_values(text: str) -> dict[str, str] | None:
     except (SyntaxError, ValueError, RecursionError):
         return None
     if isinstance(literal, ast.Dict):
-        keys = [key.value if isinstance(key, ast.Constant) else "" for key in literal.keys]
+        argument_names = [
+            key_node.value if isinstance(key_node, ast.Constant) else ""
+            for key_node in literal.keys
+        ]
         return {
-            str(key): ast.unparse(expression)
-            for key, expression in zip(keys, literal.values, strict=True)
+            str(argument_name): ast.unparse(expression)
+            for argument_name, expression in zip(argument_names, literal.values, strict=True)
         }
     is_call = isinstance(literal, ast.Call) and isinstance(literal.func, ast.Name)
     if is_call and isinstance(literal, ast.Call) and ast.unparse(literal.func) == "dict":
@@ -241,9 +244,9 @@ def order_initial_values(form: LoopForm) -> tuple[Any, ...]:
     """Return the expressions of the loop's initial values in the order of the body's inputs."""
     if not isinstance(form.initial_expressions, dict):
         return form.initial_expressions
-    if form.owned_graph.inputs is None:
+    if form.owned_graph.input_names is None:
         return tuple(form.initial_expressions.values())
-    carried_names = form.owned_graph.inputs[2:]
+    carried_names = form.owned_graph.input_names[2:]
     unknown_names = [name for name in form.initial_expressions if name not in carried_names]
     missing_names = [name for name in carried_names if name not in form.initial_expressions]
     if unknown_names or missing_names:

@@ -31,7 +31,7 @@ from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
-from mdf_loop.reading.body import BodyInputs, BodyScopes, ReadBody, read_body
+from mdf_loop.reading.body import BodyInputs, BodyScopes, LoweredBody, read_body
 from mdf_loop.reading.delays import History, RowType, SharedDelays
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
@@ -86,7 +86,9 @@ class LoopWriter:
             (input_slice, input_slice.find_rows(self.b)) for input_slice in self.arguments.slices
         )
         self.rows_by_slice = {
-            input_slice: rows for input_slice, rows in scan_inputs if rows is not None
+            input_slice: sliced_rows
+            for input_slice, sliced_rows in scan_inputs
+            if sliced_rows is not None
         }
         histories, outer_extents = self._build_histories({}, Extents(())), Extents(())
         initial_values, body = self._read_stable_body(histories)
@@ -128,7 +130,7 @@ class LoopWriter:
 
     # --- types that hold for all iterations -------------------------------------------------------
 
-    def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
+    def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], LoweredBody]:
         """Convert the loop body with carried shapes that no iteration changes, and return the body.
 
         The initial values with these shapes are returned before the body.
@@ -157,7 +159,7 @@ class LoopWriter:
 
     def _read_to_fixed_point(
         self, histories: tuple[History, ...], positions: Sequence[int]
-    ) -> tuple[list[Value], ReadBody]:
+    ) -> tuple[list[Value], LoweredBody]:
         """Convert the loop body repeatedly until the carried shapes no longer change (fixed point).
 
         The initial values at the positions `positions` may be broadcast from one number to an array.
@@ -190,7 +192,7 @@ class LoopWriter:
         return initial_values, body
 
     def _broadcast_initial(
-        self, initial: list[Value], k: int, entering_shape: Shape, body: ReadBody
+        self, initial: list[Value], k: int, entering_shape: Shape, body: LoweredBody
     ) -> bool:
         """Broadcast initial value `k` if it is a scalar that the body turns into an array.
 
@@ -212,14 +214,14 @@ class LoopWriter:
         initial[k] = self.b.record_broadcast(broadcast_value, initial_number)
         return True
 
-    def _discard(self, body: ReadBody) -> None:
+    def _discard(self, body: LoweredBody) -> None:
         """Discard the operations of a loop body that is converted again with other carried types."""
         self.b.discard(body.ops)
         self.b.release(body.inputs)
 
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
-    ) -> ReadBody:
+    ) -> LoweredBody:
         """Convert the loop body for carried values with the dtypes of `initial` and the given shapes."""
         row_types = tuple(
             RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
@@ -297,7 +299,9 @@ class LoopWriter:
             self._build_named_results(loop, iteration_count),
         )
 
-    def _build_loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
+    def _build_loop(
+        self, body: LoweredBody, carried: list[Carried], recorded: list[Recorded]
+    ) -> Loop:
         """Build the `Loop` operation."""
         b = self.b
         return Loop(
@@ -322,7 +326,7 @@ class LoopWriter:
         """Return the name in the program for a value of the loop."""
         return f"{self.name}.{name}"
 
-    def _stacked_shape(self, shape: Shape, body: ReadBody) -> Shape:
+    def _stacked_shape(self, shape: Shape, body: LoweredBody) -> Shape:
         """Return the shape of stacked rows: the number of iterations, then the shape of a row."""
         trip_count = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
@@ -331,7 +335,7 @@ class LoopWriter:
             return (max(int(trip_count), 0), *shape)
         return (self.b.name(f"{self.loop_form.name}_iterations"), *shape)
 
-    def _is_for_loop(self, body: ReadBody) -> bool:
+    def _is_for_loop(self, body: LoweredBody) -> bool:
         """Return True if the loop has no condition, or a condition that is always true."""
         initial_condition, next_condition = (
             self.arguments.condition,

@@ -200,9 +200,7 @@ class LoopMemory(Memory):
         return self._has_run[node]
 
     def find_body_outputs(self, where: str) -> bool:
-        """Find the value of each carried state at the end of the loop body.
-
-        Return True if a carried type was widened.
+        """Find the final value of each carried state in the body, and return whether a carried type changed.
 
         The computation of a body output may carry further states.
         """

@@ -36,7 +36,7 @@ from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import cast
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.ops.build_helpers import ints
-from mdf_loop.reading.body import ReadBody
+from mdf_loop.reading.body import LoweredBody
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
 
@@ -44,11 +44,11 @@ from mdf_loop.reading.loop_forms import LoopForm
 class BodyWithExit(Struct, frozen=True, eq=False):
     """Loop body with a mid-body exit, and the recorded values that the last iteration does not compute."""
 
-    body: ReadBody
+    body: LoweredBody
     row_positions_after_exit: frozenset[int] = frozenset()
 
 
-def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
+def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWithExit:
     """Return a loop body in which the operations after the condition test are inside an `If`."""
     early_operations, late_operations = _partition_operations(
         body.ops, (body.condition_out, *body.values_before_test)

@@ -116,8 +116,8 @@ class ModelUnits:
             if not isinstance(specification, Mapping):
                 return specification
             return {
-                key: convert_numbers(name, key, field_value)
-                for key, field_value in specification.items()
+                field_name: convert_numbers(name, field_name, field_value)
+                for field_name, field_value in specification.items()
             }
 
         def convert_numbers(name: str, key: Any, numbers: Any) -> Any:

@@ -32,12 +32,12 @@ class Item(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Name of the item as `node.item`."""
+        """Name of the output port, parameter or function, as `node.id`."""
         return f"{self.node}.{self.id}"
 
     @property
     def state(self) -> State:
-        """Key of the item's value in a `Memory`."""
+        """Key of the value in a `Memory`."""
         return (STATE_KIND_BY_FIELD[self.node_field], self.node, self.id)
 
 
@@ -199,10 +199,12 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
             shown_name: name_index.find(name)
             for shown_name, name in output_name_by_shown_name.items()
         }
-    outputs = name_index.outputs
-    result_names = {node_item: shown_name for shown_name, node_item in reversed(outputs.items())}
+    model_outputs = name_index.outputs
+    result_names = {
+        node_item: shown_name for shown_name, node_item in reversed(model_outputs.items())
+    }
     further_items = [name_index.find(name) for name in (*(selection.only or ()), *selection.named)]
-    selected_outputs = outputs if selection.only is None else {}
+    selected_outputs = model_outputs if selection.only is None else {}
     selected_items = set(selected_outputs.values())
     return {
         **selected_outputs,

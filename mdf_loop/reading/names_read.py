@@ -74,10 +74,10 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
     hidden_names = {
         *expression_by_argument,
         *(
-            key
-            for value in expression_by_argument.values()
-            if isinstance(value, dict)
-            for key in value
+            nested_name
+            for argument_value in expression_by_argument.values()
+            if isinstance(argument_value, dict)
+            for nested_name in argument_value
         ),
     }
     return names_in_arguments | (_find_outer_names(item, node, document) - hidden_names)
@@ -149,10 +149,10 @@ def refuse_unread(
     raise_findings(
         Finding(
             "ModelError",
-            f"{location[0]} has no argument '{key}', and {location[1]} not read it",
-            f"{where}.args.{key}",
-            suggest(key, own),
+            f"{location[0]} has no argument '{argument}', and {location[1]} not read it",
+            f"{where}.args.{argument}",
+            suggest(argument, own),
         )
-        for key in further_arguments
-        if key not in names_read
+        for argument in further_arguments
+        if argument not in names_read
     )

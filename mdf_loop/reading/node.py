@@ -1,4 +1,4 @@
-"""One execution of a node: input ports -> functions -> parameters -> output ports.
+"""Conversion of one execution of a node to operations, from the input ports to the output ports.
 
 Functions read the old value of a parameter, output ports read the new one. In the first execution of a
 node, the old value is the initial value. A single evaluation executes each node once.

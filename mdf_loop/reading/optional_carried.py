@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import optional_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.reading.body import ReadBody
+from mdf_loop.reading.body import LoweredBody
 
 
-def wrap_optional_outputs(b: ModelBuilder, body: ReadBody) -> ReadBody:
-    """Wrap a loop body's outputs as optional values if their carried inputs are optional."""
+def wrap_optional_outputs(b: ModelBuilder, body: LoweredBody) -> LoweredBody:
+    """Wrap the outputs of a loop body as optional values where the carried inputs are optional."""
     body_builder = b.body()
     carried_outputs = tuple(
         body_builder.op("Optional", carried_output)

@@ -99,7 +99,7 @@ def _integrates(parameter: Any) -> bool:
 
 
 def _is_variable(parameter: Any) -> bool:
-    """Return True unless a state is constant, by a derivative of 0 or by its own name as its value."""
+    """Return True unless a state is constant, with a zero derivative or its own name as its value."""
     has_zero_derivative = _integrates(parameter) and _is_zero(parameter.time_derivative)
     has_own_value = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
     return bool(parameter.conditions) or not (has_zero_derivative or has_own_value)

@@ -118,13 +118,13 @@ def _find_non_array_states(
     document: Document, body_inputs: Mapping[State, Value]
 ) -> Iterator[Finding]:
     """Yield findings about states that are not arrays."""
-    for (state_kind, node_id, name), value in body_inputs.items():
-        if not is_tensor(value.dtype):
+    for (state_kind, node_id, item_id), carried_input in body_inputs.items():
+        if not is_tensor(carried_input.dtype):
             yield Finding(
                 "UnsupportedError",
-                f"'{name}' of node '{node_id}' is {value.dtype}, which cannot be kept from one step "
+                f"'{item_id}' of node '{node_id}' is {carried_input.dtype}, which cannot be kept from one step "
                 "to the next",
-                f"{document.where}.nodes['{node_id}'].{NODE_FIELDS[state_kind]}['{name}']",
+                f"{document.where}.nodes['{node_id}'].{NODE_FIELDS[state_kind]}['{item_id}']",
                 "keep an array, or carry it in a loop inside of one evaluation",
             )
 

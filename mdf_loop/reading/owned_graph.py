@@ -48,8 +48,8 @@ class OwnedGraph(Struct, frozen=True):
         where: Path of the graph.
         role: Words for the graph in errors.
         metadata: Metadata of the graph.
-        inputs: Names of the inputs, or None if they are not stated.
-        outputs: Names of the outputs, or None if they are not stated.
+        input_names: Names of the inputs, or None if they are not stated.
+        output_names: Names of the outputs, or None if they are not stated.
         is_strict: True if the graph captures only declared values.
         shape_rule: 'strict', 'dynamic' or None.
     """
@@ -58,8 +58,8 @@ class OwnedGraph(Struct, frozen=True):
     where: str
     role: Role
     metadata: Mapping[str, Any]
-    inputs: tuple[str, ...] | None
-    outputs: tuple[str, ...] | None
+    input_names: tuple[str, ...] | None
+    output_names: tuple[str, ...] | None
     is_strict: bool
     shape_rule: str | None
 
@@ -82,7 +82,7 @@ def find_owned_graph(
         if stated_content is not None
     }
     metadata = {**(graph.metadata or {}), **outer_metadata}
-    inputs, outputs = (
+    input_names, output_names = (
         _read_stated_names(metadata, metadata_key, role, graph_path)
         for metadata_key in ("inputs", "outputs")
     )
@@ -97,7 +97,9 @@ def find_owned_graph(
             f"the {role.noun}'s metadata.shapes is strict or dynamic, not {shape_rule!r}",
             graph_path,
         )
-    return OwnedGraph(graph, graph_path, role, metadata, inputs, outputs, is_strict, shape_rule)
+    return OwnedGraph(
+        graph, graph_path, role, metadata, input_names, output_names, is_strict, shape_rule
+    )
 
 
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:

@@ -40,7 +40,7 @@ _Shapes = frozenset[Shape]
 def widened_findings(
     program: Program, b: ModelBuilder, first_shapes: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about results that change if a value is broadcast to its later shape.
+    """Return findings about results that change if a value is broadcast to the shape of later steps.
 
     `first_shapes` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
@@ -153,18 +153,22 @@ class _PossibleShapes:
                 dependent_values = (*scanned_arrays, *(recording.row for recording in recordings))
             else:
                 continue
-            for value in dependent_values:
-                if len(self.find_shapes(value)) > 1:
+            for operand in dependent_values:
+                if len(self.find_shapes(operand)) > 1:
                     operation_name = (
                         operation.op_type if isinstance(operation, Op) else operation.name
                     )
-                    yield _finding(value, self.find_shapes(value), operation_name, operation.where)
+                    yield _finding(
+                        operand, self.find_shapes(operand), operation_name, operation.where
+                    )
 
     def find_shape_queries(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
         """Yield findings about values with several possible shapes whose shape the model queries."""
-        for value, where in paths.items():
-            if len(self.find_shapes(value)) > 1:
-                yield _finding(value, self.find_shapes(value), _SHAPE_QUERIES, where)
+        for queried_value, query_path in paths.items():
+            if len(self.find_shapes(queried_value)) > 1:
+                yield _finding(
+                    queried_value, self.find_shapes(queried_value), _SHAPE_QUERIES, query_path
+                )
 
 
 def _has_unknown_extent(shape: Shape) -> bool:

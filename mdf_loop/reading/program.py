@@ -152,12 +152,18 @@ class ProgramReader:
                     *shape[: len(shape) - len(stated_shape)],
                     *stated_shape,
                 )
-        for name, array in self.settings.arrays.items():
-            program_name, dtype = input_name(name), dtype_name(array)
+        for parameter_name, parameter_array in self.settings.arrays.items():
+            program_name, dtype = input_name(parameter_name), dtype_name(parameter_array)
             input_value = self.declare_input(
-                program_name, dtype, array.shape, (), array, InputRole.SETTING, name
+                program_name,
+                dtype,
+                parameter_array.shape,
+                (),
+                parameter_array,
+                InputRole.SETTING,
+                parameter_name,
             )
-            if self.settings.is_plain(name):
+            if self.settings.is_plain(parameter_name):
                 self.b.mark_weak(input_value)
 
     def declare_input(
@@ -240,7 +246,7 @@ class ProgramReader:
         """
         recorded_outputs: dict[str, Output] = {}
         shape_by_item: dict[Item, Shape] = {}
-        for name, node_item in self.items.items():
+        for result_name, node_item in self.items.items():
             with self.b.findings.catch():
                 memory = graph.memory
                 term = read_current_value(graph, node_item.state)
@@ -249,12 +255,12 @@ class ProgramReader:
                     term = tensor(memory.b, term)
                 if isinstance(term, tuple):
                     raise ArityError(
-                        f"'{name}' is {len(term)} results, an output is one",
+                        f"'{result_name}' is {len(term)} results, an output is one",
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                recorded_outputs |= _add_run_flag(Output(name, term), node_item, memory)
-                shape_by_item[node_item] = recorded_outputs[name].value.shape
+                recorded_outputs |= _add_run_flag(Output(result_name, term), node_item, memory)
+                shape_by_item[node_item] = recorded_outputs[result_name].value.shape
         with self.b.findings.catch():
             raise_findings(check_dims(self.document, shape_by_item))
         return recorded_outputs
@@ -267,7 +273,9 @@ class ProgramReader:
         """
         memory = graph.memory
         position_by_value = {
-            value: position for position, op in enumerate(memory.b.ops) for value in results(op)
+            computed_value: position
+            for position, op in enumerate(memory.b.ops)
+            for computed_value in results(op)
         }
         item_by_float: dict[Value, Item] = {}
         stored_items = (
@@ -289,19 +297,19 @@ class ProgramReader:
             for program_output in reversed(program_outputs.values())
         }
         output_name_by_item = {}
-        for value in sorted(item_by_float, key=position_by_value.__getitem__):
-            node_item = item_by_float[value]
+        for float_value in sorted(item_by_float, key=position_by_value.__getitem__):
+            node_item = item_by_float[float_value]
             watched_output = Output(
-                f"watched: {node_item.name}", value, OutputRole.WATCHED, node_item.name
+                f"watched: {node_item.name}", float_value, OutputRole.WATCHED, node_item.name
             )
-            program_output = output_by_value.get(value, watched_output)
+            program_output = output_by_value.get(float_value, watched_output)
             output_name_by_item[node_item.name] = program_output.name
             program_outputs |= _add_run_flag(program_output, node_item, memory)
         return output_name_by_item
 
 
 def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
-    """Return an output with a further output that tells whether its node has run, by name.
+    """Return an output and, if necessary, an output that tells whether its node has run, by name.
 
     The flag is omitted if the node has certainly run.
     """

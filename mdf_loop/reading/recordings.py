@@ -242,7 +242,7 @@ def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) 
     padded_length = b.op("Reshape", cast(b, padded_length, "int64"), ints(b, 1))
     stack_shape = shape_of(b, stack)
     row_count = b.op("Gather", stack_shape, ints(b, 0), axis=0)
-    error = RecordShapeError(
+    too_many_rows_error = RecordShapeError(
         f"the recording '{form.name}' has more rows than its length",
         hint="make the length larger, or bound the loop by M",
     )
@@ -250,7 +250,7 @@ def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) 
         b,
         b.op("Sub", padded_length, row_count),
         b.op("LessOrEqual", row_count, padded_length),
-        error,
+        too_many_rows_error,
     )
     row_shape = (
         [b.op("Gather", stack_shape, ints(b, *range(1, 1 + len(row_extents))), axis=0)]

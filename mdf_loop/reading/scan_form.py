@@ -106,7 +106,7 @@ def _check_signature(
 
     States come first in both.
     """
-    input_names, output_names, body_path = owned.inputs, owned.outputs, owned.where
+    input_names, output_names, body_path = owned.input_names, owned.output_names, owned.where
     if input_names is None or output_names is None:
         raise SignatureError(
             f"the order of the inputs and outputs of the body of the scan '{name}' is not written",

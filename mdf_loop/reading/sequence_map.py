@@ -62,7 +62,7 @@ def read_sequence_map(
             owned_graph.where,
         )
     operands_by_name = dict(zip(input_names, operands, strict=True))
-    sequence_map = _ReadSequenceMap(
+    sequence_map = _LoweredSequenceMap(
         map_name, where, operands_by_name, owned_graph, output_names, inner_scope, document
     )
     loop = b.append(sequence_map.build_loop(b))
@@ -77,14 +77,17 @@ def describe_body(name: str) -> Role:
 
 def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the body's inputs and outputs, or raise SignatureError if they are missing."""
-    for stated_field, stated_names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
+    for stated_field, stated_names in (
+        ("inputs", owned.input_names),
+        ("outputs", owned.output_names),
+    ):
         if not stated_names:
             raise SignatureError(
                 f"{owned.role.description} does not say in which order its {stated_field} stand",
                 owned.where,
                 "write metadata: {inputs: [one name for each input], outputs: [...]}",
             )
-    return owned.inputs or (), owned.outputs or ()
+    return owned.input_names or (), owned.output_names or ()
 
 
 def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
@@ -112,7 +115,7 @@ def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[V
     return map_inputs
 
 
-class _ReadSequenceMap(Struct, frozen=True):
+class _LoweredSequenceMap(Struct, frozen=True):
     """SequenceMap with its arguments as program values, before its body is converted."""
 
     name: str

@@ -56,12 +56,14 @@ def bind_settings(document: Document, values: Mapping[str, Any], precision: str)
     Raises:
         InputError: If a parameter does not exist or cannot be set, or if a value is not numeric.
     """
-    arrays: dict[str, Array] = {}
-    for name, value in values.items():
-        parameter, parameter_path = _find_parameter(document, name)
-        attribute = _find_settable_attribute(parameter, name, parameter_path)
-        arrays[name] = _convert_to_array(value, getattr(parameter, attribute), name, precision)
-    return Settings(arrays)
+    array_by_parameter: dict[str, Array] = {}
+    for parameter_name, parameter_value in values.items():
+        parameter, parameter_path = _find_parameter(document, parameter_name)
+        attribute = _find_settable_attribute(parameter, parameter_name, parameter_path)
+        array_by_parameter[parameter_name] = _convert_to_array(
+            parameter_value, getattr(parameter, attribute), parameter_name, precision
+        )
+    return Settings(array_by_parameter)
 
 
 def written_value(document: Document, name: str) -> Any:

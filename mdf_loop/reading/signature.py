@@ -50,7 +50,7 @@ def find_signature(form: LoopForm, node: Any, carried_count: int) -> Signature:
         ArityError: If the number of inputs or outputs does not match.
         SignatureError: If no order is stated and several orders are possible.
     """
-    stated_inputs = form.owned_graph.inputs
+    stated_inputs = form.owned_graph.input_names
     if stated_inputs is None:
         iteration, condition_in, carried_inputs = _infer_inputs(form, node, carried_count)
     else:
@@ -59,7 +59,7 @@ def find_signature(form: LoopForm, node: Any, carried_count: int) -> Signature:
                 f"the loop '{form.name}' has {_format_count(carried_count, 'initial value')}, so its body needs "
                 f"2 + {carried_count} inputs (iteration, condition, carried values), but "
                 f"metadata.inputs names {len(stated_inputs)}: {list(stated_inputs)}",
-                form.body_where,
+                form.body_path,
             )
         iteration, condition_in, carried_inputs = (
             stated_inputs[0],
@@ -68,15 +68,15 @@ def find_signature(form: LoopForm, node: Any, carried_count: int) -> Signature:
         )
     output_names = (
         _infer_outputs(form, node, carried_count)
-        if form.owned_graph.outputs is None
-        else form.owned_graph.outputs
+        if form.owned_graph.output_names is None
+        else form.owned_graph.output_names
     )
     if len(output_names) < 1 + carried_count:
         raise ArityError(
             f"the loop '{form.name}' has {_format_count(carried_count, 'initial value')}, so its body needs at "
             f"least 1 + {carried_count} outputs (condition, carried values), but it has "
             f"{len(output_names)}: {list(output_names)}",
-            form.body_where,
+            form.body_path,
             "the first output is the condition: the body must give one",
         )
     first_row_position = 1 + carried_count
@@ -201,7 +201,7 @@ def _unknown_order_error(
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
         f"{carried_count} carried values from the free ports {free_names}: metadata.inputs is missing",
-        form.body_where,
+        form.body_path,
         _ORDER_HINT,
     )
 
@@ -234,7 +234,7 @@ def _infer_outputs(form: LoopForm, node: Any, carried_count: int) -> tuple[str, 
         raise SignatureError(
             f"the order of the body's outputs is not written and cannot be inferred for "
             f"{result_count} results from the end ports {port_names}: metadata.outputs is missing",
-            form.body_where,
+            form.body_path,
             _ORDER_HINT,
         )
     return (truth_outputs[0], *(name for name in port_names if name != truth_outputs[0]))
@@ -260,7 +260,7 @@ def gives_truth(node: Any, value: Any) -> bool:
 
 
 def _is_truth_function(function: str) -> bool:
-    """Return True if a function is an operator of ONNX that gives truth values only."""
+    """Return True if a function is an ONNX operator that returns only booleans."""
     domain, _, op_type = function.partition("::")
     if domain != "onnx" or op_type not in operator_names():
         return False

@@ -42,7 +42,7 @@ class SliceForm(Struct, frozen=True):
     """
 
     name: str
-    source: Any
+    source_expression: Any
     axis: int = 0
     start: int = 0
     end: int = -1
@@ -69,7 +69,7 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
     part_size = entry.integer("part_size", 0)
     slice_form = SliceForm(
         name=entry.name,
-        source=entry.expression("of"),
+        source_expression=entry.expression("of"),
         axis=entry.integer("axis", 0),
         start=entry.integer("start", -1 if is_downward else 0),
         end=entry.integer("end", 0 if is_downward else -1),
@@ -147,7 +147,7 @@ class Slice(Struct, frozen=True, eq=False):
     part_count: Value
 
     def find_rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """Return the slice as rows that a `Loop` operation scans, or None if it states a `part_size`.
+        """Return the slice as rows that a `Loop` operation scans, or None if the slice has a `part_size`.
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
@@ -210,15 +210,17 @@ def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
 
     A run fails if a position is out of range.
     """
-    source = tensor(b, lower_expression(b, form.source, scope, f"slices.{form.name}"))
-    if not extents(source):
+    sliced_array = tensor(
+        b, lower_expression(b, form.source_expression, scope, f"slices.{form.name}")
+    )
+    if not extents(sliced_array):
         raise TripCountError(
-            f"the slice '{form.name}' is taken of one number ({source.type})",
+            f"the slice '{form.name}' is taken of one number ({sliced_array.type})",
             hint="a value that is the same in every iteration is captured: name it as an input "
             "port of the loop's node, and read it in the body",
         )
-    axis = nonnegative_axis(source, form.axis)
-    extent = _to_int64(b, count_reduced_elements(b, source, axis))
+    axis = nonnegative_axis(sliced_array, form.axis)
+    extent = _to_int64(b, count_reduced_elements(b, sliced_array, axis))
     start, end = (
         _find_position(b, stated_position, extent) for stated_position in (form.start, form.end)
     )
@@ -231,13 +233,21 @@ def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     is_inside = b.op(
         "And", is_start_valid, is_end_valid
     )  # a slice whose start is beyond its end has no parts
-    message = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
-    error = TripCountError(message, hint="positions are 0 to the extent; -1 is the extent itself")
+    message = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {sliced_array.type}"
+    out_of_range_error = TripCountError(
+        message, hint="positions are 0 to the extent; -1 is the extent itself"
+    )
     step_size = _to_int64(b, abs(form.stride))
     slice_length = b.op("Add", b.op("Sub", b.op("Sub", upper_end, lower_end), part_size), step_size)
     part_count = b.op("Div", b.op("Max", slice_length, zero), step_size)
     first_position = b.op("Sub", start, part_size) if form.stride < 0 else start
-    return Slice(form, source, axis, first_position, check_value(b, part_count, is_inside, error))
+    return Slice(
+        form,
+        sliced_array,
+        axis,
+        first_position,
+        check_value(b, part_count, is_inside, out_of_range_error),
+    )
 
 
 def _to_int64(b: ModelBuilder, number: int | Value) -> Value:

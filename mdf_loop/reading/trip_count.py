@@ -72,13 +72,16 @@ def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slic
     part_count = first_slice.part_count
     for other_slice in other_slices:
         if form.needs_equal_slices:
-            error = TripCountError(
+            unequal_lengths_error = TripCountError(
                 f"'{first_slice.slice_form.name}' and '{other_slice.slice_form.name}' have different lengths",
                 form.where,
                 "all scan inputs must have one length along their axes",
             )
             part_count = check_value(
-                b, part_count, b.op("Equal", part_count, other_slice.part_count), error
+                b,
+                part_count,
+                b.op("Equal", part_count, other_slice.part_count),
+                unequal_lengths_error,
             )
         elif other_slice.part_count is not part_count:
             part_count = b.op("Min", part_count, other_slice.part_count)
@@ -94,7 +97,7 @@ def _guard_trip_count(
         part_text = f"has only {part_count}" if part_count is not None else "has fewer parts"
         too_few_parts_error = TripCountError(
             f"the trip count of '{form.name}' is larger than the slice '{scan_slice.slice_form.name}' of "
-            f"'{scan_slice.slice_form.source}' allows, which {part_text}",
+            f"'{scan_slice.slice_form.source_expression}' allows, which {part_text}",
             hint="leave M out to run as often as the shortest slice allows",
         )
         trip_count = check_value(
@@ -125,7 +128,10 @@ def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
 def _check_at_run_time(
     b: ModelBuilder, form: LoopForm, value: Value, shortest_length: Value | None
 ) -> Value:
-    """Return a run-time trip count as int64, with checks; a count of -1 means no trip count."""
+    """Return a trip count that is computed at run time as int64, with run-time checks.
+
+    A count of -1 means that there is no trip count.
+    """
     integer_count = cast(b, value, "int64")
     if value.dtype == "uint64":
         message = f"the trip count of '{form.name}' is too large"

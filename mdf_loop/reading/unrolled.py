@@ -26,7 +26,7 @@ from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import fits_dtype
 from mdf_loop.ops.build_helpers import cast, ints, kind
-from mdf_loop.reading.body import BodyInputs, ReadBody, UnrolledIteration, read_body
+from mdf_loop.reading.body import BodyInputs, LoweredBody, UnrolledIteration, read_body
 from mdf_loop.reading.delays import RowType
 from mdf_loop.reading.loop_writer import LoopWriter
 from mdf_loop.reading.readers import FunctionResults
@@ -47,20 +47,22 @@ def unroll_loop(writer: LoopWriter) -> FunctionResults | None:
 
 def _cannot_unroll(writer: LoopWriter) -> bool:
     """Return True if the loop cannot be unrolled, for example if its number of iterations is not constant."""
-    arguments, b = writer.arguments, writer.b
+    loop_arguments, b = writer.arguments, writer.b
     known_trip_count, known_condition = (
-        b.constant_of(argument) for argument in (arguments.trip_count, arguments.condition)
+        b.constant_of(control_argument)
+        for control_argument in (loop_arguments.trip_count, loop_arguments.condition)
     )
-    is_variable = (arguments.trip_count is not None and known_trip_count is None) or (
-        arguments.condition is not None and known_condition is None
+    is_variable = (loop_arguments.trip_count is not None and known_trip_count is None) or (
+        loop_arguments.condition is not None and known_condition is None
     )
-    is_endless = arguments.trip_count is None and arguments.condition is None
+    is_endless = loop_arguments.trip_count is None and loop_arguments.condition is None
     has_no_iterations = bool(
         (known_trip_count is not None and known_trip_count <= 0)
         or (known_condition is not None and not known_condition)
     )
     has_optional_values = any(
-        initial_value.dtype.startswith("optional") for initial_value in arguments.initial_values
+        initial_value.dtype.startswith("optional")
+        for initial_value in loop_arguments.initial_values
     )
     return (
         is_variable
@@ -68,7 +70,7 @@ def _cannot_unroll(writer: LoopWriter) -> bool:
         or has_no_iterations
         or has_optional_values
         or writer.loop_form.has_mid_exit
-        or bool(arguments.delays)
+        or bool(loop_arguments.delays)
     )
 
 
@@ -121,9 +123,9 @@ class _Unroller:
             self._build_named_results(bodies),
         )
 
-    def _read_iterations(self, carried_inputs: Sequence[Value]) -> list[ReadBody] | None:
+    def _read_iterations(self, carried_inputs: Sequence[Value]) -> list[LoweredBody] | None:
         """Convert the body once per iteration, or return None if the loop's condition is unknown."""
-        bodies: list[ReadBody] = []
+        bodies: list[LoweredBody] = []
         has_next_iteration = True
         while has_next_iteration and (self.trip_count is None or len(bodies) < self.trip_count):
             if len(bodies) == self.iteration_limit:
@@ -150,7 +152,7 @@ class _Unroller:
             "leave unroll out, or allow more (--unroll); a loop of many iterations is faster",
         )
 
-    def _read_iteration(self, k: int, entering: Sequence[Value]) -> ReadBody:
+    def _read_iteration(self, k: int, entering: Sequence[Value]) -> LoweredBody:
         """Append the operations of iteration `k`, and return its outputs."""
         writer, b = self.writer, self.b
         iteration = UnrolledIteration(
@@ -184,7 +186,9 @@ class _Unroller:
                 )
         return body
 
-    def _broadcast_initial(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
+    def _broadcast_initial(
+        self, initial: Sequence[Value], first: LoweredBody
+    ) -> list[Value] | None:
         """Broadcast scalar initial values to the shapes that the carried values have after one iteration.
 
         Return None if no value is broadcast.
@@ -203,35 +207,40 @@ class _Unroller:
                 broadcast_values[k] = self.b.record_broadcast(broadcast_value, initial_value)
         return broadcast_values if broadcast_values != list(initial) else None
 
-    def _build_recording(self, k: int, bodies: Sequence[ReadBody]) -> Value:
+    def _build_recording(self, k: int, bodies: Sequence[LoweredBody]) -> Value:
         """Return the result of the k-th recording: the stacked rows of all iterations, or the last row."""
         b, row_name = self.b, bodies[0].recorded_names[k]
         typed_rows = [
             body.recorded_values[k] for body in bodies if not b.is_weak(body.recorded_values[k])
         ]
-        rows = [
+        recorded_rows = [
             _cast_like(b, (typed_rows or [body.recorded_values[k]])[0], body.recorded_values[k])
             for body in bodies
         ]
         recording_form = self.loop_form.recordings.get(row_name)
         if recording_form is not None and recording_form.keeps_last_row:
-            return rows[-1]
-        for position, row in enumerate(rows):
-            if row.shape != rows[0].shape and None not in (row.shape, rows[0].shape):
+            return recorded_rows[-1]
+        for iteration_number, row in enumerate(recorded_rows):
+            if row.shape != recorded_rows[0].shape and None not in (
+                row.shape,
+                recorded_rows[0].shape,
+            ):
                 raise RecordShapeError(
-                    f"the recorded value '{row_name}' is {rows[0].type} at first, but {row.type} in "
-                    f"iteration {position}",
+                    f"the recorded value '{row_name}' is {recorded_rows[0].type} at first, but {row.type} in "
+                    f"iteration {iteration_number}",
                     self.loop_form.where,
                     "a recorded value must have one shape in all iterations",
                 )
-        stacked_rows = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
+        stacked_rows = b.op(
+            "Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in recorded_rows), axis=0
+        )
         return (
             stacked_rows
             if recording_form is None
             else arrange_rows(b, recording_form, stacked_rows, self.writer.scopes.node_scope)
         )
 
-    def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
+    def _build_named_results(self, bodies: Sequence[LoweredBody]) -> dict[str, Callable[[], Term]]:
         """Return functions that compute `iterations`, `condition` and `stopped_by` of the loop, by name."""
         b, last_condition = self.b, bodies[-1].condition_out
         known_condition = b.constant_of(last_condition)
@@ -266,7 +275,7 @@ def _cast_like(b: ModelBuilder, other: Value, value: Value) -> Value:
     return cast(b, value, other.dtype) if is_plain_number and is_lossless else value
 
 
-def _keeps_shapes(initial: Sequence[Value], bodies: Sequence[ReadBody]) -> bool:
+def _keeps_shapes(initial: Sequence[Value], bodies: Sequence[LoweredBody]) -> bool:
     """Return True if every carried value keeps its initial shape."""
     carried_pairs = (
         carried_pair

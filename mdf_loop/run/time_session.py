@@ -293,7 +293,7 @@ class TimeSession:
             return None
         (member_count,) = self._members(bound) or (None,)
         initial_state = checked_state(state, self.carried, member_count, self._member_states)
-        if bound.keys:  # all trials may start from the state of one run
+        if bound.keys_by_input:  # all trials may start from the state of one run
             single_run_keys = bound.streams.keys_of_one_run(self.programs.later_program.sites)
             check_keys(state.get(KEYS_NAME), bound.random_keys, single_run_keys)
         return initial_state

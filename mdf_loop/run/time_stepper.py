@@ -126,7 +126,9 @@ class TimeStepper:
             "time": np.array(float(clock.at(step_number - 1))),
         }
         key_entries = (
-            {} if not self._bound_values.keys else {KEYS_NAME: self._bound_values.random_keys}
+            {}
+            if not self._bound_values.keys_by_input
+            else {KEYS_NAME: self._bound_values.random_keys}
         )
         return {**position_entries, **key_entries, **self._position.state}
 

@@ -161,8 +161,8 @@ def test_initial_values_by_name_in_the_order_of_the_body() -> None:
 )
 def test_where_a_body_is(body: Any, parameters: dict[str, Any], where: str) -> None:
     loop_form = form({"body": body}, parameters)
-    assert loop_form.body_where == where
-    assert loop_form.owned_graph.inputs == ("i", "go", "x", "y")
+    assert loop_form.body_path == where
+    assert loop_form.owned_graph.input_names == ("i", "go", "x", "y")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,11 @@ def test_invalid_bodies_are_refused(body: Any, parameters: dict[str, Any], match
 def test_signatures(written: Any, read: tuple[str, ...]) -> None:
     metadata = {"inputs": written, "outputs": ["i", "i"], "shapes": "dynamic"}
     loop_form = form({"body": {"net": {"metadata": metadata, "nodes": {}}}})
-    assert (loop_form.owned_graph.inputs, loop_form.owned_graph.outputs, loop_form.shape_rule) == (
+    assert (
+        loop_form.owned_graph.input_names,
+        loop_form.owned_graph.output_names,
+        loop_form.shape_rule,
+    ) == (
         read,
         ("i", "i"),
         "dynamic",
@@ -211,12 +215,12 @@ def test_signatures(written: Any, read: tuple[str, ...]) -> None:
 
 def test_a_signature_beside_the_body_goes_before_its_own() -> None:
     loop_form = form({"body": {"inputs": ["j", "on"], "outputs": None, "graph": "other"}})
-    assert (loop_form.owned_graph.inputs, loop_form.owned_graph.outputs) == (
+    assert (loop_form.owned_graph.input_names, loop_form.owned_graph.output_names) == (
         ("j", "on"),
         ("go", "x", "y"),
     )
     bare = form({"body": {"net": {"nodes": {}}}})
-    assert (bare.owned_graph.inputs, bare.owned_graph.outputs, bare.shape_rule) == (
+    assert (bare.owned_graph.input_names, bare.owned_graph.output_names, bare.shape_rule) == (
         None,
         None,
         None,

@@ -49,19 +49,22 @@ class TimePoints(Struct, frozen=True):
     """Period, start and end of a TimeInterval or TimeTermination condition, in milliseconds."""
 
     period: Fraction | None
-    start: Fraction | None
+    start_time: Fraction | None
     includes_start: bool
-    end: Fraction | None
+    end_time: Fraction | None
     includes_end: bool
 
     @property
     def inclusive_times(self) -> list[Fraction]:
         """Endpoints of the interval that belong to the interval, in milliseconds."""
-        limits_with_inclusion = ((self.start, self.includes_start), (self.end, self.includes_end))
+        limits_with_inclusion = (
+            (self.start_time, self.includes_start),
+            (self.end_time, self.includes_end),
+        )
         return [
-            time
-            for time, is_inclusive in limits_with_inclusion
-            if is_inclusive and time is not None
+            endpoint
+            for endpoint, is_inclusive in limits_with_inclusion
+            if is_inclusive and endpoint is not None
         ]
 
 
@@ -83,24 +86,24 @@ class AbsoluteTime(Struct, frozen=True):
     def convert(self, written: WrittenCondition) -> Condition:
         """Convert a TimeInterval or TimeTermination to a condition on the number of layer visits."""
         time_points = _read_time_points(written.type, written.arguments, written.where)
-        conditions: list[Condition] = []
+        visit_conditions: list[Condition] = []
         if time_points.period is not None:
-            conditions.append(self._convert_repetition(time_points, written))
-        if time_points.start is not None:
-            start_visit = (time_points.start - self.first_visit_time) / self.visit_interval
+            visit_conditions.append(self._convert_repetition(time_points, written))
+        if time_points.start_time is not None:
+            start_visit = (time_points.start_time - self.first_visit_time) / self.visit_interval
             first_visit = (
                 math.ceil(start_visit)
                 if time_points.includes_start
                 else math.floor(start_visit) + 1
             )
-            conditions.append(Compare((_VISIT_COUNT,), ">=", first_visit))
-        if time_points.end is not None:
-            end_visit = (time_points.end - self.first_visit_time) / self.visit_interval
+            visit_conditions.append(Compare((_VISIT_COUNT,), ">=", first_visit))
+        if time_points.end_time is not None:
+            end_visit = (time_points.end_time - self.first_visit_time) / self.visit_interval
             last_visit = (
                 math.floor(end_visit) if time_points.includes_end else math.ceil(end_visit) - 1
             )
-            conditions.append(Compare((_VISIT_COUNT,), "<=", last_visit))
-        return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
+            visit_conditions.append(Compare((_VISIT_COUNT,), "<=", last_visit))
+        return visit_conditions[0] if len(visit_conditions) == 1 else AllOf(tuple(visit_conditions))
 
     def _convert_repetition(self, points: TimePoints, written: WrittenCondition) -> Condition:
         """Return the condition that an integer number of TimeInterval periods has elapsed."""
@@ -114,8 +117,8 @@ class AbsoluteTime(Struct, frozen=True):
 
     def _find_offset(self, points: TimePoints, written: WrittenCondition) -> Fraction:
         """Return the time from which the periods of a repeated TimeInterval are counted."""
-        if len(self.layers) == 1 and points.start is not None:
-            return points.start
+        if len(self.layers) == 1 and points.start_time is not None:
+            return points.start_time
         for k, layer in enumerate(self.layers):
             if written.owner in layer:
                 return k * self.visit_interval

@@ -34,11 +34,11 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     names_read: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
-        """Return the value of the first of several argument names that the condition has, or None."""
-        for name in names:
-            self.names_read[name] = None
-            if self.arguments.get(name) is not None:
-                return self.arguments[name]
+        """Return the value of an argument, which may have one of several names, or None without one."""
+        for argument_name in names:
+            self.names_read[argument_name] = None
+            if self.arguments.get(argument_name) is not None:
+                return self.arguments[argument_name]
         return None
 
     def node_arguments(self) -> list[Any]:

@@ -130,8 +130,8 @@ class Counters(Struct):
 
     def _change_count(self, key: CountKey, compute: Callable[[Number], Number]) -> None:
         """Replace the value of a counter by `compute(value)` if the value is known."""
-        count = self.counts[key]
-        self.counts[key] = None if count is None else compute(count)
+        old_count = self.counts[key]
+        self.counts[key] = None if old_count is None else compute(old_count)
 
     # --- truth of conditions --------------------------------------------------------------------
 

@@ -284,8 +284,10 @@ def _can_change_between_passes(key: CountKey) -> bool:
 
 def _counts_runs_in_layer(part: Condition, layer: Sequence[str], owner: str) -> bool:
     """Return True if a node's condition counts the runs of another node of the same layer."""
-    counts = part.counts if isinstance(part, Compare) else ()
-    run_counts = (count for count in counts if isinstance(count, RunCount | RunsSinceReader))
+    compared_counts = part.counts if isinstance(part, Compare) else ()
+    run_counts = (
+        count for count in compared_counts if isinstance(count, RunCount | RunsSinceReader)
+    )
     return any(count.node in layer and count.node != owner for count in run_counts)
 
 
@@ -320,7 +322,7 @@ def read_schedule(
         for time_scale, condition in termination_conditions.items()
     ]
     clock = create_clock(conditions_with_paths, layers)
-    conditions = {
+    condition_by_node = {
         node: _create_default_condition(node, required_senders[node]) for node in node_ids
     }
     findings = Findings()
@@ -333,7 +335,7 @@ def read_schedule(
                     condition_path,
                     suggest(node, node_ids),
                 )
-            conditions[node] = read_condition(
+            condition_by_node[node] = read_condition(
                 condition, node, condition_path, node_ids, clock.convert
             )
     conditions_by_scale: dict[str, Condition] = {}
@@ -351,7 +353,7 @@ def read_schedule(
     sequence_end = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
     return Schedule(
         layers,
-        conditions,
+        condition_by_node,
         evaluation_end,
         sequence_end,
         clock.is_used,
@@ -362,8 +364,10 @@ def read_schedule(
 
 def _create_default_condition(node: str, senders: Iterable[str]) -> Condition:
     """Return the default condition of a node: every sender has run since the node ran last."""
-    conditions = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
-    return AllOf(conditions) if conditions else ConstantCondition(True)
+    sender_conditions = tuple(
+        Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders
+    )
+    return AllOf(sender_conditions) if sender_conditions else ConstantCondition(True)
 
 
 def _require_all_runs(nodes: Iterable[str]) -> Condition:

@@ -42,13 +42,13 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
 
     def read_number(self, default: Any = "?") -> Any:
         """Return the argument `n` of the condition, as an integer if it is whole."""
-        number = self.get("n")
+        argument_value = self.get("n")
         return (
-            int(number)
-            if isinstance(number, float) and number.is_integer()
+            int(argument_value)
+            if isinstance(argument_value, float) and argument_value.is_integer()
             else default
-            if number is None
-            else number
+            if argument_value is None
+            else argument_value
         )
 
     def format_group(self, condition: Any) -> str:
@@ -67,8 +67,8 @@ ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
 def as_call(phrase: ConditionPhrase) -> str:
     """Describe a condition by its type and arguments, such as `when Mine(a=1)`."""
     argument_list = ", ".join(
-        f"{argument_name}={phrase.format_argument(value)}"
-        for argument_name, value in phrase.arguments.items()
+        f"{argument_name}={phrase.format_argument(argument_value)}"
+        for argument_name, argument_value in phrase.arguments.items()
     )
     return f"when {phrase.type}({argument_list})"
 

@@ -59,21 +59,21 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     Attributes:
         owner: Node that the condition governs, or None for a termination condition.
         where: Path of the condition.
-        nodes: Ids of all nodes of the graph.
+        node_ids: Ids of all nodes of the graph.
         convert_time: Function that converts conditions on absolute time.
         read_condition: Function that reads inner conditions.
     """
 
     owner: str | None
     where: str
-    nodes: Sequence[str]
+    node_ids: Sequence[str]
     convert_time: TimeConditionReader
     read_condition: ConditionReader
 
     # --- arguments ------------------------------------------------------------------------------
 
     def get_required(self, *names: str) -> Any:
-        """Return the value of the first of several argument names that the condition has.
+        """Return the value of a required argument, which may have one of several names.
 
         Raise ConditionError if the condition has none of these arguments.
         """
@@ -91,27 +91,31 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def read_number(self, *, default: int | None = None) -> int | float:
         """Return the argument `n` of the condition as a number."""
-        number = self.get("n")
-        number = (
+        argument_value = self.get("n")
+        argument_value = (
             self.get_required("n")
-            if number is None and default is None
+            if argument_value is None and default is None
             else default
-            if number is None
-            else number
+            if argument_value is None
+            else argument_value
         )
-        if isinstance(number, int | float) and MAX_INTEGER < abs(number) != math.inf:
+        if (
+            isinstance(argument_value, int | float)
+            and MAX_INTEGER < abs(argument_value) != math.inf
+        ):
             raise ConditionError(
                 f"'n' of the condition '{self.type}' does not fit into 64 bits", self.where
             )
         if (
-            isinstance(number, bool)
-            or not isinstance(number, int | float)
-            or not math.isfinite(number)
+            isinstance(argument_value, bool)
+            or not isinstance(argument_value, int | float)
+            or not math.isfinite(argument_value)
         ):
             raise ConditionError(
-                f"'n' of the condition '{self.type}' must be a number, not {number!r}", self.where
+                f"'n' of the condition '{self.type}' must be a number, not {argument_value!r}",
+                self.where,
             )
-        return int(number) if number == int(number) else number
+        return int(argument_value) if argument_value == int(argument_value) else argument_value
 
     def read_period(self) -> int:
         """Return the argument `n` of the condition, which must be a positive integer."""
@@ -134,11 +138,11 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     def _check_node(self, node: Any) -> str:
         """Return the id of a node, or raise UnknownNameError if the graph has no node with this id."""
         checked_id = node_id(node)
-        if not isinstance(checked_id, str) or checked_id not in self.nodes:
+        if not isinstance(checked_id, str) or checked_id not in self.node_ids:
             raise UnknownNameError(
                 f"the condition '{self.type}' names '{checked_id}', which is not a node of the graph",
                 self.where,
-                suggest(str(checked_id), self.nodes),
+                suggest(str(checked_id), self.node_ids),
             )
         return checked_id
 
@@ -164,7 +168,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         `path` is its path in this condition.
         """
         return self.read_condition(
-            written, self.owner, f"{self.where}.{path}", self.nodes, self.convert_time
+            written, self.owner, f"{self.where}.{path}", self.node_ids, self.convert_time
         )
 
     def read_all_inner(self) -> tuple[Condition, ...]:
@@ -260,7 +264,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def require_runs(self) -> Condition:
         """Return the condition that every named node, or every node of the graph, has run."""
-        time_scale, required_nodes = self.read_scale(), self.read_nodes() or self.nodes
+        time_scale, required_nodes = self.read_scale(), self.read_nodes() or self.node_ids
         return AllOf(
             tuple(Compare((RunCount(node, time_scale),), ">=", 1) for node in required_nodes)
         )
