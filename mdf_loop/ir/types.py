@@ -48,7 +48,7 @@ _ELEMENT_TYPES = {
 }
 _DTYPE_BY_CODE = {int(code): name for name, code in _ELEMENT_TYPES.items()}
 _ONNX_TYPE_NAMES = {"float32": "float", "float64": "double"}
-_WRAPPERS = {"sequence": "seq", "optional": "optional"}
+_ONNX_COMPOSITE_NAMES = {"sequence": "seq", "optional": "optional"}
 _COMPOSITE_DTYPE_PATTERN = re.compile(
     r"sequence\((\w+)\)|optional\((\w+)\)|optional\(sequence\((\w+)\)\)"
 )
@@ -178,7 +178,7 @@ def onnx_type_text(dtype: str) -> str:
     """Return a dtype in the notation of ONNX's schemas, e.g. `seq(tensor(float))`."""
     if is_tensor(dtype):
         return f"tensor({_ONNX_TYPE_NAMES.get(dtype, dtype)})"
-    return f"{_WRAPPERS[dtype.partition('(')[0]]}({onnx_type_text(inner_dtype(dtype))})"
+    return f"{_ONNX_COMPOSITE_NAMES[dtype.partition('(')[0]]}({onnx_type_text(inner_dtype(dtype))})"
 
 
 def type_proto(dtype: str, shape: Shape = None) -> onnx.TypeProto:
@@ -221,8 +221,8 @@ def content_type(dtype: str, value: Data) -> str:
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 
-_KIND_NAMES = {"tensor": "a tensor", "seq": "a sequence", "optional": "an optional value"}
-_KIND_HINTS = {
+_KIND_DESCRIPTIONS = {"tensor": "a tensor", "seq": "a sequence", "optional": "an optional value"}
+_WRONG_KIND_HINTS = {
     "tensor": "make one with onnx::SequenceConstruct or onnx::Optional",
     "seq": "take a member with onnx::SequenceAt, or join all with onnx::ConcatFromSequence",
     "optional": "take what it holds with onnx::OptionalGetElement",
@@ -235,12 +235,12 @@ def wrong_kind_error(
     """Return the error for a value whose kind (tensor, sequence or optional) is not in `kinds`."""
     value_kind = onnx_type_text(value.dtype).partition("(")[0]
     expected_kinds = " or ".join(
-        description for kind_name, description in _KIND_NAMES.items() if kind_name in kinds
+        description for kind_name, description in _KIND_DESCRIPTIONS.items() if kind_name in kinds
     )
-    kind_text = f"'{value.name}' is {_KIND_NAMES[value_kind]}, {value.type}"
+    kind_text = f"'{value.name}' is {_KIND_DESCRIPTIONS[value_kind]}, {value.type}"
     message = (
         f"{place} must be {expected_kinds}, but {kind_text}"
         if place
         else f"{kind_text}: {expected_kinds} is needed"
     )
-    return OperandError(message, hint=_KIND_HINTS[value_kind])
+    return OperandError(message, hint=_WRONG_KIND_HINTS[value_kind])

@@ -82,38 +82,38 @@ def accept_loops(engine: Any) -> Callable[..., None]:
 
 
 def _insert_evaluable_loop(
-    table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
+    evaluable_by_name: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
 ) -> None:
     """Replace the placeholder constant of a loop by the loop and by references to its results."""
-    evaluables = list(table.items())
-    table.clear()
+    evaluables = list(evaluable_by_name.items())
+    evaluable_by_name.clear()
     for evaluable_name, evaluable in evaluables:
         reference = substitute.references.get(evaluable_name)
         if evaluable_name == loop_id:
-            table[evaluable_name] = loop
-            result_names = LOOP_RESULTS if is_loop(loop.call.item.function) else ()
-            table.update(
+            evaluable_by_name[evaluable_name] = loop
+            result_names = LOOP_RESULTS if is_loop(loop.loop_call.item.function) else ()
+            evaluable_by_name.update(
                 {
                     f"{evaluable_name}.{result_name}": EvaluableReference(loop, result_name)
                     for result_name in result_names
                 }
             )
         elif reference is not None and reference.loop_id == loop_id:
-            table[evaluable_name] = EvaluableReference(loop, reference.result_key)
+            evaluable_by_name[evaluable_name] = EvaluableReference(loop, reference.result_key)
         else:
-            table[evaluable_name] = evaluable
+            evaluable_by_name[evaluable_name] = evaluable
 
 
 class EvaluableLoop:
     """Loop with the interface of an evaluable function of modeci_mdf's engine."""
 
-    def __init__(self, call: LoopCall) -> None:
-        self.call = call
+    def __init__(self, loop_call: LoopCall) -> None:
+        self.loop_call = loop_call
         self.curr_value: Any = None
 
     def evaluate(self, parameters: dict[str, Any], *_: Any, **__: Any) -> Any:
         """Run the loop on the current values of its node, and return the loop's results."""
-        self.curr_value = self.call.run(parameters)
+        self.curr_value = self.loop_call.run(parameters)
         return self.curr_value
 
 
@@ -125,15 +125,15 @@ class EvaluableLoopParameter(EvaluableLoop):
 
     _RESULT_NAME = "result of the loop"
 
-    def __init__(self, call: LoopCall, engine: Any, verbose: bool | None) -> None:
+    def __init__(self, loop_call: LoopCall, engine: Any, verbose: bool | None) -> None:
         from modeci_mdf.mdf import Parameter
 
-        super().__init__(call)
+        super().__init__(loop_call)
         self.parameter = Parameter(
-            id=call.item.id,
+            id=loop_call.item.id,
             value=self._RESULT_NAME,
-            default_initial_value=call.item.default_initial_value,
-            conditions=call.item.conditions,
+            default_initial_value=loop_call.item.default_initial_value,
+            conditions=loop_call.item.conditions,
         )
         self._evaluable = engine.EvaluableParameter(self.parameter, verbose)
 
@@ -169,7 +169,7 @@ class EvaluableReference:
         """Return the referenced result of the loop's last run."""
         loop_result = self.loop.curr_value
         if isinstance(self.result_key, str):
-            self.curr_value = self.loop.call.loop_reports[self.result_key]
+            self.curr_value = self.loop.loop_call.loop_reports[self.result_key]
         elif (
             not isinstance(loop_result, tuple)
             and np.ndim(loop_result) == 0

@@ -86,8 +86,8 @@ class _Finder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the import spec of a module from the import finders after this one."""
-        finders = sys.meta_path
-        for finder in finders[finders.index(self) + 1 :] if self in finders else ():
+        meta_finders = sys.meta_path
+        for finder in meta_finders[meta_finders.index(self) + 1 :] if self in meta_finders else ():
             if hasattr(finder, "find_spec"):
                 module_spec = finder.find_spec(fullname, path, target)
                 if module_spec is not None:
@@ -149,15 +149,17 @@ _PATCH_BY_MODULE: dict[str, Callable[[Any], None]] = {
 
 def _patch_attribute(owner: Any, name: str, value: Any) -> None:
     """Replace an attribute of a modeci_mdf object, and record how to restore it."""
-    is_new = name not in vars(owner)
+    is_new_attribute = name not in vars(owner)
     old_value = getattr(owner, name, None)
     setattr(owner, name, value)
-    _restorers.append(lambda: delattr(owner, name) if is_new else setattr(owner, name, old_value))
+    _restorers.append(
+        lambda: delattr(owner, name) if is_new_attribute else setattr(owner, name, old_value)
+    )
 
 
 def _patch_item(table: dict[str, Any], key: str, value: Any) -> None:
     """Replace an entry of a modeci_mdf dict, and record how to restore it."""
-    is_new = key not in table
+    is_new_entry = key not in table
     old_value = table.get(key)
     table[key] = value
-    _restorers.append(lambda: table.pop(key) if is_new else table.__setitem__(key, old_value))
+    _restorers.append(lambda: table.pop(key) if is_new_entry else table.__setitem__(key, old_value))

@@ -174,8 +174,8 @@ class LoopCall:
         b = ModelBuilder(self.options)
         input_builder = _InputBuilder(b, values, float_names)
         scope = Scope({name: input_builder.create_reader(name) for name in values}, is_node=True)
-        path_of_loop = f"{self.node.id}.{self.item.id}"
-        with b.findings.catch(), b.at_call_site(graph_path=self.graph, item_path=path_of_loop):
+        loop_path = f"{self.node.id}.{self.item.id}"
+        with b.findings.catch(), b.at_call_site(graph_path=self.graph, item_path=loop_path):
             function_results = read_graph_function(
                 b, self.item, self.node, self.where, scope, self.document
             )

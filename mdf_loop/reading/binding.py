@@ -395,6 +395,6 @@ def _find_swept_ports(
     for swept_name in members:
         matching_ports = [port for port in ports if port.name_among({swept_name})]
         if matching_ports and swept_name not in {port_name for _, port_name in swept_ports}:
-            other_name = matching_ports[0].name_among(value_names)
-            raise InputError(f"'{swept_name}' is swept, but '{other_name}' means the same input")
+            second_name = matching_ports[0].name_among(value_names)
+            raise InputError(f"'{swept_name}' is swept, but '{second_name}' means the same input")
     return swept_ports

@@ -73,7 +73,7 @@ def read_case(
     """Append the operations of a `case_of`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.lower_index()
-    branch_count = sum(argument.startswith("branches[") for argument in choice.written)
+    branch_count = sum(argument.startswith("branches[") for argument in choice.written_bodies)
     if not branch_count:
         raise ModelError(
             f"'{choice.name}' has no branches", where, "add branches: [a graph, another one, ...]"
@@ -120,7 +120,7 @@ class _GraphBranch(Struct, frozen=True):
     def find_graph(self) -> OwnedGraph:
         """Look up the graph of the branch."""
         choice = self.choice
-        written_body = choice.written.get(self.role.argument, WrittenBody(None))
+        written_body = choice.written_bodies.get(self.role.argument, WrittenBody(None))
         return find_branch_graph(
             written_body, choice.item, choice.where, self.role, choice.document
         )
@@ -166,17 +166,17 @@ class _Choice:
         where: str,
         scope: Scope,
         document: Document,
-        chooser: str,
+        selector: str,
     ) -> None:
         self.b = b
         self.item = item
         self.node = node
         self.where = where
         self.document = document
-        self.selector = chooser
+        self.selector = selector
         self.name = f"{node.id}.{item.id}"
         self.args = dict(item.args or {})
-        self.written = written_bodies(item, node)
+        self.written_bodies = written_bodies(item, node)
         self.join_rule: ShapeJoin = join_shapes
         self.output_count = 0
         self.scope = scope.inner()
@@ -296,8 +296,8 @@ class _Choice:
 
     def create_default(self) -> _Branch | None:
         """Return the default branch of a case_of (a graph or unchanged values), or None without a default."""
-        if "default" in self.written:
-            if self.written["default"].graph_or_id is None:
+        if "default" in self.written_bodies:
+            if self.written_bodies["default"].graph_or_id is None:
                 return None
             return self.create_graph_branch("default")
         return _PassedDefault(
@@ -419,27 +419,27 @@ class _BisectedBranches(Struct, frozen=True):
     choice: _Choice
     index: Value
     branches: Sequence[_Branch]
-    start: int
-    end: int
+    first_index: int
+    end_index: int
 
     @property
     def description(self) -> str:
-        if self.end - self.start == 1:
-            return self.branches[self.start].description
-        return f"branches {self.start} to {self.end - 1} of '{self.choice.name}'"
+        if self.end_index - self.first_index == 1:
+            return self.branches[self.first_index].description
+        return f"branches {self.first_index} to {self.end_index - 1} of '{self.choice.name}'"
 
     def names(self) -> tuple[str, ...]:
-        return self.branches[self.start].names()
+        return self.branches[self.first_index].names()
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
-        if self.end - self.start == 1:
-            return self.branches[self.start].read(b, scope)
-        middle_index = (self.start + self.end) // 2
+        if self.end_index - self.first_index == 1:
+            return self.branches[self.first_index].read(b, scope)
+        middle_index = (self.first_index + self.end_index) // 2
         with b.at(self.choice.where, self.choice.name):
             is_in_lower_half = less(b, self.index, b.constant(np.array(middle_index)))
         lower_half, upper_half = (
             _BisectedBranches(self.choice, self.index, self.branches, *index_limits)
-            for index_limits in ((self.start, middle_index), (middle_index, self.end))
+            for index_limits in ((self.first_index, middle_index), (middle_index, self.end_index))
         )
         return list(
             self.choice.select_by_condition(b, is_in_lower_half, lower_half, upper_half, scope)

@@ -185,12 +185,14 @@ class SharedDelays(Struct, frozen=True, eq=False):
         """Number of iterations of the longest delay."""
         return max(delay.iterations_back for delay in self.delays)
 
-    def build_history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
+    def build_history(
+        self, b: ModelBuilder, row: RowType | None, outer_extents: Extents
+    ) -> History:
         """Build the history of past values from which all of these delays are read.
 
         `row` is the type of the delayed value, or None if unknown.
 
-        `outside` has the extents that are known outside the loop.
+        `outer_extents` has the extents that are known outside the loop.
 
         Raises:
             LoopError: If the initial values do not fit.
@@ -203,7 +205,9 @@ class SharedDelays(Struct, frozen=True, eq=False):
                 initial_value = cast(b, initial_value, row.dtype)
             values_before_loop = self._read_values_before_loop(b, initial_value, row)
             if row is not None:
-                values_before_loop = self._broadcast_to_rows(b, values_before_loop, row, outside)
+                values_before_loop = self._broadcast_to_rows(
+                    b, values_before_loop, row, outer_extents
+                )
         return History(self.source_name, self.depth, named_delays, values_before_loop, delay_path)
 
     def _read_values_before_loop(
@@ -229,7 +233,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return b.op("Gather", initial, last_positions, axis=0)
 
     def _broadcast_to_rows(
-        self, b: ModelBuilder, values_before_loop: Value, row: RowType, outside: Extents
+        self, b: ModelBuilder, values_before_loop: Value, row: RowType, outer_extents: Extents
     ) -> Value:
         """Broadcast scalar initial values of a delay to the shape of the delayed value.
 
@@ -247,7 +251,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         values_with_axes = b.op(
             "Reshape", values_before_loop, ints(b, self.depth, *(1 for _ in row.shape))
         )
-        full_shape = outside.tensor(b, (self.depth, *row.shape))
+        full_shape = outer_extents.tensor(b, (self.depth, *row.shape))
         return (
             values_before_loop
             if full_shape is None

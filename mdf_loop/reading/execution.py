@@ -70,9 +70,9 @@ class Executor:
         """Return the value of an input port, or a function that raises `Poisoned` on an error."""
         b = memory.b
         with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
-            term = self.ports.read_port(memory, node, port, path)
-            b.values_by_path[path] = term
-            return term
+            port_term = self.ports.read_port(memory, node, port, path)
+            b.values_by_path[path] = port_term
+            return port_term
         return _raise_poisoned
 
     def learn_types(self, memory: Memory, order: Iterable[str]) -> None:
@@ -87,7 +87,9 @@ class Executor:
         memory.b.findings.raise_any()
         for state in list(scratch_memory.stored_values):
             try:
-                memory.types.widen(state, tensor(scratch_memory.b, scratch_memory.get(state)))
+                memory.carried_types.widen(
+                    state, tensor(scratch_memory.b, scratch_memory.get(state))
+                )
             except (LoopError, Poisoned):
                 continue  # a tuple of results or a graph cannot be carried
 

@@ -142,13 +142,15 @@ class GraphReader:
         start_counts: dict[CountKey, Number | Truth] = {}
         persistent_keys = frozenset(schedule.persistent_keys)
         for count_key in schedule.count_keys:
-            term = (
+            count_term = (
                 self.memory.find(create_count_state(count_key))
                 if count_key in persistent_keys
                 else None
             )
             start_count: Number | Truth = False if isinstance(count_key, JustRan) else 0
-            start_counts[count_key] = start_count if term is None else tensor(self.b, term)
+            start_counts[count_key] = (
+                start_count if count_term is None else tensor(self.b, count_term)
+            )
         return start_counts
 
     def _refuse_repeated_ids(self) -> None:
@@ -179,11 +181,11 @@ class GraphReader:
                 f"{self.where}.nodes['{node}']",
                 "change its condition",
             )
-        term = self.memory.get(("output", node, port))
+        output_term = self.memory.get(("output", node, port))
         if not isinstance(has_run, Value):
-            return term
+            return output_term
         message = f"the node '{node}' has not run, so its output '{port}' has no value"
-        return guard_value(self.b, tensor(self.b, term), has_run, message)
+        return guard_value(self.b, tensor(self.b, output_term), has_run, message)
 
     # --- edges ----------------------------------------------------------------------------------
 

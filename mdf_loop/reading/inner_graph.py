@@ -88,25 +88,25 @@ class InnerGraph:
             )
         if matching_ports:
             return self.reader.output(*matching_ports[0])
-        term = self.scope.find(name)
-        if term is None:
+        outer_term = self.scope.find(name)
+        if outer_term is None:
             raise UnknownNameError(
                 f"{self.role.description} has no output port '{name}' (named in metadata.outputs)",
                 hint=suggest(name, (*(port for _, port in output_ports), *self.scope.names())),
             )
-        return term
+        return outer_term
 
     def _read_free_port(self, node: Any, port: Any, where: str) -> Term:
         """Return the value of an input port that no edge feeds."""
-        term = self.scope.find(port.id)
-        if term is None and port.default_value is not None:
+        outer_term = self.scope.find(port.id)
+        if outer_term is None and port.default_value is not None:
             return lower_default(self.b, port, where)
-        if term is None:
+        if outer_term is None:
             raise self._unbound_error(node, port, where)
-        if isinstance(term, tuple):
-            return term
-        convert_term = cast_iteration if term is self.iteration else convert_port_value
-        return convert_term(self.b, port, term)
+        if isinstance(outer_term, tuple):
+            return outer_term
+        convert_term = cast_iteration if outer_term is self.iteration else convert_port_value
+        return convert_term(self.b, port, outer_term)
 
     def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""

@@ -205,18 +205,21 @@ def bind(
     varying_names: set[str] = set()
     for port in ports:
         _refuse_repeated_names(port, inputs)
-        given_name = port.name_among(inputs)
-        if given_name is None:
+        name_in_inputs = port.name_among(inputs)
+        if name_in_inputs is None:
             arrays_by_port[port.name] = find_default(port.port, options.precision, port.where)
             continue
         input_data = convert_input(
-            port.port, inputs[given_name], options.precision, given_name, port.where
+            port.port, inputs[name_in_inputs], options.precision, name_in_inputs, port.where
         )
-        time_rows = _split_into_rows(port, input_data, given_name, steps)
+        time_rows = _split_into_rows(port, input_data, name_in_inputs, steps)
         if time_rows is not None:
             varying_names.add(port.name)
         arrays_by_port[port.name] = _broadcast_to_stated_shape(
-            port, input_data if time_rows is None else time_rows, given_name, time_rows is not None
+            port,
+            input_data if time_rows is None else time_rows,
+            name_in_inputs,
+            time_rows is not None,
         )
     stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {
@@ -341,8 +344,10 @@ def create_placeholders(document: Document, precision: str) -> dict[str, Data]:
 
 def _create_placeholder(port: OpenPort, precision: str) -> Data:
     """Return an array of zeros of a port's type, with an extent of 1 for unknown extents."""
-    shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
-    return create_default(port.port, stated_dtype(port.port, precision), shape, port.where)
+    placeholder_shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
+    return create_default(
+        port.port, stated_dtype(port.port, precision), placeholder_shape, port.where
+    )
 
 
 def _name_open_extents(port: Any, options: Options) -> tuple[str, Shape]:
@@ -351,19 +356,19 @@ def _name_open_extents(port: Any, options: Options) -> tuple[str, Shape]:
     if not isinstance(axis_names, list | tuple) or len(axis_names) != len(port.shape):
         axis_names = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
     extents_with_names = zip(port.shape, axis_names, strict=True)
-    shape = tuple(str(name) if extent < 0 else extent for extent, name in extents_with_names)
-    return stated_dtype(port, options.precision) or options.precision, shape
+    named_shape = tuple(str(name) if extent < 0 else extent for extent, name in extents_with_names)
+    return stated_dtype(port, options.precision) or options.precision, named_shape
 
 
 def _split_into_rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:
     """Return the array as rows, one per step, or None if one value is used in all steps."""
     if steps is None or not isinstance(array, np.ndarray):
         return None
-    shape = _find_value_shape(port.port)
-    is_single_element = len(shape) > 0 and all(extent == 1 for extent in shape)
-    if is_single_element and array.shape == (steps,) and array.shape != shape:
-        return array.reshape(steps, *shape)
-    if array.ndim <= len(shape):
+    value_shape = _find_value_shape(port.port)
+    is_single_element = len(value_shape) > 0 and all(extent == 1 for extent in value_shape)
+    if is_single_element and array.shape == (steps,) and array.shape != value_shape:
+        return array.reshape(steps, *value_shape)
+    if array.ndim <= len(value_shape):
         return None
     if len(array) != steps:
         raise InputError(

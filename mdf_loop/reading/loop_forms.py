@@ -222,21 +222,21 @@ def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str,
 def _parse_named_values(text: str) -> dict[str, str] | None:
     """Return the entries of the text `dict(x=a, y=b)` or `{'x': a, 'y': b}`, or None for another text."""
     try:
-        literal = ast.parse(text.strip(), mode="eval").body
+        literal_node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if isinstance(literal, ast.Dict):
+    if isinstance(literal_node, ast.Dict):
         argument_names = [
             key_node.value if isinstance(key_node, ast.Constant) else ""
-            for key_node in literal.keys
+            for key_node in literal_node.keys
         ]
         return {
             str(argument_name): ast.unparse(expression)
-            for argument_name, expression in zip(argument_names, literal.values, strict=True)
+            for argument_name, expression in zip(argument_names, literal_node.values, strict=True)
         }
-    is_call = isinstance(literal, ast.Call) and isinstance(literal.func, ast.Name)
-    if is_call and isinstance(literal, ast.Call) and ast.unparse(literal.func) == "dict":
-        return {keyword.arg or "": ast.unparse(keyword.value) for keyword in literal.keywords}
+    is_call = isinstance(literal_node, ast.Call) and isinstance(literal_node.func, ast.Name)
+    if is_call and isinstance(literal_node, ast.Call) and ast.unparse(literal_node.func) == "dict":
+        return {keyword.arg or "": ast.unparse(keyword.value) for keyword in literal_node.keywords}
     return None
 
 

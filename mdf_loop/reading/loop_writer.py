@@ -112,13 +112,13 @@ class LoopWriter:
         return self._append_loop(initial_values, body_with_exit)
 
     def _build_histories(
-        self, rows: Mapping[str, RowType], outside: Extents
+        self, known_row_types: Mapping[str, RowType], outside: Extents
     ) -> tuple[History, ...]:
         """Build the histories of all delayed values of the loop.
 
-        `rows` are the known types of delayed values.
+        `known_row_types` are the known types of delayed values.
         """
-        row_types = dict(rows)
+        row_types = dict(known_row_types)
         for carried_name, initial_value in zip(
             self.signature.carried_outputs, self.arguments.initial_values, strict=True
         ):
@@ -168,31 +168,31 @@ class LoopWriter:
         for history in histories:
             with self.b.at(history.where, history.source_name):
                 initial_values += history.create_initial_values(self.b)
-        entering_shapes = [value.shape for value in initial_values]
-        body = self._read_body(initial_values, entering_shapes, histories)
+        carried_shapes = [value.shape for value in initial_values]
+        body = self._read_body(initial_values, carried_shapes, histories)
         for _ in range(3 + len(positions)):  # a round generalizes or broadcasts a shape
             broadcast_positions = [
                 k
                 for k in positions
-                if self._broadcast_initial(initial_values, k, entering_shapes[k], body)
+                if self._broadcast_initial(initial_values, k, carried_shapes[k], body)
             ]
             joined_shapes = [
                 initial_values[k].shape
                 if k in broadcast_positions
                 else _join_shapes(shape, carried_output.shape, self.has_dynamic_shapes)
                 for k, (shape, carried_output) in enumerate(
-                    zip(entering_shapes, body.carried_outputs, strict=True)
+                    zip(carried_shapes, body.carried_outputs, strict=True)
                 )
             ]
-            if joined_shapes == entering_shapes:
+            if joined_shapes == carried_shapes:
                 break
-            entering_shapes = joined_shapes
+            carried_shapes = joined_shapes
             self._discard(body)
-            body = self._read_body(initial_values, entering_shapes, histories)
+            body = self._read_body(initial_values, carried_shapes, histories)
         return initial_values, body
 
     def _broadcast_initial(
-        self, initial: list[Value], k: int, entering_shape: Shape, body: LoweredBody
+        self, initial_values: list[Value], k: int, carried_shape: Shape, body: LoweredBody
     ) -> bool:
         """Broadcast initial value `k` if it is a scalar that the body turns into an array.
 
@@ -201,17 +201,19 @@ class LoopWriter:
         For elementwise operations the result is the same. Other operations are refused later
         (`reading.possible_shapes`).
         """
-        shape = body.carried_outputs[k].shape
+        output_shape = body.carried_outputs[k].shape
         if (
-            entering_shape != ()
-            or not shape
-            or not all(isinstance(extent, int) for extent in shape)
+            carried_shape != ()
+            or not output_shape
+            or not all(isinstance(extent, int) for extent in output_shape)
         ):
             return False
-        initial_number = initial[k]
+        initial_number = initial_values[k]
         with self.b.at(self.loop_form.where, body.carried_names[k]):
-            broadcast_value = self.b.op("Expand", initial_number, self.b.constant(np.array(shape)))
-        initial[k] = self.b.record_broadcast(broadcast_value, initial_number)
+            broadcast_value = self.b.op(
+                "Expand", initial_number, self.b.constant(np.array(output_shape))
+            )
+        initial_values[k] = self.b.record_broadcast(broadcast_value, initial_number)
         return True
 
     def _discard(self, body: LoweredBody) -> None:
@@ -346,8 +348,8 @@ class LoopWriter:
 
     def _is_true(self, value: Value) -> bool:
         """Return True if a value is a constant that is true."""
-        constant = self.b.constant_of(value)
-        return constant is not None and is_true(constant)
+        known_array = self.b.constant_of(value)
+        return known_array is not None and is_true(known_array)
 
     # --- results of the loop ----------------------------------------------------------------------
 

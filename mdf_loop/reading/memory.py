@@ -112,7 +112,9 @@ class Memory:
     ) -> None:
         self.b = b
         self.outer_memory = outside
-        self.types: CarriedTypes = outside.types if outside is not None else types or CarriedTypes()
+        self.carried_types: CarriedTypes = (
+            outside.carried_types if outside is not None else types or CarriedTypes()
+        )
         self.stored_values: dict[State, StoredTerm] = {}
         self._has_run: dict[str, Truth] = {}
 
@@ -189,7 +191,7 @@ class LoopMemory(Memory):
         """Make a state a carried value of the loop, and return its value at the start of the body."""
         if state not in self.carried_inputs:
             self.initial_values[state] = self.read_initial_value(state)
-            dtype, shape = self.types.type(state)
+            dtype, shape = self.carried_types.type(state)
             self.carried_inputs[state] = self.b.new(dtype, shape, ".".join(filter(None, state[1:])))
         return self.carried_inputs[state]
 
@@ -214,13 +216,14 @@ class LoopMemory(Memory):
                 with self.b.at(
                     f"{where}.nodes['{state[1]}'].{NODE_FIELDS[state[0]]}['{state[2]}']"
                 ):
-                    self.types.widen(state, carried_output)
+                    self.carried_types.widen(state, carried_output)
         entered_types = {
             state: (carried_input.dtype, carried_input.shape)
             for state, carried_input in self.carried_inputs.items()
         }
         return any(
-            self.types.type(state) != entered_type for state, entered_type in entered_types.items()
+            self.carried_types.type(state) != entered_type
+            for state, entered_type in entered_types.items()
         )
 
     def _find_body_output(self, state: State) -> Value:
@@ -235,7 +238,7 @@ class LoopMemory(Memory):
         )
 
     def build_carried_values(
-        self, outside: ModelBuilder, name: Callable[[State], str]
+        self, outer_builder: ModelBuilder, format_name: Callable[[State], str]
     ) -> tuple[Carried, ...]:
         """Build the carried values of the loop from the states that its body reads.
 
@@ -246,7 +249,9 @@ class LoopMemory(Memory):
             carried_output = generalize(
                 self.b, self.carried_outputs[state], carried_input.dtype, carried_input.shape
             )
-            final_value = outside.new(carried_input.dtype, carried_input.shape, name(state))
+            final_value = outer_builder.new(
+                carried_input.dtype, carried_input.shape, format_name(state)
+            )
             carried_values.append(
                 Carried(
                     self.initial_values[state], carried_input, carried_output, final_value, state[2]

@@ -165,9 +165,9 @@ def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Valu
             form.where,
             "make both of one dtype",
         )
-    shape = any_shape(then.shape, otherwise.shape)
-    named_shape: Shape = shape and tuple(
-        b.name("d") if str(extent).startswith("?") else extent for extent in shape
+    joined_shape = any_shape(then.shape, otherwise.shape)
+    named_shape: Shape = joined_shape and tuple(
+        b.name("d") if str(extent).startswith("?") else extent for extent in joined_shape
     )
     return b.new(then.dtype, named_shape, then.name)
 

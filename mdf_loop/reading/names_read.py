@@ -99,13 +99,13 @@ def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
 
 
 def _find_outer_names_of_body(
-    body: Any, beside: Mapping[str, Any] | None, document: Document
+    body: Any, outer_metadata: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
     """Return the names that a graph captures from outside.
 
-    `beside` is the metadata next to the graph's name.
+    `outer_metadata` is the metadata next to the graph's name.
     """
-    metadata = {**(body.metadata or {}), **(beside or {})}
+    metadata = {**(body.metadata or {}), **(outer_metadata or {})}
     outer_names = {*find_free_ports(body), *(metadata.get("outputs") or ())}
     for node in body.nodes:
         names_read: set[str] = set()

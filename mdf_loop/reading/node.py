@@ -94,18 +94,18 @@ class NodeReader:
         where: str,
         ports: dict[str, Term | Callable[[], Term]],
         context: Context,
-        point: ExecutionPoint,
+        execution_point: ExecutionPoint,
     ) -> None:
         self.b = b
         self.node = node
-        self.point = point
+        self.execution_point = execution_point
         self.where = where
         self.context = context
         self.inputs = Scope(ports, context.outer_scope, is_node=True)
         self.parameters = {parameter.id: parameter for parameter in node.parameters}
         self.functions = {function.id: function for function in node.functions}
         self.fixed_ids = find_fixed_parameters(node)
-        self.outcomes: dict[tuple[str, str], Term | LoopError | None] = {}
+        self.terms_or_errors: dict[tuple[str, str], Term | LoopError | None] = {}
         self.pending_keys: list[tuple[str, str]] = []
         self.names_by_reader: dict[str | None, set[str]] = {}
         self.reader_name: str | None = None
@@ -193,16 +193,16 @@ class NodeReader:
                 self.where,
                 "give a parameter a default_initial_value to make it a state",
             )
-        if value_key not in self.outcomes:
+        if value_key not in self.terms_or_errors:
             self.pending_keys.append(value_key)
-            self.outcomes[value_key] = None
+            self.terms_or_errors[value_key] = None
             try:
-                self.outcomes[value_key] = compute(name)
+                self.terms_or_errors[value_key] = compute(name)
             except LoopError as error:
-                self.outcomes[value_key] = error
+                self.terms_or_errors[value_key] = error
             finally:
                 self.pending_keys.pop()
-        cached_term = self.outcomes[value_key]
+        cached_term = self.terms_or_errors[value_key]
         if cached_term is None:
             raise Poisoned
         if isinstance(cached_term, LoopError):
@@ -234,10 +234,10 @@ class NodeReader:
 
     def _read_old_parameter(self, name: str) -> Term:
         """Return the value of a parameter before the current execution of the node."""
-        has_run = self.point.has_run
+        has_run = self.execution_point.has_run
         if has_run is False or name in self.fixed_ids:
             return self._read_initial(name)
-        old_value = self.point.read_old_value(name)
+        old_value = self.execution_point.read_old_value(name)
         if has_run is True:
             return old_value
         return select_term(self.b, has_run, old_value, self._read_initial(name))
@@ -255,7 +255,11 @@ class NodeReader:
                 )
             if is_empty(parameter):
                 raise no_value_error(parameter)
-            if parameter.conditions and parameter.value is None and self.point.has_run is not False:
+            if (
+                parameter.conditions
+                and parameter.value is None
+                and self.execution_point.has_run is not False
+            ):
                 return literal(self.b, 0.0)
             if parameter.value is None:
                 raise ExpressionError(
@@ -328,7 +332,7 @@ class NodeReader:
 
     def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
         """Return True if one execution of the node does not change the value of a parameter."""
-        if self.point.has_run is not False:
+        if self.execution_point.has_run is not False:
             return parameter.id in self.fixed_ids
         names_read = names_in(parameter.value)
         return (
@@ -367,11 +371,11 @@ class NodeReader:
         if parameter.function:
             return self._call_function(parameter, where, scope)
         if parameter.time_derivative is not None:
-            if self.point.dt is not None:
+            if self.execution_point.dt is not None:
                 derivative = parameter.time_derivative
                 slope = tensor(self.b, self._lower_expression(derivative, scope, "time_derivative"))
                 old_value = tensor(self.b, self._keep_parameter(parameter.id))
-                return add(self.b, old_value, multiply(self.b, slope, self.point.dt))
+                return add(self.b, old_value, multiply(self.b, slope, self.execution_point.dt))
             if parameter.default_initial_value is None:
                 raise ExpressionError(
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
@@ -380,7 +384,7 @@ class NodeReader:
             initial_expression = parameter.default_initial_value
             return self._lower_expression(initial_expression, scope, "default_initial_value")
         if parameter.conditions:
-            is_first_run = self.point.has_run is False
+            is_first_run = self.execution_point.has_run is False
             return literal(self.b, 0.0) if is_first_run else self._keep_parameter(parameter.id)
         raise no_value_error(parameter)
 
@@ -422,26 +426,26 @@ class NodeReader:
                         hint="write what it gives: value: <a parameter, function or expression>",
                     )
                 expression = port.value
-                term = self._lower_expression(expression, new_scope)
-                if port.id in ports_by_group and isinstance(term, tuple):
-                    term = self._select_by_position(term, ports_by_group, port.id)
+                port_term = self._lower_expression(expression, new_scope)
+                if port.id in ports_by_group and isinstance(port_term, tuple):
+                    port_term = self._select_by_position(port_term, ports_by_group, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.constant_ports:
-                    term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
-                port_terms[port.id] = self._record_value(port_path, term)
+                    port_term = self.b.op(STOP_GRADIENT, tensor(self.b, port_term))
+                port_terms[port.id] = self._record_value(port_path, port_term)
         self._find_broken_parameters()
         return port_terms
 
     def _find_broken_parameters(self) -> None:
         """Record the errors of parameters as findings, or as notes if no other part reads the parameter."""
         names_read: set[str] = set()
-        new_names = self.names_by_reader.get(None, set())
-        while new_names:
-            names_read |= new_names
-            new_names = (
-                set().union(*(self.names_by_reader.get(name, set()) for name in new_names))
+        unvisited_names = self.names_by_reader.get(None, set())
+        while unvisited_names:
+            names_read |= unvisited_names
+            unvisited_names = (
+                set().union(*(self.names_by_reader.get(name, set()) for name in unvisited_names))
                 - names_read
             )
-        for (value_kind, value_name), outcome in self.outcomes.items():
+        for (value_kind, value_name), outcome in self.terms_or_errors.items():
             if (
                 value_kind != "new"
                 or not isinstance(outcome, LoopError)

@@ -36,7 +36,7 @@ BranchReader = Callable[[ModelBuilder, Scope], Sequence[Value]]
 """Function that appends the operations of a branch, with names looked up in a scope, and returns the outputs."""
 
 
-_STRICT_RULES = frozenset({"CarryShapeError", "JoinError"})
+_STRICT_RULE_ERRORS = frozenset({"CarryShapeError", "JoinError"})
 """Findings about strict shape rules of this package. Other shapes do not remove them."""
 
 
@@ -49,10 +49,16 @@ class OpenBranch:
     """
 
     def __init__(
-        self, word: str, read_in: BranchReader, scope: Scope, condition: Value, *, is_then: bool
+        self,
+        description: str,
+        read_branch: BranchReader,
+        scope: Scope,
+        condition: Value,
+        *,
+        is_then: bool,
     ) -> None:
-        self.description = word
-        self.read_branch = read_in
+        self.description = description
+        self.read_branch = read_branch
         self.scope = scope
         self.condition = condition
         self.is_then = is_then
@@ -80,7 +86,8 @@ class OpenBranch:
         """Return True if the branch may be correct for shapes other than those of the run."""
         lasting_findings = b.findings.lasting
         return bool(findings) and not any(
-            finding in lasting_findings or finding.kind in _STRICT_RULES for finding in findings
+            finding in lasting_findings or finding.kind in _STRICT_RULE_ERRORS
+            for finding in findings
         )
 
     def _read_with_open_shapes(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
@@ -147,26 +154,30 @@ class _OpenScope(Scope):
 
     def find(self, name: str) -> Term | None:
         """Return the value of a name, with unknown extents instead of the extents of the run."""
-        term = super().find(name)
-        return None if term is None else self._generalize(term)
+        found_term = super().find(name)
+        return None if found_term is None else self._generalize(found_term)
 
-    def _generalize(self, term: Term) -> Term:
+    def _generalize(self, original_term: Term) -> Term:
         """Replace the shapes of the run by general shapes in a value or a tuple of values."""
-        if isinstance(term, tuple):
-            return type(term)(self._generalize(element) for element in term)
-        if term not in self._open_values:
-            general_shape = self._general_shapes.find_shape(term)
+        if isinstance(original_term, tuple):
+            return type(original_term)(self._generalize(element) for element in original_term)
+        if original_term not in self._open_values:
+            general_shape = self._general_shapes.find_shape(original_term)
             if not (
                 self.keeps_ranks
-                or term in self.b.stated_shapes
-                or is_independent_of_inputs(self.b, term)
+                or original_term in self.b.stated_shapes
+                or is_independent_of_inputs(self.b, original_term)
             ):
                 general_shape = None
-            needs_open_shape = is_tensor(term.dtype) and is_specialized(self.b, term, general_shape)
-            self._open_values[term] = (
-                self._hide_shape(term, general_shape) if needs_open_shape else term
+            needs_open_shape = is_tensor(original_term.dtype) and is_specialized(
+                self.b, original_term, general_shape
             )
-        return self._open_values[term]
+            self._open_values[original_term] = (
+                self._hide_shape(original_term, general_shape)
+                if needs_open_shape
+                else original_term
+            )
+        return self._open_values[original_term]
 
     def _hide_shape(self, value: Value, shape: Shape) -> Value:
         """Append a `Reshape` that keeps a value but hides its shape until run time."""

@@ -35,10 +35,10 @@ def wrap_optional_outputs(b: ModelBuilder, body: LoweredBody) -> LoweredBody:
     )
 
 
-def unwrap_final(b: ModelBuilder, final: Value, leave: Value) -> Value:
+def unwrap_final(b: ModelBuilder, final: Value, body_output: Value) -> Value:
     """Convert an optional final value of a loop to the dtype that the body computes.
 
     A run fails if the value is absent.
     """
-    is_wrapped = final.dtype == optional_of(leave.dtype)
+    is_wrapped = final.dtype == optional_of(body_output.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

@@ -192,12 +192,12 @@ class _LaterReader(ProgramReader):
         node_ids = [node.id for node in document.graph.nodes]
         nodes_that_ran = [node for node in node_ids if first.memory.has_run(node) is True]
         self.state_memory = LoopMemory(
-            self.body, first.memory.types, self._declare_initial, nodes_that_ran
+            self.body, first.memory.carried_types, self._declare_initial, nodes_that_ran
         )
 
     def _declare_initial(self, state: State) -> Value:
         """Declare the program input for a state's value before the loop, and return its value."""
-        carried_types = self.state_memory.types
+        carried_types = self.state_memory.carried_types
         if state[0] in NODE_FIELDS and state not in carried_types.types_by_state:
             carried_types.widen(state, self.first_reader.read_state(state))
         state_text = state_name(state)

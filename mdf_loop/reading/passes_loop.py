@@ -81,7 +81,7 @@ class PassesLoop:
             for state in self._find_threshold_states(condition)
         ]
         self.recorded_states = [*dict.fromkeys((*recorded, *threshold_states))]
-        self.types = memory.types
+        self.carried_types = memory.carried_types
 
     # --- the loop -------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class PassesLoop:
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.has_run(node) is True]
         inner_memory = LoopMemory(
             self.b.loop_body(),
-            self.types,
+            self.carried_types,
             lambda s: self._find_initial_value(s, counters),
             nodes_that_ran,
         )
@@ -154,7 +154,7 @@ class PassesLoop:
         has_run = self.memory.has_run(node_id)
         if state_kind == "ran":
             return to_value(self.b, has_run)
-        dtype, shape = self.types.type(state)
+        dtype, shape = self.carried_types.type(state)
         if has_run is False:
             return create_placeholder(self.b, dtype, shape)
         return generalize(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
@@ -279,15 +279,17 @@ class PassesLoop:
             ]:
                 for state in missing_states:
                     new_values[state] = tensor(b, node_memory.get(state))
-                    self.types.widen(state, new_values[state])
+                    self.carried_types.widen(state, new_values[state])
             return [
-                generalize(b, value, *self.types.types_by_state[state])
+                generalize(b, value, *self.carried_types.types_by_state[state])
                 for state, value in new_values.items()
             ]
 
         def read_current_values(b: ModelBuilder) -> list[Value]:
             return [
-                generalize(b, tensor(b, memory.get(state)), *self.types.types_by_state[state])
+                generalize(
+                    b, tensor(b, memory.get(state)), *self.carried_types.types_by_state[state]
+                )
                 for state in new_values
             ]
 
@@ -326,7 +328,7 @@ class PassesLoop:
         carried_states = dict.fromkeys(
             (*output_states, *recorded_states, *integrated_states, *old_parameter_states)
         )
-        return [state for state in carried_states if state in self.types.types_by_state]
+        return [state for state in carried_states if state in self.carried_types.types_by_state]
 
     # --- Threshold conditions -------------------------------------------------------------------
 

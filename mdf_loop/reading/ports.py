@@ -52,16 +52,16 @@ class Ports(Struct, frozen=True):
                 hint="use 'overwrite', 'add' or 'multiply'",
             )
         b = memory.b
-        term: Term | None = None
+        port_term: Term | None = None
         has_value: Truth = False
         for edge in port_edges:
             has_sender_run = memory.has_run(edge.sender)
             if has_sender_run is False:
                 continue
             edge_value = self._read_edge(memory, edge)
-            if term is not None:
+            if port_term is not None:
                 combined_value = _REDUCE_FUNCTIONS[reduce_mode](
-                    b, tensor(b, term), tensor(b, edge_value)
+                    b, tensor(b, port_term), tensor(b, edge_value)
                 )
                 edge_value = (
                     combined_value
@@ -71,16 +71,18 @@ class Ports(Struct, frozen=True):
             if has_sender_run is not True:
                 dtype = tensor(b, edge_value).dtype
                 previous_value = (
-                    _find_value_before_edges(b, port, where, dtype) if term is None else term
+                    _find_value_before_edges(b, port, where, dtype)
+                    if port_term is None
+                    else port_term
                 )
                 edge_value = select_term(b, has_sender_run, edge_value, previous_value)
-            term, has_value = edge_value, logical_or(b, has_value, has_sender_run)
-        if term is None:
+            port_term, has_value = edge_value, logical_or(b, has_value, has_sender_run)
+        if port_term is None:
             is_first_run = memory.has_run(node.id) is False and reduce_mode == "overwrite"
             return _find_value_before_edges(
                 b, port, where, "int64" if is_first_run else b.float_dtype
             )
-        return convert_port_value(b, port, term) if isinstance(term, Value) else term
+        return convert_port_value(b, port, port_term) if isinstance(port_term, Value) else port_term
 
     def _read_edge(self, memory: Memory, edge: Any) -> Term:
         """Return the value that an edge passes: the sender's last output times the edge's weight."""

@@ -79,8 +79,8 @@ def read_annotated(
     """Convert one evaluation of a model to a program, with the program value of each document path."""
     document = open_document(source)
     options = options or Options()
-    values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
-    bound_types = bind_types(document, values, options)
+    input_values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
+    bound_types = bind_types(document, input_values, options)
     selection = Selection(arguments.names(record, "record"))
     return read_once(document, BoundValues.of(bound_types), options, selection)
 
@@ -117,7 +117,7 @@ class ProgramReader:
         self.memory = Memory(self.b)
         self.inputs: dict[str, Input] = {}
         self.ports = {(port.node, port.port.id): port for port in open_ports(document)}
-        self.items: dict[str, Item] = {}
+        self.item_by_result_name: dict[str, Item] = {}
         graph = document.graph
         functions_and_parameters = (
             node_part for node in graph.nodes for node_part in (*node.functions, *node.parameters)
@@ -126,7 +126,7 @@ class ProgramReader:
             graph_function(node_part.function) for node_part in functions_and_parameters
         )
         with self.b.findings.catch():
-            self.items = named_items(document, selection)
+            self.item_by_result_name = named_items(document, selection)
 
     def declare(self, inputs: BoundInputs, varying_names: Iterable[str] = ()) -> None:
         """Declare the program inputs: ports that no edge feeds, and parameters that a run sets.
@@ -195,7 +195,7 @@ class ProgramReader:
             context,
             memory,
             dt=dt,
-            recorded=[recorded_item.state for recorded_item in self.items.values()],
+            recorded=[recorded_item.state for recorded_item in self.item_by_result_name.values()],
         ).read()
 
     def build_program(self, outputs: Iterable[Output]) -> Program:
@@ -246,20 +246,22 @@ class ProgramReader:
         """
         recorded_outputs: dict[str, Output] = {}
         shape_by_item: dict[Item, Shape] = {}
-        for result_name, node_item in self.items.items():
+        for result_name, node_item in self.item_by_result_name.items():
             with self.b.findings.catch():
                 memory = graph.memory
-                term = read_current_value(graph, node_item.state)
+                result_term = read_current_value(graph, node_item.state)
                 if not self._has_bodies:
                     # The value of a port can be a list of expressions: [x, 1].
-                    term = tensor(memory.b, term)
-                if isinstance(term, tuple):
+                    result_term = tensor(memory.b, result_term)
+                if isinstance(result_term, tuple):
                     raise ArityError(
-                        f"'{result_name}' is {len(term)} results, an output is one",
+                        f"'{result_name}' is {len(result_term)} results, an output is one",
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                recorded_outputs |= _add_run_flag(Output(result_name, term), node_item, memory)
+                recorded_outputs |= _add_run_flag(
+                    Output(result_name, result_term), node_item, memory
+                )
                 shape_by_item[node_item] = recorded_outputs[result_name].value.shape
         with self.b.findings.catch():
             raise_findings(check_dims(self.document, shape_by_item))
@@ -285,13 +287,13 @@ class ProgramReader:
         )
         for node_item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
-                term = read_current_value(graph, node_item.state)
+                item_term = read_current_value(graph, node_item.state)
                 if (
-                    isinstance(term, Value)
-                    and term in position_by_value
-                    and kind_of(term.dtype) == "f"
+                    isinstance(item_term, Value)
+                    and item_term in position_by_value
+                    and kind_of(item_term.dtype) == "f"
                 ):
-                    item_by_float.setdefault(term, node_item)
+                    item_by_float.setdefault(item_term, node_item)
         output_by_value = {
             program_output.value: program_output
             for program_output in reversed(program_outputs.values())
@@ -336,7 +338,7 @@ def read_current_value(graph: GraphReader, state: State) -> Term:
             else stored_value
         )
     if memory.has_run(node_id) is False:
-        if state not in memory.types.types_by_state:
+        if state not in memory.carried_types.types_by_state:
             graph.executor.learn_types(memory, graph.nodes)
-        return create_placeholder(memory.b, *memory.types.type(state))
+        return create_placeholder(memory.b, *memory.carried_types.type(state))
     return memory.get(state)

@@ -59,9 +59,9 @@ def convert_scan(
         ArityError: If the numbers of states, inputs and outputs do not match.
     """
     owned_graph = find_owned_graph(written_body(item, node), item, where, SCAN_BODY, document)
-    args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
-    operands = list_expressions(args.fields.get("initial_state_and_scan_inputs"))
-    scan_count = args.integer("num_scan_inputs", len(operands))
+    scan_arguments = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
+    operands = list_expressions(scan_arguments.fields.get("initial_state_and_scan_inputs"))
+    scan_count = scan_arguments.integer("num_scan_inputs", len(operands))
     state_count = len(operands) - scan_count
     if state_count < 0 or scan_count < 1:
         raise ArityError(
@@ -88,12 +88,12 @@ def convert_scan(
         owned_graph=owned_graph,
         bindings={
             argument: expression
-            for argument, expression in args.fields.items()
+            for argument, expression in scan_arguments.fields.items()
             if argument not in SCAN_ARGUMENTS
         },
         shape_rule=owned_graph.shape_rule,
-        slices=_build_slices(args, input_names[state_count:], operands[state_count:]),
-        recordings=_build_recordings(args, signature.recorded_outputs),
+        slices=_build_slices(scan_arguments, input_names[state_count:], operands[state_count:]),
+        recordings=_build_recordings(scan_arguments, signature.recorded_outputs),
         needs_equal_slices=True,
     )
     return loop_form, signature

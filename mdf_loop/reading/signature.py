@@ -139,14 +139,14 @@ def _infer_inputs(
         *(input_slice.name for input_slice in form.slices),
         *(delay.name for delay in form.delays),
     }
-    default_names = {
+    names_with_defaults = {
         port.id
         for body_node in form.body.nodes
         for port in body_node.input_ports
         if port.default_value is not None
     }
     free_names = [
-        name for name in find_free_ports(form.body) if name not in bound_names | default_names
+        name for name in find_free_ports(form.body) if name not in bound_names | names_with_defaults
     ]
     if isinstance(form.initial_expressions, dict):
         return _match_named_inputs(form, tuple(form.initial_expressions), free_names)

@@ -152,7 +152,7 @@ class _Unroller:
             "leave unroll out, or allow more (--unroll); a loop of many iterations is faster",
         )
 
-    def _read_iteration(self, k: int, entering: Sequence[Value]) -> LoweredBody:
+    def _read_iteration(self, k: int, carried_values: Sequence[Value]) -> LoweredBody:
         """Append the operations of iteration `k`, and return its outputs."""
         writer, b = self.writer, self.b
         iteration = UnrolledIteration(
@@ -160,22 +160,22 @@ class _Unroller:
             self.trip_count or self.iteration_limit,
             b.unrolled_constant(np.array(k)),
             b.unrolled_constant(np.array(True)),
-            tuple(entering),
+            tuple(carried_values),
         )
         row_types = tuple(
-            RowType(carried_input.dtype, carried_input.shape) for carried_input in entering
+            RowType(carried_input.dtype, carried_input.shape) for carried_input in carried_values
         )
-        entering_values = BodyInputs(row_types, writer.arguments.slices, {}, (), iteration)
+        body_inputs = BodyInputs(row_types, writer.arguments.slices, {}, (), iteration)
         body = read_body(
-            b, self.loop_form, writer.signature, entering_values, writer.scopes, writer.document
+            b, self.loop_form, writer.signature, body_inputs, writer.scopes, writer.document
         )
-        carried_pairs = zip(entering, body.carried_outputs, strict=True)
+        carried_pairs = zip(carried_values, body.carried_outputs, strict=True)
         body = replace(
             body,
             carried_outputs=tuple(_cast_like(b, *carried_pair) for carried_pair in carried_pairs),
         )
         for carried_name, carried_input, carried_output in zip(
-            body.carried_names, entering, body.carried_outputs, strict=True
+            body.carried_names, carried_values, body.carried_outputs, strict=True
         ):
             if carried_input.dtype != carried_output.dtype:
                 raise CarryTypeError(

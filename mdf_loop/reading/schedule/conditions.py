@@ -200,10 +200,10 @@ def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
 
     The result has no duplicates.
     """
-    matching_parts = (
+    matching_conditions = (
         inner_condition
         for condition in conditions
         for inner_condition in iterate_parts(condition)
         if isinstance(inner_condition, kind)
     )
-    return tuple(dict.fromkeys(matching_parts))
+    return tuple(dict.fromkeys(matching_conditions))

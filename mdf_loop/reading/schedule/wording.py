@@ -163,12 +163,15 @@ def joined(word: str) -> ConditionText:
         inner_conditions = [condition for _, condition in phrase.parts()]
         if len(inner_conditions) == 1:
             return phrase.format_argument(inner_conditions[0])
-        return f" {word} ".join(map(phrase.format_group, inner_conditions)) or _EMPTY_TEXTS[word]
+        return (
+            f" {word} ".join(map(phrase.format_group, inner_conditions))
+            or _EMPTY_CONDITION_TEXTS[word]
+        )
 
     return text
 
 
-_EMPTY_TEXTS = {"and": "always", "or": "never"}
+_EMPTY_CONDITION_TEXTS = {"and": "always", "or": "never"}
 """Text of a condition without parts: all of no parts always hold, any of no parts never holds."""
 
 

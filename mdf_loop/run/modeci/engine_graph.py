@@ -77,7 +77,7 @@ class EngineGraph:
             for evaluables in (node.evaluable_functions, node.evaluable_parameters):
                 for loop_id, loop in evaluables.items():
                     if hasattr(loop, "call"):
-                        yield f"{node_id}.{loop_id}", loop.call
+                        yield f"{node_id}.{loop_id}", loop.loop_call
 
     def evaluate(self, time_increment: float | None) -> tuple[tuple[str, ...], ...]:
         """Evaluate the graph once, and return the sets of nodes that ran.
