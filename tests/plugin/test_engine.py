@@ -262,7 +262,7 @@ def test_the_cache_of_sessions_is_bounded(mdf: Mdf, monkeypatch: pytest.MonkeyPa
     for n in range(1, 6):
         evaluate(engine, initializer={"x0": np.zeros(n), "drive": 1.0})
         assert plain(engine)["y"] == [2.0] * n
-    call = engine.enodes["N"].evaluable_functions["f"].call
+    call = engine.enodes["N"].evaluable_functions["f"].loop_call
     assert len(call._compiled_loops) == 2
 
 
@@ -817,7 +817,7 @@ def test_models_graphs_engines_and_calls_are_freed(mdf: Mdf) -> None:
     model = mdf(TWO_GRAPHS)
     engine = engine_of(model.graphs[0])
     evaluate(engine)
-    objects = [model, *model.graphs, engine, engine.enodes["N"].evaluable_functions["f"].call]
+    objects = [model, *model.graphs, engine, engine.enodes["N"].evaluable_functions["f"].loop_call]
     references = [weakref.ref(candidate) for candidate in objects]
     objects.clear()
     del model, engine
