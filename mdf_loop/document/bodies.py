@@ -104,7 +104,7 @@ def _contains_graph(value: Any) -> bool:
 
 
 def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenBody:
-    """Return the body of a function, as its argument `argument_name` states the body.
+    """Return the body that the argument `argument_name` of a function specifies.
 
     The argument contains the body, or has the id of the parameter that contains the body.
 

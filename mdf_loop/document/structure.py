@@ -380,8 +380,8 @@ def _is_extent(extent: Any) -> bool:
 
 def _iterate_named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a section such as `nodes` by name, and an error for an invalid entry."""
-    if isinstance(section, list) and all(hasattr(part_content, "id") for part_content in section):
-        yield from ((part_content.id, as_mapping(part_content)) for part_content in section)
+    if isinstance(section, list) and all(hasattr(part, "id") for part in section):
+        yield from ((part.id, as_mapping(part)) for part in section)
         return
     if not isinstance(section, Mapping):
         section_name = where.rsplit(".", 1)[-1]

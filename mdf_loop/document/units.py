@@ -88,7 +88,7 @@ class _UnitStatement(Struct, frozen=True):
 def _find_unit_statement(
     node: Any, part: Any, visited_ids: tuple[int, ...]
 ) -> _UnitStatement | None:
-    """Find the unit of a port, parameter or function, which may be inherited.
+    """Find the unit of a port, parameter or function, or the unit of its source.
 
     `visited_ids` has the `id()` of objects that were visited.
     """

@@ -70,20 +70,20 @@ class _EventReader:
 
     def __init__(self, text: str) -> None:
         self._loader = _C_LOADER(text)
-        self._next = self._loader.get_event
-        self._scalars: dict[str, Any] = {}
+        self._next_event = self._loader.get_event
+        self._content_by_scalar: dict[str, Any] = {}
 
     def read_document(self) -> Any:
         """Parse the text, which has a single YAML document, and return its content."""
         try:
-            self._next()  # the stream begins
-            if not isinstance(self._next(), yaml.DocumentStartEvent):
+            self._next_event()  # the stream begins
+            if not isinstance(self._next_event(), yaml.DocumentStartEvent):
                 return None
-            content = self._read_value(self._next(), 0)
-            self._next()  # the document ends
-            if not isinstance(self._next(), yaml.StreamEndEvent):
+            document_content = self._read_value(self._next_event(), 0)
+            self._next_event()  # the document ends
+            if not isinstance(self._next_event(), yaml.StreamEndEvent):
                 raise _NodesNeeded
-            return content
+            return document_content
         finally:
             self._loader.dispose()
 
@@ -102,7 +102,7 @@ class _EventReader:
     def _read_list(self, depth: int) -> list[Any]:
         list_members: list[Any] = []
         next_event, append_member, scalar_event_type, match_number = (
-            self._next,
+            self._next_event,
             list_members.append,
             yaml.ScalarEvent,
             _NUMBER_PATTERN.fullmatch,
@@ -120,13 +120,13 @@ class _EventReader:
 
     def _read_mapping(self, depth: int) -> dict[Any, Any]:
         mapping: dict[Any, Any] = {}
-        while type(event := self._next()) is not yaml.MappingEndEvent:
+        while type(event := self._next_event()) is not yaml.MappingEndEvent:
             if type(event) is not yaml.ScalarEvent or event.anchor or event.tag:
                 raise _NodesNeeded
             mapping_key = self._read_scalar(event)
             if mapping_key in mapping:
                 raise _NodesNeeded
-            mapping[mapping_key] = self._read_value(self._next(), depth)
+            mapping[mapping_key] = self._read_value(self._next_event(), depth)
         return mapping
 
     def _read_scalar(self, event: Any) -> Any:
@@ -134,9 +134,9 @@ class _EventReader:
         scalar_text: str = event.value
         if not event.implicit[0] or (scalar_text[:1] not in _TYPED_SCALAR_STARTS):
             return scalar_text
-        if scalar_text not in self._scalars:
-            self._scalars[scalar_text] = self._resolve_scalar(scalar_text)
-        return self._scalars[scalar_text]
+        if scalar_text not in self._content_by_scalar:
+            self._content_by_scalar[scalar_text] = self._resolve_scalar(scalar_text)
+        return self._content_by_scalar[scalar_text]
 
     def _resolve_scalar(self, scalar_text: str) -> Any:
         yaml_tag = self._loader.resolve(yaml.ScalarNode, scalar_text, (True, False))

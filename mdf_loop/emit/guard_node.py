@@ -29,7 +29,7 @@ _INVALID_AXIS = 99
 
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the ONNX nodes of a run-time check, which fail by an index out of range."""
+    """Append ONNX nodes that index out of range if a run-time check fails."""
     writer, guarded_value = scope.writer, scope.writer.onnx_values[guard.value]
     condition_is_false = scope.append_bool_node("Not", writer.onnx_values[guard.condition])
     failure_index = scope.append_int64_node("Cast", condition_is_false, to=element_type("int64"))
@@ -46,7 +46,7 @@ def write_guard(scope: OnnxScope, guard: Guard) -> None:
 
 
 def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the ONNX nodes of a run-time check for providers that do not check indices (CUDA)."""
+    """Append ONNX nodes of a run-time check for providers that do not check indices (CUDA)."""
     if is_sequence(guard.value.dtype):
         write_guard(scope, guard)
         return

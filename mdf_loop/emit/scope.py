@@ -163,7 +163,7 @@ class ModelWriter:
         return oir.Value(name=self.new_name(value.name or ""), type=value.type, shape=value.shape)
 
     def constant(self, constant_array: Array, name: str = "") -> oir.Value:
-        """Return the initializer of the main graph for an array, which equal arrays share."""
+        """Return the initializer of a constant array. Equal arrays share one initializer."""
         constant_array = np.asarray(constant_array)
         is_text = constant_array.dtype.kind in "UO"
         content_key = (

@@ -80,7 +80,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
 
 
 def _replace_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
-    """Return the condition of a Where, computed by a Xor instead of a Not if it is a negation."""
+    """Return the condition of a Where, in which a Xor replaces a negation by Not."""
     node = condition.producer()
     while node is not None and node.op_type in ("Identity", "Not"):
         (operand,) = node.inputs

@@ -63,20 +63,20 @@ def open_input_ports(
     graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
 ) -> dict[Port, Content]:
     """Return the input ports of the folded nodes that get no edge from another folded node."""
-    fed_ports = {edge.receiver for edge in boundary.inner_edges}
-    doubly_fed_ports = [
-        edge.receiver for edge in boundary.incoming_edges if edge.receiver in fed_ports
+    ports_with_inner_edge = {edge.receiver for edge in boundary.inner_edges}
+    ports_with_two_sources = [
+        edge.receiver for edge in boundary.incoming_edges if edge.receiver in ports_with_inner_edge
     ]
-    if doubly_fed_ports:
+    if ports_with_two_sources:
         raise UnsupportedError(
-            f"the port '{'.'.join(doubly_fed_ports[0])}' gets values from inside and from outside of the loop",
+            f"the port '{'.'.join(ports_with_two_sources[0])}' gets values from inside and from outside of the loop",
             graph.mdf_path,
             "fold more nodes, or give it one edge",
         )
     return {
         port: port_content
         for port, port_content in graph.ports("input_ports", nodes).items()
-        if port not in fed_ports
+        if port not in ports_with_inner_edge
     }
 
 
@@ -96,12 +96,14 @@ def find_body_inputs(
         sources_of_edges = tuple(
             (edge.sender, repr(edge.content.get("parameters"))) for edge in incoming_edges
         )
-        key_without_edge = (
+        source_key_without_edge = (
             (port[1], repr(port_content)) if "default_value" not in port_content else port
         )
         source_key = special_source_keys.get(
             port,
-            (sources_of_edges, port_content.get("reduce")) if incoming_edges else key_without_edge,
+            (sources_of_edges, port_content.get("reduce"))
+            if incoming_edges
+            else source_key_without_edge,
         )
         ports_by_source_key.setdefault(source_key, []).append(port)
     unnamed_body_inputs = [
@@ -143,16 +145,16 @@ def _name_body_inputs(
     replaces the others.
     """
     used_names = set(output_port_ids)
-    unfed_port_id_sets = [
+    port_id_sets_without_edge = [
         {port_id for _, port_id in body_input.ports}
         for body_input in unnamed_body_inputs
         if not body_input.edges
     ]
     ambiguous_ids = {
         port_id
-        for port_ids in unfed_port_id_sets
+        for port_ids in port_id_sets_without_edge
         for port_id in port_ids
-        if sum(port_id in other_port_ids for other_port_ids in unfed_port_id_sets) > 1
+        if sum(port_id in other_port_ids for other_port_ids in port_id_sets_without_edge) > 1
     }
     name_by_source_key: dict[Any, str] = {}
     for body_input in unnamed_body_inputs:
@@ -183,7 +185,7 @@ def _name_body_inputs(
 
 
 def build_relay(body_inputs: Sequence[BodyInput], relay_id: str) -> tuple[Content, Content]:
-    """Build a relay node that forwards body inputs to ports with other names, and its edges.
+    """Build a relay node and its edges, which forward body inputs to ports with other names.
 
     Both dicts are empty if no such node is needed.
     """

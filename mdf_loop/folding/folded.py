@@ -154,7 +154,7 @@ def _resolve_request(
 
 
 def _sort_in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Sort the ids of the nodes that are folded in document order."""
+    """Sort the node ids in the order of the document."""
     if not nodes:
         raise ModelError("no nodes are named", graph.mdf_path, "nodes=[...] become the loop's body")
     for node_id in nodes:
@@ -204,9 +204,7 @@ def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None
                 "make it an input port, and carry its new value to it",
             )
     conditions_text = repr(graph.graph_content.get("conditions") or "")
-    nodes_in_conditions = [
-        parsed_node for parsed_node in nodes if repr(parsed_node) in conditions_text
-    ]
+    nodes_in_conditions = [node_id for node_id in nodes if repr(node_id) in conditions_text]
     if nodes_in_conditions:
         raise UnsupportedError(
             f"a condition of the graph names '{nodes_in_conditions[0]}', which would be inside of the loop",
@@ -474,7 +472,7 @@ def _build_outer_edges(
     output_port_ids: Mapping[Port, str],
     trip_count_port: str,
 ) -> Content:
-    """Return the edges of the graph after folding, in its order, with one edge for each loop input."""
+    """Return the edges of the folded graph in document order, with one edge for each loop input."""
     outer_edges: Content = {}
     for body_input in outer_body_inputs:
         for edge in body_input.edges:

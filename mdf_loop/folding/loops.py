@@ -90,9 +90,9 @@ class UnfoldableLoop(Struct, frozen=True):
     def stack_expression(self, name: str, rows: Sequence[str]) -> str:
         """Return the NumPy expression that stacks a recorded output's values over all iterations."""
         recording_form = self.recordings.get(name) or RecordingForm(name)
-        ordered_rows = ", ".join(reversed(rows) if recording_form.is_reversed else rows)
+        ordered_rows_text = ", ".join(reversed(rows) if recording_form.is_reversed else rows)
         stack_function = "numpy.concatenate" if recording_form.is_concatenated else "numpy.stack"
-        return f"{stack_function}(({ordered_rows},), axis={recording_form.axis})"
+        return f"{stack_function}(({ordered_rows_text},), axis={recording_form.axis})"
 
     def declares_type(self, name: str) -> bool:
         """Return True if an input port of the body states the dtype of a carried value."""
@@ -121,7 +121,7 @@ def without_unused_parts(node: Content) -> Content:
     content_by_part_name: dict[str, Any] = {}
     for section in ("input_ports", "functions", "parameters"):
         content_by_part_name |= node[section]
-    needed_names: set[str] = set()
+    needed_part_names: set[str] = set()
     unvisited_contents = [node["output_ports"]]
     while unvisited_contents:
         names_read = {
@@ -129,14 +129,14 @@ def without_unused_parts(node: Content) -> Content:
             for text in _strings_in(unvisited_contents.pop())
             for name in names_in(text)
         }
-        unvisited_names = (names_read & content_by_part_name.keys()) - needed_names
-        needed_names |= unvisited_names
-        unvisited_contents += [content_by_part_name[name] for name in unvisited_names]
+        unvisited_part_names = (names_read & content_by_part_name.keys()) - needed_part_names
+        needed_part_names |= unvisited_part_names
+        unvisited_contents += [content_by_part_name[name] for name in unvisited_part_names]
     sections = {
         section: {
             name: part_content
             for name, part_content in node[section].items()
-            if name in needed_names
+            if name in needed_part_names
         }
         for section in ("input_ports", "functions", "parameters")
     }

@@ -148,7 +148,7 @@ class _Unfolder:
 
     def _copy_body(self, iteration: _Iteration) -> None:
         iteration_number = iteration.iteration_number
-        fed_ports = {
+        ports_with_edge = {
             (edge_content["receiver"], edge_content["receiver_port"])
             for edge_content in self.loop.edges.values()
         }
@@ -160,7 +160,7 @@ class _Unfolder:
             for port_id in input_ports:
                 source_port = (
                     None
-                    if (node_id, port_id) in fed_ports
+                    if (node_id, port_id) in ports_with_edge
                     else self._source_port(port_id, iteration)
                 )
                 if source_port is not None:
@@ -178,7 +178,7 @@ class _Unfolder:
             edge_ends = {
                 end: self.copy_ids[edge[end], iteration_number] for end in ("sender", "receiver")
             }
-            used_ids = [*self.edges, *(edge_content.id for edge_content in self.graph.edges)]
+            used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
             self.edges[unique_name(f"{edge_id}_{iteration_number}", used_ids)] = {
                 **edge,
                 **edge_ends,

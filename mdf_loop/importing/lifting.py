@@ -44,7 +44,7 @@ class ExtractedArray(Struct, frozen=True, eq=False):
 
 
 def extract_arrays(content: Any) -> tuple[Any, list[ExtractedArray]]:
-    """Return a model's content without arrays and long lists of numbers, and these arrays."""
+    """Split a model's content into content without arrays and a list of the extracted arrays."""
     extracted_arrays: list[ExtractedArray] = []
     return _without_arrays(content, (), extracted_arrays), extracted_arrays
 

@@ -1,4 +1,4 @@
-"""Reader of .onnx files that returns a valid `ModelProto` or raises one error.
+"""Reading, checking and repair of .onnx files.
 
 All parts are checked before numbers are decoded or memory is allocated. The checks cover the bytes, the
 opsets, the tensors and their data files, then the names, counts and bodies of all nodes. The nodes are
@@ -59,16 +59,16 @@ def _check_model(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto
     check_functions(library)
     loaded_bytes = 0
     resolve_references(model, library)
-    for tensor, where in tensors_in(model.graph, "$.graph"):
-        check_tensor(tensor, where)
+    for tensor, tensor_path in tensors_in(model.graph, "$.graph"):
+        check_tensor(tensor, tensor_path)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             if folder is None:
                 raise ModelError(
                     f"the data of tensor '{tensor.name}' lies in another file",
-                    where,
+                    tensor_path,
                     "give the path of the model, or load the model with its data",
                 )
-            loaded_bytes += load_external(tensor, where, folder)
+            loaded_bytes += load_external(tensor, tensor_path, folder)
             if loaded_bytes > MAX_FILE_BYTES:
                 raise _size_error()
     check_graph(model.graph, library)

@@ -126,7 +126,7 @@ def convert_loop_body(
 
 
 def _write_converted_input(graph_writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
-    """Write nodes that cast and reshape a scalar body input to the type the ONNX body declares.
+    """Write nodes that convert a scalar body input to the type declared in the ONNX body.
 
     Return the scalar's name.
     """
@@ -271,7 +271,7 @@ def _write_node(node: onnx.NodeProto, graph_writer: GraphWriter) -> None:
 def _shadowed_arguments(
     node: onnx.NodeProto, input_names: list[str], arguments: Content
 ) -> list[str]:
-    """Return omitted arguments of an ONNX node whose name is also the name of an input value.
+    """Return the omitted arguments of an ONNX node that share a name with an input value.
 
     MDF would read the input with the name of the argument, unless the argument is written as None.
     """

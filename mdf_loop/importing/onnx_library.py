@@ -24,7 +24,7 @@ class Library(Struct, frozen=True):
 
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
-        """Build the library of a model from its opset imports and functions."""
+        """Build the `Library` of the operators that an ONNX model may use."""
         opset_versions = _opsets_of(model, "$.opset_import")
         functions_by_key = {
             (_normalized_domain(function.domain), function.name, function.overload): function
@@ -104,7 +104,7 @@ def _opsets_of(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[
 
 
 def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
-    """Return the library of an ONNX function: its own opsets, and all functions of the file."""
+    """Return the `Library` of the operators that an ONNX function may use."""
     return Library(
         _opsets_of(function, f"{where}.opset_import") or library.opset_versions, library.functions
     )

@@ -100,8 +100,8 @@ class _ArrayLocations:
     """Locations of an MDF model's arrays in its ONNX file: equal initializers, or stored copies."""
 
     def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
-        self._names = {digest: name for name, digest in digests}
-        self._numbers: dict[bytes, int] = {}
+        self._name_by_digest = {digest: name for name, digest in digests}
+        self._index_by_digest: dict[bytes, int] = {}
         self.stored_tensors: list[onnx.TensorProto] = []
         self.stored_bytes = 0
 
@@ -109,17 +109,17 @@ class _ArrayLocations:
         """Return the location of an array, and store the array if no initializer has its bits."""
         array_tensor = _to_tensor(array)
         tensor_digest = _tensor_digest(array_tensor)
-        if tensor_digest in self._names:
-            return self._names[tensor_digest]
+        if tensor_digest in self._name_by_digest:
+            return self._name_by_digest[tensor_digest]
         if array.ndim == 2:
             transposed_digest = _tensor_digest(_to_tensor(np.ascontiguousarray(array.T)))
-            if transposed_digest in self._names:
-                return {"turned": self._names[transposed_digest]}
-        if tensor_digest not in self._numbers:
-            self._numbers[tensor_digest] = len(self.stored_tensors)
+            if transposed_digest in self._name_by_digest:
+                return {"turned": self._name_by_digest[transposed_digest]}
+        if tensor_digest not in self._index_by_digest:
+            self._index_by_digest[tensor_digest] = len(self.stored_tensors)
             self.stored_tensors.append(array_tensor)
             self.stored_bytes += array.nbytes
-        return self._numbers[tensor_digest]
+        return self._index_by_digest[tensor_digest]
 
 
 def _to_tensor(array: Array) -> onnx.TensorProto:

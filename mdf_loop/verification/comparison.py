@@ -268,7 +268,7 @@ def _measure_difference(
         ) != _is_text(their_row):
             return False, np.inf, np.inf, row_index, (type_of(our_row), type_of(their_row))
     our_elements, their_elements = (
-        np.concatenate([row_index.reshape(-1) for row_index in rows]) for rows in (ours, theirs)
+        np.concatenate([row.reshape(-1) for row in rows]) for rows in (ours, theirs)
     )
     if _is_text(our_elements):
         absolute_differences = relative_differences = np.where(

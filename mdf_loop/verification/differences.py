@@ -103,10 +103,10 @@ def _is_array(document: Document, value_by_path: ValueByPath, edge: Any) -> bool
     """Return True if an edge carries a numpy array instead of a Python number."""
     sender_node = document.graph.get_node(edge.sender)
     has_conditions = any(parameter.conditions for parameter in sender_node.parameters)
-    return has_conditions or not _is_number(_sent_term(document, value_by_path, edge))
+    return has_conditions or not _is_number(_sent_value(document, value_by_path, edge))
 
 
-def _sent_term(document: Document, value_by_path: ValueByPath, edge: Any) -> Any:
+def _sent_value(document: Document, value_by_path: ValueByPath, edge: Any) -> Any:
     """Return the program value of the output port from which an edge starts, or None."""
     return value_by_path.get(
         f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']"
@@ -122,7 +122,7 @@ def _note_list_weights(document: Document, value_by_path: ValueByPath) -> _Notes
     """Note edges with a list as weight, since a list times an integer is a repetition in Python."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
-        if isinstance(weight, list) and _is_number(_sent_term(document, value_by_path, edge)):
+        if isinstance(weight, list) and _is_number(_sent_value(document, value_by_path, edge)):
             yield (
                 "in modeci_mdf's engine a whole number times a weight that is a list is the list so "
                 "many times; here it is the product",

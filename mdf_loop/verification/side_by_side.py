@@ -182,9 +182,9 @@ def _verify(
         interpreter_program = read(
             document, evaluation_inputs, record=recorded_names, options=compiled_model.options
         )
-        program_arrays = bound_values.with_random_keys(interpreter_program).arrays
+        program_input_arrays = bound_values.with_random_keys(interpreter_program).arrays
         interpreter_outputs = interpret(
-            interpreter_program, program_arrays, limits.check_interpreter
+            interpreter_program, program_input_arrays, limits.check_interpreter
         )
         interpreter_results = fill_missing_rows(
             interpreter_outputs, interpreter_program.output_names(OutputRole.HAS_RUN)

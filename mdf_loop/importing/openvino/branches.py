@@ -67,15 +67,15 @@ def _build_branch(
             )
     network_writer.name_values()
     write_layers(network_writer)
-    results_by_port = {
+    result_layer_by_port = {
         binding.port_id: binding.layer
         for binding in read_bindings(port_map_element, "output", layer, branch_network)
     }
     for port in layer.output_ports:
-        if port.id not in results_by_port:
+        if port.id not in result_layer_by_port:
             raise ModelError(f"the output {port.id} is none of the {key}_body's", layer.location)
     output_names = [
-        network_writer.ensure_node(network_writer.input_name(results_by_port[port.id], 0))
+        network_writer.ensure_node(network_writer.input_name(result_layer_by_port[port.id], 0))
         for port in layer.output_ports
     ]
     return branch_writer.graph_content(outputs=output_names, metadata=_BRANCH_METADATA)

@@ -74,7 +74,7 @@ class _LoopWriter:
         self.loop_parts = _LoopParts()
 
     def write(self) -> None:
-        """Write the body, the arguments and the node of the loop."""
+        """Write an OpenVINO loop as an MDF node with its arguments and body."""
         body_network_writer = self.inner_writer
         self._name_values()
         self._copy_types()

@@ -35,7 +35,7 @@ class LayerPort(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True, eq=False):
-    """Operation of an OpenVINO network. `xml_element` is its element in the file."""
+    """Layer (operation) of an OpenVINO network."""
 
     id: int  # layer id in the file
     name: str  # unique layer name

@@ -87,7 +87,7 @@ class NetworkWriter:
         self.constant_arrays: dict[str, Array] = {}
         self.value_dtypes: dict[str, str] = {}
         self.value_shapes: dict[str, Extents] = {}
-        self._pending: dict[str, Array] = {}
+        self._unwritten_constants: dict[str, Array] = {}
         self._output_names: dict[OutputTerm, str] = {}
         self._written: set[OnnxOp] = set()
 
@@ -138,7 +138,7 @@ class NetworkWriter:
             byte_offset, stored_byte_count, dtype, shape, layer_location
         )
         self.constant_arrays[value_name] = constant_array
-        self._pending[value_name] = constant_array
+        self._unwritten_constants[value_name] = constant_array
 
     def fold_convert(self, layer: Layer) -> None:
         """Compute the output of a Convert layer whose input is a small constant."""
@@ -153,9 +153,9 @@ class NetworkWriter:
                 )
 
     def ensure_node(self, name: str) -> str:
-        """Return a value name, after adding the node of a constant that has no node yet."""
-        if name in self._pending:
-            self.graph_writer.add_constant(name, self._pending.pop(name))
+        """Add the node of a constant if the constant has no node yet, and return the value name."""
+        if name in self._unwritten_constants:
+            self.graph_writer.add_constant(name, self._unwritten_constants.pop(name))
         return name
 
     def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:

@@ -26,7 +26,7 @@ MAX_ONE_HOT_DEPTH = 2**24
 
 def _reduction(op_type: str) -> Translator:
     def translate(layer_call: LayerCall) -> LayerOutputs:
-        """Convert a reduction, which is the identity for an empty list of axes."""
+        """Convert an OpenVINO reduction layer. An empty list of axes gives the identity."""
         keepdims = int(layer_call.read_bool("keep_dims", False))
         axes_array = layer_call.constant_array(1)
         if axes_array is None:

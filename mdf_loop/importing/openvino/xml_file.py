@@ -56,7 +56,7 @@ class _RestrictedTreeBuilder(TreeBuilder):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self._depth = 0
+        self._nesting_depth = 0
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         """Raise ModelError, because a document type can define entities that read other files."""
@@ -68,8 +68,8 @@ class _RestrictedTreeBuilder(TreeBuilder):
 
     def start(self, tag: Any, attrs: dict[Any, Any]) -> Element:
         """Start an XML element, or raise ModelError if elements are nested too deeply."""
-        self._depth += 1
-        if self._depth > MAX_NESTING:
+        self._nesting_depth += 1
+        if self._nesting_depth > MAX_NESTING:
             raise ModelError(
                 f"the file is nested too deeply: more than {MAX_NESTING} elements",
                 str(self._path),
@@ -79,5 +79,5 @@ class _RestrictedTreeBuilder(TreeBuilder):
 
     def end(self, tag: str) -> Element:
         """End an XML element."""
-        self._depth -= 1
+        self._nesting_depth -= 1
         return super().end(tag)

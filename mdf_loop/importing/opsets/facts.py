@@ -38,7 +38,7 @@ class Facts:
             for value in graph.input:
                 self.tensor_by_name.pop(value.name, None)
         self.producer_by_name = {name: node for node in graph.node for name in node.output if name}
-        self._values: dict[str, Array | None] = {}
+        self._constant_arrays: dict[str, Array | None] = {}
 
     def defining_facts(self, name: str) -> Facts | None:
         """Return the `Facts` of this graph or the enclosing graph that defines a value, or None."""
@@ -88,10 +88,10 @@ class Facts:
         defining_facts = self.defining_facts(name)
         if defining_facts is None:
             return None
-        if name not in defining_facts._values:
-            defining_facts._values[name] = None  # a cycle has no value
-            defining_facts._values[name] = defining_facts._find_value(name, depth)
-        return defining_facts._values[name]
+        if name not in defining_facts._constant_arrays:
+            defining_facts._constant_arrays[name] = None  # a cycle has no value
+            defining_facts._constant_arrays[name] = defining_facts._find_value(name, depth)
+        return defining_facts._constant_arrays[name]
 
     def _find_value(self, name: str, depth: int) -> Array | None:
         if name in self.tensor_by_name:

@@ -194,14 +194,14 @@ def equal_text(rewrite: Rewrite) -> None:
     element_counts = rewrite.add_node(
         "Concat", [rewrite.add_node("Shape", [name]) for name in flat_texts], axis=0
     )
-    index_arrays_output = rewrite.add_node_with_outputs(
+    flat_index_outputs = rewrite.add_node_with_outputs(
         "Split",
         [index_outputs, element_counts],
         [rewrite.intermediate_name("left"), rewrite.intermediate_name("right")],
     )
     index_arrays = [
         rewrite.add_node("Reshape", [flat_index, rewrite.add_node("Shape", [name])], allowzero=1)
-        for flat_index, name in zip(index_arrays_output, rewrite.node.input, strict=True)
+        for flat_index, name in zip(flat_index_outputs, rewrite.node.input, strict=True)
     ]
     rewrite.add_node("Equal", index_arrays, to=rewrite.output())
 

@@ -1,4 +1,4 @@
-"""Downgrades of ONNX operators to opset 17: move, split, join, resize; optionals."""
+"""Downgrades of ONNX operators to opset 17: moving, splitting, joining, resizing, optionals."""
 
 from __future__ import annotations
 

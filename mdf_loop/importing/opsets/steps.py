@@ -229,7 +229,7 @@ class _GraphConverter:
         convert: NodeConversion,
         names: NameGenerator,
     ) -> None:
-        self.version, self.is_affected, self.convert, self.names = (
+        self.version, self.is_affected, self.convert, self.name_generator = (
             version,
             is_affected,
             convert,
@@ -257,7 +257,9 @@ class _GraphConverter:
     def _convert_node(self, node: onnx.NodeProto, facts: Facts, node_path: str) -> NodeList:
         if not self.is_affected(node):
             return [node]
-        replacement_nodes = self.convert(Rewrite(node, facts, self.names, self.version, node_path))
+        replacement_nodes = self.convert(
+            Rewrite(node, facts, self.name_generator, self.version, node_path)
+        )
         if replacement_nodes is None:
             return [node]
         self.has_changed = True

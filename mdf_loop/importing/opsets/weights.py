@@ -56,12 +56,12 @@ def remove_weights(
     light_model = onnx.ModelProto()
     light_model.CopyFrom(model)
 
-    def restore(processed: onnx.ModelProto) -> onnx.ModelProto:
-        for tensor in tensors_of(processed.graph):
+    def restore(processed_model: onnx.ModelProto) -> onnx.ModelProto:
+        for tensor in tensors_of(processed_model.graph):
             if tensor.doc_string.startswith(_PLACEHOLDER_PREFIX):
                 weight_index = int(tensor.doc_string.removeprefix(_PLACEHOLDER_PREFIX))
                 tensor.raw_data, tensor.doc_string = original_fields[weight_index]
-        return processed
+        return processed_model
 
     restore(model)
     return light_model, restore
