@@ -316,8 +316,7 @@ def interrupted_results(results: mdf_loop.Results, steps: int) -> mdf_loop.Resul
         axes=(Axis("time", {"step": np.arange(steps)}),),
         stopped_by=mdf_loop.StopReason.INTERRUPTED,
     )
-    partial_results.steps = results.steps
-    return partial_results
+    return partial_results.with_changes(steps=results.steps)
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -151,13 +151,11 @@ class Job:
     def _run(self, box: Box) -> Results:
         """Run a box of members, and return their results without the model and the inputs."""
         results = run(self.prepared, self.spec_of(box))
-        results.model, results.run_values = None, Values()
         nonfinite_value = results.not_finite
         if nonfinite_value is not None and nonfinite_value.member is not None:
-            results.not_finite = replace(
-                nonfinite_value, member=box[0].start + nonfinite_value.member
-            )
-        return results
+            member = box[0].start + nonfinite_value.member
+            nonfinite_value = replace(nonfinite_value, member=member)
+        return results.with_changes(model=None, run_values=Values(), not_finite=nonfinite_value)
 
     def member_label(self, member: int) -> str:
         """Return a text that names a member of the sweep: `member 17 (cell.a = 0.3, trial 4)`."""

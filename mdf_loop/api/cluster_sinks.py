@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +62,6 @@ class MemberSink(Protocol):
 
 def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> Results:
     """Return a copy of some members' results without arrays, but with the axes of all members."""
-    empty_results = copy(template)
     axes: list[Axis] = []
     if spec.values.sweep:
         coordinate_arrays = {
@@ -72,11 +70,14 @@ def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> 
         axes.append(Axis("batch", coordinate_arrays, is_swept=True))
     if spec.values.draws.trials is not None:
         axes.append(Axis("trial", {"trial": np.asarray(spec.values.draws.trials)}))
-    empty_results.axes = (*axes, *template.axes[count_member_axes(template) :])
-    empty_results.state = None
-    empty_results._arrays, empty_results.lengths, empty_results.loops = {}, {}, {}
-    empty_results.not_finite = None
-    return empty_results
+    return template.with_changes(
+        {},
+        axes=(*axes, *template.axes[count_member_axes(template) :]),
+        state=None,
+        lengths={},
+        loops={},
+        not_finite=None,
+    )
 
 
 # --- in memory ------------------------------------------------------------------------------------
@@ -164,11 +165,14 @@ class MemorySink:
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all members of the sweep, with nan for missing members."""
         results = _empty_results_like(self._template, self._job, self._spec)
-        results.stopped_by, results.reason = stopped_by, reason or stopped_by.value
         member_shape = tuple(axis.length for axis in results.axes[: count_member_axes(results)])
-        results._arrays = dict(self._arrays_of_kind("output", member_shape))
-        results.lengths = self._arrays_of_kind("lengths", member_shape)
-        results.loops = self._loop_reports(member_shape)
+        results = results.with_changes(
+            self._arrays_of_kind("output", member_shape),
+            stopped_by=stopped_by,
+            reason=reason or stopped_by.value,
+            lengths=self._arrays_of_kind("lengths", member_shape),
+            loops=self._loop_reports(member_shape),
+        )
         return split_grid_axis(results, self._spec.values.sweep)
 
     def _arrays_of_kind(self, kind: str, shape: tuple[int, ...]) -> dict[str, Array]:
@@ -268,7 +272,8 @@ class OverTrialsSink:
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the statistics over all trials added so far, as results of a run."""
-        empty_results = _empty_results_like(self._template, self._job, self._spec)
-        empty_results.loops = dict(self._template.loops)
+        empty_results = _empty_results_like(self._template, self._job, self._spec).with_changes(
+            loops=self._template.loops
+        )
         results = build_statistics_results(self._statistics, empty_results, stopped_by, reason)
         return split_grid_axis(results, self._spec.values.sweep)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from copy import copy
 from time import monotonic
 from typing import Any
 
@@ -232,8 +231,7 @@ class StoreSink:
             seed=sweep_record["seed"],
             draws=sweep_record["draws"],
         )
-        results.store = self._store.path
-        return results
+        return results.with_changes(store=self._store.path)
 
 
 # --- metadata of a store --------------------------------------------------------------------------
@@ -291,27 +289,26 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
                 f"'{name}' has not one shape in all members, so it cannot be written by many",
                 hint="choose other outputs (only, --only), or give no .zarr output",
             )
-    member_axis_count = count_member_axes(template)
-    first_member_results = copy(template)
-    first_member_results._arrays = {
-        name: array[:1].reshape(*(1,) * member_axis_count, *array.shape[1:])
-        for name, array in flatten_members(template).items()
-    }
-    first_member_results.axes = (
-        tuple(
-            Axis(
-                axis.name,
-                {
-                    coordinate_name: np.asarray(coordinate_values)[:1]
-                    for coordinate_name, coordinate_values in axis.coordinates.items()
-                },
-                axis.is_swept,
-            )
-            for axis in template.axes[:member_axis_count]
+    axis_count = count_member_axes(template)
+    first_axes = tuple(
+        Axis(
+            axis.name,
+            {
+                coordinate_name: np.asarray(coordinate_values)[:1]
+                for coordinate_name, coordinate_values in axis.coordinates.items()
+            },
+            axis.is_swept,
         )
-        + template.axes[member_axis_count:]
+        for axis in template.axes[:axis_count]
     )
-    first_member_results.state = None
+    first_member_results = template.with_changes(
+        {
+            name: array[:1].reshape(*(1,) * axis_count, *array.shape[1:])
+            for name, array in flatten_members(template).items()
+        },
+        axes=(*first_axes, *template.axes[axis_count:]),
+        state=None,
+    )
     sweep = spec.values.sweep
     first_swept_values = (
         {name: values[:1] for name, values in sweep.along.items()}

@@ -211,8 +211,9 @@ class _ClusterRun:
                 reason += f"; the cluster had {self._worker_shortage}"
         else:
             stopped_by, reason = StopReason.COMPLETED, ""
-        results = sink.results(stopped_by, reason)
-        results.not_finite = sink.first_nonfinite_value
+        results = sink.results(stopped_by, reason).with_changes(
+            not_finite=sink.first_nonfinite_value
+        )
         return results, error
 
     def _member_error(self) -> LoopError | None:

@@ -63,9 +63,10 @@ def engine_results(
             engine_run, items_by_name, arrays, spec, units=units, dims=dims, seed=seed
         )
     if spec.controls.nan is None:
-        results.not_finite = finite_check.in_engine(
+        nonfinite_value = finite_check.in_engine(
             results, _count_unrun_rows(engine_run, items_by_name, every)
         )
+        results = results.with_changes(not_finite=nonfinite_value)
     return results
 
 

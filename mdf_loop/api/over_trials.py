@@ -70,8 +70,7 @@ def run_over_trials(run: _RunFunction, spec: RunSpecification) -> tuple[Results,
     results = build_statistics_results(
         statistics, complete_results, last_results.stopped_by, reason
     )
-    results.not_finite = nonfinite_value
-    return results, error
+    return results.with_changes(not_finite=nonfinite_value), error
 
 
 class _Batch:

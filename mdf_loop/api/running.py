@@ -123,10 +123,13 @@ def _compute_and_save(
 ) -> Results:
     """Compute and save results, and return them or raise the error that ended the run."""
     results, error = compute(lease)
-    results.read_from = prepared.document.files
-    results.model = prepared.document
-    results.run_values, results.steps = spec.values, spec.steps
-    results.notes = finite_check.notes(results)
+    results = results.with_changes(
+        read_from=prepared.document.files,
+        model=prepared.document,
+        run_values=spec.values,
+        steps=spec.steps,
+        notes=finite_check.notes(results),
+    )
     try:
         if spec.output is not None:
             with delaying_interrupt(heard=results.stopped_by.is_asked):
@@ -250,7 +253,8 @@ def _run_once(
             name: partial_run.outputs.get(flag_name)
             for name, flag_name in evaluation.has_run_flag_names.items()
         }
-        results.not_finite = finite_check.in_evaluation(outputs, row_counts, results, has_run_flags)
+        nonfinite_value = finite_check.in_evaluation(outputs, row_counts, results, has_run_flags)
+        results = results.with_changes(not_finite=nonfinite_value)
     return results, _error_of_run(prepared, controller, lambda step: None)
 
 
@@ -344,7 +348,8 @@ def _run_over_time(
         seconds={"time": controller.seconds[model_name]},
     )
     if spec.controls.nan is None:
-        results.not_finite = finite_check.over_time(prepared, spec.values, results, completed_run)
+        nonfinite_value = finite_check.over_time(prepared, spec.values, results, completed_run)
+        results = results.with_changes(not_finite=nonfinite_value)
     return results, _error_of_run(prepared, controller, time)
 
 

@@ -178,6 +178,28 @@ class Outputs(Mapping[str, Data]):
             empty name has the duration of a whole evaluation, which includes short loops.
     """
 
+    _arrays: Mapping[str, Data]
+    _known_units: Mapping[str, str]
+    dtypes: Mapping[str, str]
+    loops: Mapping[str, LoopReport]
+    device: str
+    precision: str
+    axes: tuple[Axis, ...]
+    lengths: Mapping[str, Array]
+    reduced: frozenset[str]
+    state: Mapping[str, Array] | None
+    execution_list: ExecutionList | None
+    checkpoint: Path | None
+    native: Mapping[str, str]
+    seed: int | None
+    draws: bool
+    statistics: Mapping[str, tuple[float, ...]]
+    dims: Mapping[str, tuple[str, ...]]
+    seconds: Mapping[str, float]
+    stopped_by: StopReason
+    reason: str
+    notes: tuple[str, ...] = ()
+
     def __init__(
         self,
         arrays: Mapping[str, Data],
@@ -202,27 +224,39 @@ class Outputs(Mapping[str, Data]):
         dims: Mapping[str, tuple[str, ...]] | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
-        self._arrays = dict(arrays)
-        self.dtypes = dict(dtypes) if dtypes else {}
-        self.loops = dict(loops)
-        self.device = device
-        self.precision = precision
-        self.axes = axes
-        self.lengths = dict(lengths) if lengths else {}
-        self.reduced = frozenset(reduced)
-        self.state = state
-        self.execution_list = execution_list
-        self.checkpoint = checkpoint
-        self.native = dict(native) if native else {}
-        self.seed = seed
-        self.draws = draws
-        self.statistics = dict(statistics) if statistics else {}
-        self.dims = dict(dims) if dims else {}
-        self.seconds = dict(seconds) if seconds else {}
-        self.stopped_by = stopped_by
-        self.reason = reason or stopped_by.value
-        self.notes: tuple[str, ...] = ()
-        self._known_units = units or {}
+        vars(self).update(
+            _arrays=dict(arrays),
+            dtypes=dict(dtypes) if dtypes else {},
+            loops=dict(loops),
+            device=device,
+            precision=precision,
+            axes=axes,
+            lengths=dict(lengths) if lengths else {},
+            reduced=frozenset(reduced),
+            state=state,
+            execution_list=execution_list,
+            checkpoint=checkpoint,
+            native=dict(native) if native else {},
+            seed=seed,
+            draws=draws,
+            statistics=dict(statistics) if statistics else {},
+            dims=dict(dims) if dims else {},
+            seconds=dict(seconds) if seconds else {},
+            stopped_by=stopped_by,
+            reason=reason or stopped_by.value,
+            _known_units=units or {},
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"results are immutable, and '{name}' cannot be set")
+
+    def with_changes(self, arrays: Mapping[str, Data] | None = None, **attributes: Any) -> Self:
+        """Return a copy of the outputs with other arrays (None keeps them) and other attributes."""
+        changed_outputs = copy(self)
+        vars(changed_outputs).update(attributes)
+        if arrays is not None:
+            vars(changed_outputs)["_arrays"] = dict(arrays)
+        return changed_outputs
 
     @property
     def units(self) -> Mapping[str, str]:
@@ -237,14 +271,12 @@ class Outputs(Mapping[str, Data]):
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
         """Return a copy of the outputs whose first axis is divided into the given axes."""
-        renamed_outputs = copy(self)
-        renamed_outputs.axes = (*axes, *self.axes[1:])
-        renamed_outputs._arrays = dict(split_first_axis(self._arrays, axes))
-        renamed_outputs.lengths = dict(split_first_axis(self.lengths, axes))
-        renamed_outputs.loops = {
-            name: report.unflatten(axes) for name, report in self.loops.items()
-        }
-        return renamed_outputs
+        return self.with_changes(
+            split_first_axis(self._arrays, axes),
+            axes=(*axes, *self.axes[1:]),
+            lengths=split_first_axis(self.lengths, axes),
+            loops={name: report.unflatten(axes) for name, report in self.loops.items()},
+        )
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
         """Return the leading axes of an output, such as time."""

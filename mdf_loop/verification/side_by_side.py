@@ -172,7 +172,7 @@ def _verify(
     )
     tolerance = _choose_tolerance(document, compiled_model.options.precision)
     if engine_run.stopped_by is not None and not compiled_results.stopped_by.is_asked:
-        compiled_results.stopped_by = engine_run.stopped_by
+        compiled_results = compiled_results.with_changes(stopped_by=engine_run.stopped_by)
     if compiled_results.stopped_by.is_asked or compiled_results.stopped_by is StopReason.TIME_LIMIT:
         return _verify_common_steps(
             document, compiled_results, engine_run, tolerance, notes, requested_steps

@@ -336,7 +336,7 @@ def partial_results(
     stopped_by: StopReason = StopReason.COMPLETED, checkpoint: Path | None = None
 ) -> Results:
     results = Results({"walk.x": np.ones(1)}, {}, "cpu", "float64", stopped_by=stopped_by)
-    results.reason, results.checkpoint = "1 of 2 steps", checkpoint
+    results = results.with_changes(reason="1 of 2 steps", checkpoint=checkpoint)
     return results
 
 

@@ -26,8 +26,7 @@ def native_for_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_native_report(results: mdf_loop.Results) -> mdf_loop.Results:
-    results.native = {}
-    return results
+    return results.with_changes(native={})
 
 
 @pytest.mark.soak

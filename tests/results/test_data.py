@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -164,3 +165,16 @@ def test_optional_packages_are_not_imported() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert process.stdout.strip() == "[]"
+
+
+# --- immutability ---------------------------------------------------------------------------------
+
+
+def test_results_are_immutable() -> None:
+    results = Results({"A.x": np.array(1.5)}, {}, "cpu", "float64")
+    with pytest.raises(AttributeError, match="results are immutable, and 'reason' cannot be set"):
+        results.reason = "another"  # type: ignore[misc]
+    changed = results.with_changes({"A.y": np.array(2)}, reason="another")
+    assert (list(changed), changed.reason) == (["A.y"], "another")
+    assert (list(results), results.reason) == (["A.x"], results.stopped_by.value)
+    assert pickle.loads(pickle.dumps(changed)).reason == "another"

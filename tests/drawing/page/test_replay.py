@@ -240,6 +240,6 @@ def test_results_draw_a_page_with_the_run(tmp_path):
 
 def test_results_without_model_cannot_be_drawn():
     results = mdf_loop.compile(COUNTER).run()
-    results.model = None
+    results = results.with_changes(model=None)
     with pytest.raises(InputError, match="the model of these results is not known"):
         results.draw()
