@@ -1,4 +1,4 @@
-"""Conversion of transcendental functions into one-iteration loops, to compile to machine code.
+"""Conversion of transcendental functions into one-iteration loops, which have machine code.
 
     y: float64[batch] = Exp(%x)    ->    loop 1 times: %row = Exp(%x); record %row giving %rows
                                          y = Squeeze(%rows)

@@ -123,17 +123,17 @@ def decide_loops(
     decision_maker.visit(program.ops)
     if mode == "require":
         decision_maker.refuse_standard()
-    unhoisted_functions = find_outside_functions(program, whole=whole)
-    if mode == "off" or not unhoisted_functions.functions or reason_unavailable() is not None:
+    functions_outside_loops = find_outside_functions(program, whole=whole)
+    if mode == "off" or not functions_outside_loops.functions or reason_unavailable() is not None:
         return LoopDecisions(program, decision_maker.loops, decision_maker.form_by_name)
     array_loops = (
         decision_maker.array_loops
         if whole is None
         else _decide_without_compiling(whole, mode, brief=brief).array_loops
     )
-    functions_to_compile = unhoisted_functions.of_loops(array_loops)
+    functions_to_compile = functions_outside_loops.of_loops(array_loops)
     if get_loop_program is not None and _last_loop_computes_arrays(get_loop_program(), mode):
-        functions_to_compile = list(unhoisted_functions.functions)
+        functions_to_compile = list(functions_outside_loops.functions)
     return (
         _add_function_loops(program, functions_to_compile, decision_maker)
         if functions_to_compile

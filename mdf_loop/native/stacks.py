@@ -134,12 +134,14 @@ class _FirstRowShape:
         first_extents = [
             scalar_code.emit(f"load i64, ptr {pointer}") for pointer in recorded_extents
         ]
-        has_other_extent = "false"
+        differs_from_first_row = "false"
         for first_extent, later_extent in zip(first_extents, unknown_extents, strict=True):
-            has_other_extent = scalar_code.emit(
-                f"or i1 {has_other_extent}, {scalar_code.compare('ne', 'int64', first_extent, str(later_extent))}"
+            differs_from_first_row = scalar_code.emit(
+                f"or i1 {differs_from_first_row}, {scalar_code.compare('ne', 'int64', first_extent, str(later_extent))}"
             )
-        scalar_code.fail_if(has_other_extent, self._failure(), (*first_extents, *unknown_extents))
+        scalar_code.fail_if(
+            differs_from_first_row, self._failure(), (*first_extents, *unknown_extents)
+        )
         scalar_code.line(f"br label %{end_block}")
         scalar_code.label(end_block)
 

@@ -19,7 +19,7 @@ def strip_leading_ones(extents: Extents) -> Extents:
 
 
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
-    """Write LLVM code of the product of array extents, of which numbers are multiplied at once."""
+    """Write LLVM code of the product of array extents, with constant factors folded."""
     factor_extents = tuple(factors)
     known_factor, registers = canonical_product(factor_extents)
     partial_product: Extent = known_factor
@@ -40,7 +40,7 @@ def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
 
 
 def add_extents(code: Code, *terms: Extent) -> Extent:
-    """Write LLVM code of the sum of array extents, of which numbers are added at once."""
+    """Write LLVM code of the sum of array extents, with constant terms folded."""
     partial_sum: Extent = sum(extent for extent in terms if isinstance(extent, int))
     for register in (extent for extent in terms if isinstance(extent, str)):
         if partial_sum == 0:

@@ -1,1 +1,1 @@
-"""Batching: one program that computes all members of a sweep."""
+"""Batching: one program that computes all members of a parameter sweep."""

@@ -14,10 +14,10 @@ def selected_values(ops: Iterable[Operation]) -> set[Value]:
     """
     discardable_values: set[Value] = set()
     previous_value_count = -1
-    op_sequence = tuple(ops)
+    program_ops = tuple(ops)
     while previous_value_count < len(discardable_values):
         previous_value_count = len(discardable_values)
-        _add_selected(op_sequence, discardable_values)
+        _add_selected(program_ops, discardable_values)
     return discardable_values
 
 

@@ -80,7 +80,7 @@ class ExecutedLoop(Struct, frozen=True):
         )
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
-        """Add a cotangent to that of an initial carried value, unless iterations are skipped."""
+        """Add to the cotangent of an initial carried value, unless iterations are skipped."""
         b = outer_sweep.b
         if self.skipped_count is not None:
             is_first_iteration = b.op("Equal", self.skipped_count, scalar(b, 0, "int64"))

@@ -12,7 +12,7 @@ from mdf_loop.ir import Op, Value
 def build_or_evaluate(
     b: Builder, op: Op, build: Callable[[Builder, Op], tuple[Value | None, ...]]
 ) -> tuple[Value | None, ...]:
-    """Append an operation in a form with kernels, or evaluate the operation by NumPy.
+    """Append an operation in a form that has kernels, or evaluate the operation by NumPy.
 
     Return the results of the operation.
 

@@ -1,4 +1,4 @@
-"""Masking of batched loops, which run until the last member finishes, by finished members.
+"""Masks for finished members of a batched loop, which runs until the last member finishes.
 
     loop %i while %go for each batch                  %any = ReduceSum(%go)
       carry %x: float64[batch] from %a to %b          loop %i while %any

@@ -1,4 +1,4 @@
-"""Faster ArgMax and ArgMin in loops, which run again with nan checks if a nan occurs.
+"""Loops with fast ArgMax and ArgMin kernels, which are rerun with nan checks if a nan occurs.
 
     loop %i < %n                           loop %i < %n while %ok giving %fast, last condition %all_ok
       %p = ArgMaximum(%x)           ->       %s = ReduceSum(%x); %ok = Equal(%s, %s)

@@ -151,7 +151,7 @@ def _final_counter(
 
 
 def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
-    """Return the step by carried integer that grows by a constant in each iteration."""
+    """Return carried integers that grow by a constant per iteration, with these constants."""
     producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
     counter_steps = {}
     for carried in loop.carried:

@@ -221,7 +221,7 @@ def _find_selection_side(
 def _is_needed(
     ops: Sequence[Operation], k: int, outputs: Sequence[Value], positions: Sequence[int]
 ) -> bool:
-    """Return True if operation `k` computes an output or an operand of other operations."""
+    """Return True if given outputs or operations read a result of operation `k`."""
     read_values = {*outputs, *(value for position in positions for value in reads(ops[position]))}
     return not read_values.isdisjoint(results(ops[k]))
 
