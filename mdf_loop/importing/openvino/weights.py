@@ -20,7 +20,7 @@ class Weights:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._content: bytes | None = None
+        self._file_bytes: bytes | None = None
 
     def array(
         self, offset: int, size: int, dtype: str, shape: tuple[int, ...], where: str
@@ -50,9 +50,9 @@ class Weights:
         return array_bytes.view(numpy_dtype(dtype)).reshape(shape)
 
     def _read_file(self, where: str) -> bytes:
-        if self._content is None:
+        if self._file_bytes is None:
             try:
-                self._content = record_read_file(self.path).read_bytes()
+                self._file_bytes = record_read_file(self.path).read_bytes()
             except FileNotFoundError:
                 raise ModelError(
                     f"the numbers are in '{self.path.name}', which is not there",
@@ -63,4 +63,4 @@ class Weights:
                 raise ModelError(
                     f"'{self.path.name}' cannot be read: {error.strerror}", where
                 ) from None
-        return self._content
+        return self._file_bytes
