@@ -113,7 +113,7 @@ def positive_integer(argument: Any, what: str) -> int:
 
 
 def is_whole(number: Any) -> bool:
-    """Return True for an integer of Python or NumPy that is no bool."""
+    """Return True for a Python or NumPy integer, but not for a bool."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 

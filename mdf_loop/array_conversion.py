@@ -84,7 +84,7 @@ def is_too_wide(array: Array) -> bool:
     return element_size > _MAX_ITEM_BYTES.get(array.dtype.kind, element_size)
 
 
-def _is_special(value: Any) -> bool:
+def _is_ndarray_subclass(value: Any) -> bool:
     """Return True for an instance of a subclass of ndarray, such as a masked array."""
     return type(value) is not np.ndarray and isinstance(value, np.ndarray)
 
@@ -92,5 +92,5 @@ def _is_special(value: Any) -> bool:
 def _is_masked(value: Any, depth: int = 0) -> bool:
     """Return True for a masked array, or for a list that contains a masked array."""
     if not isinstance(value, list | tuple) or depth == MAX_AXES or contains_only_numbers(value):
-        return _is_special(value) and isinstance(value, np.ma.MaskedArray)
+        return _is_ndarray_subclass(value) and isinstance(value, np.ma.MaskedArray)
     return any(_is_masked(element, depth + 1) for element in value)

@@ -20,7 +20,7 @@ class LRUCache(Generic[_V]):
         self._limit = limit
         self._values: dict[Hashable, _V] = {}
         self._lock = ForkSafeLock()
-        self._last: tuple[Hashable, _V] | None = None
+        self._latest_entry: tuple[Hashable, _V] | None = None
 
     def __len__(self) -> int:
         return len(self._values)
@@ -32,15 +32,15 @@ class LRUCache(Generic[_V]):
 
     def get(self, key: Hashable) -> _V | None:
         """Return the cached value of a key, or None if the cache has no such key."""
-        last_entry = self._last
+        latest_entry = self._latest_entry
         # fast path: most calls repeat the last key
-        if last_entry is not None and last_entry[0] == key:
-            return last_entry[1]
+        if latest_entry is not None and latest_entry[0] == key:
+            return latest_entry[1]
         with self._lock:
             value = self._values.pop(key, None)
             if value is not None:
                 self._values[key] = value  # to the end: most recently used
-                self._last = (key, value)
+                self._latest_entry = (key, value)
             return value
 
     def put(self, key: Hashable, value: _V) -> None:
@@ -50,4 +50,4 @@ class LRUCache(Generic[_V]):
             if len(self._values) >= self._limit:
                 del self._values[next(iter(self._values))]
             self._values[key] = value
-            self._last = (key, value)
+            self._latest_entry = (key, value)

@@ -227,12 +227,12 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
 
     Each half of a key has eight different nonzero hexadecimal digits, and the key is odd.
     """
-    seeds, sites, numbers = (
-        np.asarray(trial_numbers, np.uint64) for trial_numbers in (seed, site, trials)
+    seeds, sites, trial_numbers = (
+        np.asarray(integers, np.uint64) for integers in (seed, site, trials)
     )
     with np.errstate(over="ignore"):
         stream_base = _mix(_mix(seeds) + sites)
-        mixed_words = _mix(stream_base + numbers * _TRIAL_FACTOR)
+        mixed_words = _mix(stream_base + trial_numbers * _TRIAL_FACTOR)
         flat_words = np.atleast_1d(mixed_words).ravel()
         high_digits = _draw_digits(_mix(flat_words + np.uint64(1)), odd=False)
         low_digits = _draw_digits(_mix(flat_words + np.uint64(2)), odd=True)

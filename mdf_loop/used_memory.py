@@ -30,7 +30,7 @@ _POOL: deque[npt.NDArray[np.uint8]] = deque()
 
 
 class _PooledMemory:
-    """Memory of one array and its views, which returns to the pool when the last is deleted."""
+    """Memory of an array, which returns to the pool when the array and its views are deleted."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
         self._memory = memory

@@ -82,4 +82,4 @@ def split_grid_axis(results: Results, sweep: Mapping[str, Any]) -> Results:
         Axis(f"{name} (swept)" if name in taken_names else name, {name: values}, is_swept=True)
         for name, values in sweep.along.items()
     )
-    return results.with_first_as(grid_axes)
+    return results.divide_first_axis(grid_axes)

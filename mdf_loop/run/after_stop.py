@@ -18,7 +18,7 @@ from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.run.backend import Runnable
 
 
-class Incomplete(Struct):
+class IncompleteResults(Struct):
     """Arrays with missing rows, and errors of failed outputs, after a loop was stopped early.
 
     Attributes:
@@ -59,7 +59,7 @@ def _has_fixed_length(rows: Value) -> bool:
 def compute_available_values(
     program: Program,
     known_values: Mapping[Value, Data],
-    incomplete: Incomplete,
+    incomplete: IncompleteResults,
     session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
     """Compute the outputs of a program that are still available after a loop was stopped.

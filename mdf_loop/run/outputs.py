@@ -269,7 +269,7 @@ class Outputs(Mapping[str, Data]):
             if name in all_units
         }
 
-    def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
+    def divide_first_axis(self, axes: tuple[Axis, ...]) -> Self:
         """Return a copy of the outputs whose first axis is divided into the given axes."""
         return self.with_changes(
             split_first_axis(self._arrays, axes),

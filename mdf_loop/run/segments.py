@@ -45,7 +45,7 @@ from mdf_loop.passes.segments.pregenerate_random_numbers import (
 )
 from mdf_loop.passes.segments.run_past_termination import MAX_RUN_ITERATIONS, run_past_termination
 from mdf_loop.passes.segments.split_into_segments import Segment, StraightSegment
-from mdf_loop.run.after_stop import Incomplete, compute_available_values
+from mdf_loop.run.after_stop import IncompleteResults, compute_available_values
 from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import run_in_chunks
 from mdf_loop.run.control.snapshot import Snapshot
@@ -267,7 +267,7 @@ class _Evaluation:
         self.values: dict[Value, Data] = {}
         self.reports: dict[str, LoopReport] = {}
         self.reason: StopReason | None = None
-        self.incomplete = Incomplete()
+        self.incomplete = IncompleteResults()
         self.first_index = 0
         self.resume: Snapshot | None = None
 

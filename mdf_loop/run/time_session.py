@@ -291,7 +291,7 @@ class TimeSession:
         state = specification.values.state
         if state is None:
             return None
-        (member_count,) = self._members(bound) or (None,)
+        (member_count,) = self._members_shape(bound) or (None,)
         initial_state = checked_state(state, self.carried, member_count, self._member_states)
         if bound.keys_by_input:  # all trials may start from the state of one run
             single_run_keys = bound.streams.keys_of_one_run(self.programs.later_program.sites)
@@ -387,7 +387,7 @@ class TimeSession:
 
     def read_state(self, snapshot: Snapshot, bound: BoundValues) -> State:
         """Read the model's carried values from a checkpoint."""
-        members_shape = self._members(bound)
+        members_shape = self._members_shape(bound)
         return {
             name: snapshot.value(
                 name, value, members_shape if is_swept(snapshot[name], value) else ()
@@ -397,9 +397,9 @@ class TimeSession:
 
     def members(self, bound: BoundValues) -> int:
         """Return the number of members of the sweep, or 1 without a sweep."""
-        return math.prod(self._members(bound))
+        return math.prod(self._members_shape(bound))
 
-    def _members(self, bound: BoundValues) -> tuple[int, ...]:
+    def _members_shape(self, bound: BoundValues) -> tuple[int, ...]:
         """Return the shape of the axis over members of the sweep, or () without a sweep."""
         return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 

@@ -330,8 +330,8 @@ def _iterate_elements(array: Array) -> Iterator[Array]:
 def digest_of_document(document: Document) -> str:
     """Return a hash of the whole content of a model document."""
     large_arrays: dict[str, Array] = {}
-    content = [document.graph.id, to_plain_content(content_of(document), "", large_arrays)]
-    json_text = json.dumps(content, default=str)
+    hashed_content = [document.graph.id, to_plain_content(content_of(document), "", large_arrays)]
+    json_text = json.dumps(hashed_content, default=str)
     return digest_of_arrays(
         {"": _encode_json(json_text), **{f"array {k}": array for k, array in large_arrays.items()}}
     )

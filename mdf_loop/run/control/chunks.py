@@ -26,7 +26,7 @@ CHUNK_SECONDS = 0.02
 MAX_CHUNK_BYTES = 8 << 20
 """Maximum bytes of the rows of one chunk."""
 
-MAX_LENGTH_RATIO = 64
+MAX_CHUNK_LENGTH_RATIO = 64
 """Maximum ratio between the lengths of consecutive chunks."""
 
 MIN_GROWTH_SAMPLES = 3
@@ -62,7 +62,7 @@ class ChunkLengths:
         self.next_steps = max(
             self.known_steps,
             1,
-            min(steps_in_time, steps_in_memory, MAX_LENGTH_RATIO * self.next_steps),
+            min(steps_in_time, steps_in_memory, MAX_CHUNK_LENGTH_RATIO * self.next_steps),
         )
         self.known_steps = 1
 

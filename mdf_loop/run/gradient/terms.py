@@ -54,14 +54,14 @@ class ObjectiveData(Struct, frozen=True):
             InputError: The shape of the data differs from the shape of the output.
         """
         value_by_output = {output.name: output.value for output in program.outputs}
-        arrays = {
+        data_by_input = {
             term.data: _convert_data(
                 loss, value_by_output[term.output], steps, alike=term.has_scalar_data
             )
             for loss, term in zip(losses, terms, strict=True)
             if loss.data is not None and term.data is not None
         }
-        return cls(terms, arrays, steps, trials)
+        return cls(terms, data_by_input, steps, trials)
 
     def feeds_of_all_steps(self) -> dict[str, Array]:
         """Return the objective's data and mean factors for all steps, by name of program input."""

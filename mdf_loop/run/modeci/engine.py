@@ -159,7 +159,7 @@ def _as_array(value: Any) -> Array | None:
 
 
 def _wide_integers_to_float(array: Array) -> Array | None:
-    """Convert an array of integers wider than 64 bits to float64, or return None.
+    """Convert integers wider than 64 bits to float64, or return None if this is inexact.
 
     An array of texts is returned unchanged.
 

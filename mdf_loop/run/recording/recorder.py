@@ -90,14 +90,14 @@ class Recorder:
             )
         self.sink.add(Ticks(step_numbers, self.clock), selected_rows)
 
-    def _select_flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
-        """Return flags by output that are True in selected rows in which the output's node ran."""
+    def _select_flags(self, block: Block, row_positions: slice | Array) -> dict[str, Array]:
+        """Return flags of the selected rows, by output, that are True if the output's node ran."""
         flag_names = self.flag_names.items()
         flag_names_of_traces = (
             (name, flags_name) for name, flags_name in flag_names if name in self.plan.traces
         )
         return {
-            name: self._select_rows(block.rows[flags], places)
+            name: self._select_rows(block.rows[flags], row_positions)
             for name, flags in flag_names_of_traces
             if flags in block.rows
         }
@@ -131,7 +131,7 @@ class Recorder:
     def _select_steps(
         self, numbers: StepNumbers, rows: Mapping[str, Array]
     ) -> tuple[StepNumbers, slice | Array]:
-        """Return the numbers of the steps to record, and their positions among the given rows."""
+        """Return the numbers of the steps to record, and the positions of the recorded rows."""
         stride, condition_name = self.plan.selection.every, self.plan.selection.when
         if condition_name is None and isinstance(numbers, range):
             first_position = -numbers.start % stride if numbers.step < stride else 0
@@ -146,8 +146,8 @@ class Recorder:
         row_positions = np.flatnonzero(is_selected)
         return all_step_numbers[row_positions], row_positions
 
-    def _select_rows(self, rows: Array, places: slice | Array) -> Array:
-        return rows[(slice(None),) * self.axis + (places,)]
+    def _select_rows(self, rows: Array, row_positions: slice | Array) -> Array:
+        return rows[(slice(None),) * self.axis + (row_positions,)]
 
     def flush(self) -> None:
         """Write all recorded rows to their destination."""

@@ -365,8 +365,8 @@ def _chunk_rows(results: Outputs) -> int:
     """
     labelled_arrays = [*variables(results), *coordinates(results)[-1:]]
     shapes = [
-        (labelled.array.dtype.itemsize, *folder.enlarge_shape(labelled, results))
-        for labelled in labelled_arrays
+        (labelled_array.array.dtype.itemsize, *folder.enlarge_shape(labelled_array, results))
+        for labelled_array in labelled_arrays
     ]
     row_bytes = [math.prod(extent for extent in shape if extent) for shape in shapes]
     chunk_rows: int = min(BUFFER_BYTES // 2 // sum(row_bytes), folder.CHUNK_BYTES // max(row_bytes))
