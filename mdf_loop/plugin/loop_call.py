@@ -80,7 +80,7 @@ class LoopCall:
         self.where = where
         self.document = document
         self.options = options or Options()
-        self.graph = find_graph_id(node)
+        self.graph_id = find_graph_id(node)
         self.loop_reports: dict[str, Array] = {}
         self._execution_counts: dict[str, Array] = {}
         self._names_read: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class LoopCall:
         input_builder = _InputBuilder(b, values, float_names)
         scope = Scope({name: input_builder.create_reader(name) for name in values}, is_node=True)
         loop_path = f"{self.node.id}.{self.item.id}"
-        with b.findings.catch(), b.at_call_site(graph_path=self.graph, item_path=loop_path):
+        with b.findings.catch(), b.at_call_site(graph_path=self.graph_id, item_path=loop_path):
             function_results = read_graph_function(
                 b, self.item, self.node, self.where, scope, self.document
             )

@@ -23,19 +23,25 @@ def apply_run_values(document: Document, values: Values, steps: int | None) -> D
     An input over time gets the type of its rows and no default_value, since it has many values.
     """
     bound_values = InputBinder(document, Options()).bind(values, steps)
-    inputs, value_names = bound_values.inputs, {*values.inputs, *values.sweep}
-    ports = [port for port in open_ports(document) if port.name_among(value_names) is not None]
+    bound_inputs, names_with_values = bound_values.inputs, {*values.inputs, *values.sweep}
+    ports = [
+        port for port in open_ports(document) if port.name_among(names_with_values) is not None
+    ]
     varying_inputs = {
-        (port.node, port.port.id): port.name for port in ports if port.name in inputs.varying_names
+        (port.node, port.port.id): port.name
+        for port in ports
+        if port.name in bound_inputs.varying_names
     }
-    constant_inputs = {port.name for port in ports if port.name not in inputs.varying_names}
+    constant_inputs = {port.name for port in ports if port.name not in bound_inputs.varying_names}
     arrays = {
-        name: inputs.arrays[name]
+        name: bound_inputs.arrays[name]
         for name in constant_inputs
-        if hasattr(inputs.arrays[name], "dtype")
+        if hasattr(bound_inputs.arrays[name], "dtype")
     }
     return _drop_varying_defaults(
-        with_defaults(with_values(document, bound_values.settings), arrays), varying_inputs, inputs
+        with_defaults(with_values(document, bound_values.settings), arrays),
+        varying_inputs,
+        bound_inputs,
     )
 
 

@@ -55,7 +55,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWit
     )
     late_values = {value for operation in late_operations for value in results(operation)}
     rows_after_exit = [row for row in dict.fromkeys(body.recorded_values) if row in late_values]
-    changed_pairs = [
+    changed_carried_pairs = [
         (carried_input, carried_output)
         for carried_input, carried_output in zip(
             body.carried_inputs, body.carried_outputs, strict=True
@@ -67,8 +67,8 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWit
     known_extents = Extents(
         (*body.carried_inputs, *_list_results(early_operations), *_list_outer_operands(body.ops))
     )
-    then_outputs = [carried_output for _, carried_output in changed_pairs] + rows_after_exit
-    else_outputs = [carried_input for carried_input, _ in changed_pairs]
+    then_outputs = [carried_output for _, carried_output in changed_carried_pairs] + rows_after_exit
+    else_outputs = [carried_input for carried_input, _ in changed_carried_pairs]
     else_outputs += [
         _create_placeholder_row(else_builder, form, row, known_extents) for row in rows_after_exit
     ]
@@ -84,8 +84,10 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWit
         outputs=choice_outputs,
         where=form.where,
     )
-    outputs_by_carried = dict(zip(changed_pairs, choice_outputs, strict=False))
-    outputs_by_row = dict(zip(rows_after_exit, choice_outputs[len(changed_pairs) :], strict=True))
+    outputs_by_carried = dict(zip(changed_carried_pairs, choice_outputs, strict=False))
+    outputs_by_row = dict(
+        zip(rows_after_exit, choice_outputs[len(changed_carried_pairs) :], strict=True)
+    )
     carried_pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,

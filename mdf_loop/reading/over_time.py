@@ -187,12 +187,12 @@ class _LaterReader(ProgramReader):
         self.steps = self._declare_control("steps", "int64")
         has_time_step = specification.dt is not None
         self.dt = self._declare_control("dt", self.b.float_dtype) if has_time_step else None
-        self.body = self.b.loop_body()
-        self.iteration = self.body.new("int64", (), "step")
+        self.body_builder = self.b.loop_body()
+        self.iteration = self.body_builder.new("int64", (), "step")
         node_ids = [node.id for node in document.graph.nodes]
         nodes_that_ran = [node for node in node_ids if first.memory.has_run(node) is True]
         self.state_memory = LoopMemory(
-            self.body, first.memory.carried_types, self._declare_initial, nodes_that_ran
+            self.body_builder, first.memory.carried_types, self._declare_initial, nodes_that_ran
         )
 
     def _declare_initial(self, state: State) -> Value:
@@ -222,7 +222,7 @@ class _LaterReader(ProgramReader):
             time_series = self.inputs[port_name].value
             shape = None if time_series.shape is None else time_series.shape[1:]
             self.scanned_inputs[port_name] = Scanned(
-                time_series, self.body.new(time_series.dtype, shape, port_name)
+                time_series, self.body_builder.new(time_series.dtype, shape, port_name)
             )
         return self.scanned_inputs[port_name].row
 
@@ -237,7 +237,7 @@ class _LaterReader(ProgramReader):
         self.watched_names = self.watch(self.graph, self.recorded_outputs) if has_watches else {}
         if self.specification.execution_list and self.graph.plan is None:
             executed_output = _create_executed_output(
-                tensor(self.body, self.state_memory.get(EXECUTED_SETS))
+                tensor(self.body_builder, self.state_memory.get(EXECUTED_SETS))
             )
             self.recorded_outputs[executed_output.name] = executed_output
         self.raise_findings()
@@ -261,7 +261,7 @@ class _LaterReader(ProgramReader):
                 trip_count=self.steps,
                 condition=None,
                 iteration=self.iteration,
-                condition_in=self.body.new("bool", (), "go"),
+                condition_in=self.body_builder.new("bool", (), "go"),
                 condition_out=None,
                 carried=carried_values,
                 recorded=tuple(
@@ -269,7 +269,7 @@ class _LaterReader(ProgramReader):
                     for recording, stacked_recording in recordings_with_stacks
                 ),
                 scanned=tuple(self.scanned_inputs.values()),
-                ops=tuple(self.body.ops),
+                ops=tuple(self.body_builder.ops),
                 where=self.document.where,
             )
         )
@@ -285,7 +285,7 @@ class _LaterReader(ProgramReader):
             ]
         )
 
-    def _create_stack(self, row: Output) -> Value:
+    def _create_stack(self, recording: Output) -> Value:
         """Create a value for the stacked rows of a recording, with a time axis."""
-        shape, dtype = row.value.shape, row.value.dtype
-        return self.b.new(dtype, None if shape is None else ("time", *shape), row.name)
+        shape, dtype = recording.value.shape, recording.value.dtype
+        return self.b.new(dtype, None if shape is None else ("time", *shape), recording.name)

@@ -423,14 +423,16 @@ def _is_met(value: float, condition: ThresholdCondition) -> bool:
     return PYTHON_COMPARISONS[condition.comparator](value, condition.threshold)
 
 
-def _select_compared_element(b: ModelBuilder, value: Value, condition: ThresholdCondition) -> Value:
-    """Return the element of `value` that a Threshold condition compares, as a float64 number."""
+def _select_compared_element(
+    b: ModelBuilder, compared_value: Value, condition: ThresholdCondition
+) -> Value:
+    """Return the element of `compared_value` that a Threshold condition compares, as a float64 number."""
     for index in condition.indices:
-        value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
-    compared_element = one_element(b, value)
+        compared_value = b.op("Gather", compared_value, b.constant(np.array(index)), axis=0)
+    compared_element = one_element(b, compared_value)
     if compared_element is None:
         raise ConditionError(
-            f"a Threshold compares one number, but '{condition.node}.{condition.item_id}' is {value.type}",
+            f"a Threshold compares one number, but '{condition.node}.{condition.item_id}' is {compared_value.type}",
             hint="choose an element with 'indices'",
         )
     return cast(b, compared_element, "float64")

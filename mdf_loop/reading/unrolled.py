@@ -210,11 +210,13 @@ class _Unroller:
     def _build_recording(self, k: int, bodies: Sequence[LoweredBody]) -> Value:
         """Return the result of the k-th recording: the stacked rows of all iterations, or the last row."""
         b, row_name = self.b, bodies[0].recorded_names[k]
-        typed_rows = [
+        rows_with_fixed_dtype = [
             body.recorded_values[k] for body in bodies if not b.is_weak(body.recorded_values[k])
         ]
         recorded_rows = [
-            _cast_like(b, (typed_rows or [body.recorded_values[k]])[0], body.recorded_values[k])
+            _cast_like(
+                b, (rows_with_fixed_dtype or [body.recorded_values[k]])[0], body.recorded_values[k]
+            )
             for body in bodies
         ]
         recording_form = self.loop_form.recordings.get(row_name)

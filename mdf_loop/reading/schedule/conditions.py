@@ -186,13 +186,13 @@ def iterate_parts(condition: Condition) -> Iterator[Condition]:
 
 def find_counts(condition: Condition) -> tuple[Count, ...]:
     """Return the counters of the schedule that a condition and its inner conditions read."""
-    counts: dict[Count, None] = {}
+    counters: dict[Count, None] = {}
     for inner_condition in iterate_parts(condition):
         if isinstance(inner_condition, Compare):
-            counts.update(dict.fromkeys(inner_condition.counts))
+            counters.update(dict.fromkeys(inner_condition.counts))
         elif isinstance(inner_condition, EveryNth):
-            counts[inner_condition.count] = None
-    return tuple(counts)
+            counters[inner_condition.count] = None
+    return tuple(counters)
 
 
 def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:

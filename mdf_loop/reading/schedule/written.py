@@ -137,14 +137,14 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def _check_node(self, node: Any) -> str:
         """Return the id of a node, or raise UnknownNameError if the graph has no node with this id."""
-        checked_id = node_id(node)
-        if not isinstance(checked_id, str) or checked_id not in self.node_ids:
+        referenced_id = node_id(node)
+        if not isinstance(referenced_id, str) or referenced_id not in self.node_ids:
             raise UnknownNameError(
-                f"the condition '{self.type}' names '{checked_id}', which is not a node of the graph",
+                f"the condition '{self.type}' names '{referenced_id}', which is not a node of the graph",
                 self.where,
-                suggest(str(checked_id), self.node_ids),
+                suggest(str(referenced_id), self.node_ids),
             )
-        return checked_id
+        return referenced_id
 
     def read_scale(self, default: TimeScale = UPDATE) -> TimeScale:
         """Return the unit of time in the argument `time_scale`, or the default."""

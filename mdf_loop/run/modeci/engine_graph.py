@@ -58,7 +58,7 @@ class EngineGraph:
             self._graph = _make_graph(document)
         self.nodes: dict[str, Any] = self._graph.enodes
         for _, call in self.loop_calls():
-            call.graph = document.graph.id
+            call.graph_id = document.graph.id
         self._executed_sets: list[tuple[str, ...]] = []
         _order_edges(self._graph, document)
         _order_nodes(self._graph, document, self._executed_sets)
@@ -76,7 +76,7 @@ class EngineGraph:
         for node_id, node in self.nodes.items():
             for evaluables in (node.evaluable_functions, node.evaluable_parameters):
                 for loop_id, loop in evaluables.items():
-                    if hasattr(loop, "call"):
+                    if hasattr(loop, "loop_call"):
                         yield f"{node_id}.{loop_id}", loop.loop_call
 
     def evaluate(self, time_increment: float | None) -> tuple[tuple[str, ...], ...]:
