@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from mdf_loop import arguments, signals
 from mdf_loop.errors import LoopError
@@ -27,62 +27,74 @@ _call_depth = 0
 """Number of nested interruptible calls in the main thread."""
 
 
-def interruptible(
-    compute: Callable[[], T],
-    on_interrupt: str | None,
-    describe: Callable[[T], str],
-) -> T:
-    """Return the results of `compute`, and react to Ctrl-C as `on_interrupt` specifies.
+class InterruptReaction(Generic[T]):
+    """Context manager of a call that reacts to Ctrl-C as `on_interrupt` specifies.
 
-    Only the main thread receives signals. In other threads this function only calls `compute`. A nested
-    call (from an objective or a callback) always raises, so that the outer call ends.
+        with InterruptReaction(on_interrupt, describe) as call:
+            call.results = compute()
+        return call.results
 
-    Args:
-        compute: Function that computes the results. After an interrupt it returns partial results, with
-            all files written.
-        on_interrupt: `raise`, `return`, or None for the default of a script or an interactive session.
-        describe: Function that returns a text about the progress that partial results show.
+    After an interrupt, `compute` returns partial results, or raises KeyboardInterrupt with partial results
+    in `.results`, with all files written. Only the main thread receives signals, so that the context
+    manager has no effect in other threads. A nested call (from an objective or a callback) always raises,
+    so that the outer call ends.
+
+    Attributes:
+        results: Complete or partial results.
 
     Raises:
         InputError: `on_interrupt` is another word.
         KeyboardInterrupt: The call was interrupted. `results` holds the partial results, or None.
-        LoopError: `compute` failed.
     """
-    global _call_depth
-    if on_interrupt is not None:
-        arguments.word(on_interrupt, "on_interrupt", REACTIONS)
-    if not signals.in_main_thread():
-        return compute()
-    is_nested = _call_depth > 0
-    interrupt_count_before = signals.interrupt_count()
-    _call_depth += 1
-    try:
-        results = compute()
-        if signals.interrupt_count() == interrupt_count_before:
-            return results
-    except KeyboardInterrupt as interrupt:
-        partial_results = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
-        if partial_results is None or _choose_reaction(on_interrupt, is_nested) == "silent":
-            attach_results(interrupt, partial_results)
-            raise
-        results = partial_results
-    except LoopError as error:
-        if (
-            signals.interrupt_count() == interrupt_count_before
-            or _choose_reaction(on_interrupt, is_nested) != "raise"
-        ):
-            raise
-        raise attach_results(KeyboardInterrupt(), error.results) from error
-    finally:
+
+    results: T
+
+    def __init__(self, on_interrupt: str | None, describe: Callable[[T], str]) -> None:
+        if on_interrupt is not None:
+            arguments.word(on_interrupt, "on_interrupt", REACTIONS)
+        self._on_interrupt, self._describe = on_interrupt, describe
+
+    def __enter__(self) -> Self:
+        global _call_depth
+        self._has_signals = signals.in_main_thread()
+        if self._has_signals:
+            self._interrupt_count = signals.interrupt_count()
+            _call_depth += 1
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        global _call_depth
+        if not self._has_signals:
+            return False
         _call_depth -= 1
-    reaction = _choose_reaction(on_interrupt, is_nested)
-    if reaction == "raise":
-        message = f"{describe(results)}; what was reached is in .results"
-        raise attach_results(KeyboardInterrupt(message), results, is_nested=is_nested)
-    if reaction == "return":
-        message = f"interrupted, this is only what was reached: {describe(results)}"
-        warn_user(message)
-    return results
+        is_interrupted = signals.interrupt_count() != self._interrupt_count
+        if error is None and is_interrupted:
+            self._react()
+        elif isinstance(error, KeyboardInterrupt):
+            results = None if _is_nested(error) else getattr(error, "results", None)
+            if results is None or self._reaction == "silent":
+                attach_results(error, results)
+                return False
+            self.results = results
+            self._react()
+            return True
+        elif isinstance(error, LoopError) and is_interrupted and self._reaction == "raise":
+            raise attach_results(KeyboardInterrupt(), error.results) from error
+        return False
+
+    @property
+    def _reaction(self) -> str:
+        """Reaction of the call to Ctrl-C: `raise`, `return`, or `silent` within a command."""
+        return _choose_reaction(self._on_interrupt, is_nested=_call_depth > 0)
+
+    def _react(self) -> None:
+        """Raise KeyboardInterrupt with the results, or warn that they are partial."""
+        if self._reaction == "raise":
+            message = f"{self._describe(self.results)}; what was reached is in .results"
+            interrupt = KeyboardInterrupt(message)
+            raise attach_results(interrupt, self.results, is_nested=_call_depth > 0) from None
+        if self._reaction == "return":
+            warn_user(f"interrupted, this is only what was reached: {self._describe(self.results)}")
 
 
 def _choose_reaction(on_interrupt: str | None, is_nested: bool) -> str:

@@ -17,7 +17,7 @@ import mdf_loop
 from mdf_loop import signals
 from mdf_loop.api import specified_run
 from mdf_loop.errors import LoopError
-from mdf_loop.interruption import interruptible
+from mdf_loop.interruption import InterruptReaction
 from mdf_loop.run.control.stopping import Stopping
 from tests.long_runs.processes import ENDLESS, WALK
 from tests.models.fitted import CELL, DT, FREE, compiled, trace
@@ -121,6 +121,13 @@ def test_ctrl_c_while_a_file_is_written_waits_for_it(tmp_path: Path, monkeypatch
         assert len(arrays["walk.x"]) == 10
 
 
+def call(compute: Callable[[], Any], on_interrupt: str) -> Any:
+    """Return the results of a function that reacts to Ctrl-C."""
+    with InterruptReaction[Any](on_interrupt, str) as reaction:
+        reaction.results = compute()
+    return reaction.results
+
+
 def test_a_run_that_fails_after_ctrl_c_is_interrupted() -> None:
     """Check that Ctrl-C ends scripts that catch LoopError."""
 
@@ -134,11 +141,11 @@ def test_a_run_that_fails_after_ctrl_c_is_interrupted() -> None:
         raise error
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        interruptible(fails, "raise", str)
+        call(fails, "raise")
     assert isinstance(caught.value.__cause__, LoopError)
     assert caught.value.results is results  # type: ignore[attr-defined]
     with pytest.raises(LoopError, match="the disk was full"):
-        interruptible(fails, "return", str)
+        call(fails, "return")
 
 
 def test_ctrl_c_after_a_time_limit_is_not_lost() -> None:
@@ -197,7 +204,7 @@ def test_a_call_within_another_one_ends_both(interactive: None) -> None:
 
 def test_calls_in_other_threads_are_not_interruptible() -> None:
     numbers: list[int] = []
-    thread = threading.Thread(target=lambda: numbers.append(interruptible(lambda: 1, "raise", str)))
+    thread = threading.Thread(target=lambda: numbers.append(call(lambda: 1, "raise")))
     thread.start()
     thread.join()
     assert numbers == [1]

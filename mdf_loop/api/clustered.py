@@ -16,13 +16,11 @@ from mdf_loop.api.cluster_pilot import run_pilot
 from mdf_loop.api.cluster_sinks import MemberSink, MemorySink, OverTrialsSink
 from mdf_loop.api.cluster_store import StoreSink
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.running import compute_with_files
 from mdf_loop.cluster.clients import (
     CLOSING_SECONDS,
     HASTY_CLOSING_SECONDS,
     Connection,
     ConnectionThread,
-    check_cluster,
     dashboard_text,
 )
 from mdf_loop.cluster.partition import MemberBlock
@@ -42,19 +40,7 @@ _MAX_LISTED_MEMBERS = 10
 """Largest number of failed members that an error names."""
 
 
-def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
-    """Run a sweep or trials on a cluster, and save the results if requested.
-
-    Raises:
-        LoopError: An argument does not fit, or members have failed. The error names these members,
-            and its `results` hold the other members.
-    """
-    assert spec.sharing is not None
-    check_cluster(spec.sharing.cluster)
-    return compute_with_files(prepared, spec, lambda lease: _compute_members(prepared, spec, lease))
-
-
-def _compute_members(
+def compute_members(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Run all members of a sweep on a cluster, and return the results and an error, if any."""

@@ -18,7 +18,7 @@ from mdf_loop.cached_property import cached_property
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.interruption import interruptible
+from mdf_loop.interruption import InterruptReaction
 from mdf_loop.ir import Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import track_read_files
@@ -208,11 +208,11 @@ class CompiledModel:
         spec = specify(self.prepared.model_units.convert_options(options))
         for warning_text in describe_differing_steps(self.prepared, spec):
             warn_user(warning_text)
-        results = interruptible(
-            lambda: specified_run.run_specified(self.prepared, spec),
-            options.on_interrupt,
-            lambda results: results.reason,
-        )
+        with InterruptReaction[Results](
+            options.on_interrupt, lambda results: results.reason
+        ) as call:
+            call.results = specified_run.run_specified(self.prepared, spec)
+        results = call.results
         if results.not_finite is not None:
             warn_user(results.not_finite.sentence, RuntimeWarning)
         return results

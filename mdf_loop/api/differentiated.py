@@ -17,7 +17,7 @@ from mdf_loop.api.members import run_members
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_gradient
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.errors import InputError
-from mdf_loop.interruption import attach_results, interruptible
+from mdf_loop.interruption import InterruptReaction, attach_results
 from mdf_loop.ir import Array, Program
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.losses import Loss
@@ -95,30 +95,39 @@ class Differentiated:
             LoopError: A value does not fit, or an operation has no derivative. The message names the place.
             KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the unchecked derivatives, or None.
         """
-
-        def compute() -> Gradient:
+        with InterruptReaction[Gradient](
+            on_interrupt, lambda _: "the derivatives were not checked"
+        ) as call:
             spec = self.differentiated_names.specification(set, inputs, sweep)
             bound_values = self.differentiated_names.bind(spec)
             if check:
                 self._refuse_check(bound_values)
-            gradient = self._compute_gradient(spec, bound_values, sweep)
+            call.results = gradient = self._compute_gradient(spec, bound_values, sweep)
             stepwise_names = self._find_stepwise_names(gradient, spec, bound_values)
             if stepwise_names:
                 warn_user(_step_warning(stepwise_names))
             warn_of_gradient(gradient)
-            if not check:
-                return gradient
-            try:
-                return replace(
-                    gradient,
-                    check=self._compare_with_differences(
-                        gradient, spec, bound_values, stepwise_names
-                    ),
-                )
-            except KeyboardInterrupt as interrupt:
-                raise attach_results(interrupt, gradient) from None
+            if check:
+                call.results = self._checked(gradient, spec, bound_values, stepwise_names)
+        return call.results
 
-        return interruptible(compute, on_interrupt, lambda _: "the derivatives were not checked")
+    def _checked(
+        self,
+        gradient: Gradient,
+        spec: RunSpecification,
+        bound_values: BoundValues,
+        stepwise_names: tuple[str, ...],
+    ) -> Gradient:
+        """Return the gradient with its comparison with central differences between runs.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the unchecked gradient.
+        """
+        try:
+            check = self._compare_with_differences(gradient, spec, bound_values, stepwise_names)
+        except KeyboardInterrupt as interrupt:
+            raise attach_results(interrupt, gradient) from None
+        return replace(gradient, check=check)
 
     def evaluate(
         self,

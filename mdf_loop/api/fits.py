@@ -28,7 +28,7 @@ from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import read_table
-from mdf_loop.interruption import interruptible
+from mdf_loop.interruption import InterruptReaction
 from mdf_loop.ir import StopReason
 from mdf_loop.paths import track_read_files
 from mdf_loop.request.fit_options import FitOptions
@@ -53,9 +53,9 @@ def fit_to_data(model: PreparedModel, options: FitOptions, build_model: ModelBui
         KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the best fit so far, or None.
     """
     request = FitRequest.of(convert_fit_options(model, options), build_model)
-    fit_or_fits = interruptible(
-        lambda: fit(model, request), options.on_interrupt, _describe_progress
-    )
+    with InterruptReaction(options.on_interrupt, _describe_progress) as call:
+        call.results = fit(model, request)
+    fit_or_fits = call.results
     warn_of_fits([fit_or_fits] if isinstance(fit_or_fits, Fit) else fit_or_fits.values())
     return fit_or_fits
 

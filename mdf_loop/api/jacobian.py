@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.gradient_check import evaluate_scalars
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_hessian, warn_of_jacobian
-from mdf_loop.api.running import run
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss
@@ -147,7 +146,7 @@ def jacobian(differentiated_names: DifferentiatedNames, spec: RunSpecification) 
     """
     derivatives = cached_jacobian(differentiated_names).run(spec)
     if has_nonfinite(derivatives.values()):
-        results = run(differentiated_names.prepared, spec)
+        results = run_specified(differentiated_names.prepared, spec)
         warn_of_jacobian(
             derivatives,
             {
@@ -189,7 +188,7 @@ def hessian(
     if has_nonfinite(derivatives.values()):
         outputs = {
             name: np.asarray(array)[None]
-            for name, array in run(differentiated_names.prepared, spec).items()
+            for name, array in run_specified(differentiated_names.prepared, spec).items()
         }
         (objective_value,) = evaluate_scalars(losses, differentiated_names.outputs, outputs, 1, 0)
         warn_of_hessian(derivatives, objective_value)

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.running import run
+from mdf_loop.api.specified_run import run_specified
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array
@@ -44,7 +44,7 @@ def run_members(
     )
     run_values = replace(spec.values, inputs=fixed_inputs, set=fixed_settings, sweep=sweep)
     try:
-        return _read_outputs(run(prepared, replace(spec, values=run_values)))
+        return _read_outputs(run_specified(prepared, replace(spec, values=run_values)))
     except UnsupportedError:
         member_count = len(next(iter(sweep.values())))
         member_outputs = [_run_member(prepared, spec, sweep, k) for k in range(member_count)]
@@ -88,7 +88,7 @@ def _run_member(
     """Run the member with index `k` of a sweep, and return its outputs."""
     member_values = {name: rows[k] for name, rows in sweep.items()}
     run_values = with_member(prepared.document, spec.values, member_values)
-    return _read_outputs(run(prepared, replace(spec, values=run_values)))
+    return _read_outputs(run_specified(prepared, replace(spec, values=run_values)))
 
 
 def _read_outputs(results: Results) -> dict[str, Array]:

@@ -23,7 +23,7 @@ from mdf_loop.api.nonfinite_derivatives import warn_of_fits
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
-from mdf_loop.interruption import interruptible
+from mdf_loop.interruption import InterruptReaction
 from mdf_loop.ir import Array
 from mdf_loop.public_call import public_call
 from mdf_loop.quantities import has_unit
@@ -113,11 +113,11 @@ def recover(
         progress=False,
     )
     simulated_data = _SimulatedData(prepared_model, fit_options, type(model), noise, data_trials)
-    recovery = interruptible(
-        lambda: simulated_data.recovery(times),
-        on_interrupt,
-        lambda recovery: f"{len(recovery.fits)} of {times} data sets",
-    )
+    with InterruptReaction[Recovery](
+        on_interrupt, lambda recovery: f"{len(recovery.fits)} of {times} data sets"
+    ) as call:
+        call.results = simulated_data.recovery(times)
+    recovery = call.results
     warn_of_fits(recovery.fits)
     return recovery
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -12,22 +11,18 @@ from msgspec.structs import replace
 
 from mdf_loop.api import finite_check
 from mdf_loop.api.engine_run import engine_results
-from mdf_loop.api.gathering import build_results, member_axes, seed_of, split_grid_axis
+from mdf_loop.api.gathering import build_results, member_axes, seed_of
 from mdf_loop.api.identity import identity
 from mdf_loop.api.loop_reports import loop_reports, pad_outputs
 from mdf_loop.api.over_trials import run_over_trials
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
-from mdf_loop.interruption import attach_results
 from mdf_loop.ir import StopReason
-from mdf_loop.memory_limit import limited
-from mdf_loop.paths import path_of, refuse_overlapping_outputs, track_read_files
 from mdf_loop.reading.binding import BoundValues
-from mdf_loop.reading.names import find_item, named_items
+from mdf_loop.reading.names import find_item
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
-from mdf_loop.results.saving import check_results_path, check_texts
 from mdf_loop.run.backend import BACKENDS, DocumentBackend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import RowSink
@@ -36,146 +31,37 @@ from mdf_loop.run.outputs import Axis, LoopReport
 from mdf_loop.run.recording.missing_rows import fill_missing_rows
 from mdf_loop.run.recording.recording_plan import RecordingPlan, plan_recording
 from mdf_loop.run.recording.rows import Rows
-from mdf_loop.run.recording.store_lease import StoreLease, lease_store
+from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.streamed_rows import StreamedRows
-from mdf_loop.run.recording.zarr_folder import complete_store, create_store
-from mdf_loop.run.run_id import new_run_id
 from mdf_loop.run.segments import PartialRun
 from mdf_loop.run.time_run import CompletedRun, run_over_time
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.run.time_stepper import TimeStepper
-from mdf_loop.signals import Signalled, delaying_interrupt
 from mdf_loop.specification import RunSpecification
-from mdf_loop.sweeps import Grid
 
-ComputeFunction: TypeAlias = Callable[[StoreLease | None], tuple[Results, LoopError | None]]
-"""Function that returns the results of a run and the error that ended the run, or None.
+ComputeFunction: TypeAlias = Callable[
+    [PreparedModel, RunSpecification, StoreLease | None], tuple[Results, LoopError | None]
+]
+"""Function that returns the results of a run, and the error that ended the run, or None.
 
-The argument is the lease of the Zarr store of the run, or None without a store."""
-
-
-def run(prepared: PreparedModel, spec: RunSpecification) -> Results:
-    """Run a compiled model in this process, and save the results if requested."""
-    if isinstance(spec.values.sweep, Grid) and spec.streams:
-        raise InputError(
-            "a grid is not written to a Zarr store while it runs",
-            hint="write .nc or .h5, or let a cluster write it (cluster=1), "
-            "or sweep over dict(grid), whose members have one axis",
-        )
-    return compute_with_files(
-        prepared, spec, lambda lease: _compute_in_process(prepared, spec, lease)
-    )
+Its last argument is the lease of the Zarr store of the run, or None without a store."""
 
 
-def compute_with_files(
-    prepared: PreparedModel, spec: RunSpecification, compute: ComputeFunction
-) -> Results:
-    """Compute the results of a run, save them if requested, and return them.
-
-    Raises:
-        LoopError: A file cannot be written, or the run failed. `results` holds the results so far.
-    """
-    if not spec.writes and spec.controls.memory_limit is None:
-        return _compute_and_save(prepared, spec, compute, None)
-    with limited(spec.controls.memory_limit), track_read_files(prepared.document.files):
-        if spec.output is not None:
-            _check_output(prepared, spec, spec.output)
-        if spec.store is None:
-            return _compute_and_save(prepared, spec, compute, None)
-        with lease_store(spec.store, new_run_id(), overwrite=spec.overwrite) as lease:
-            if spec.begins:
-                lease.check_new()
-            return _compute_and_save(prepared, spec, compute, lease)
+def select_run_function(spec: RunSpecification) -> ComputeFunction:
+    """Return the function that computes a run in this process, with one axis for all members."""
+    if spec.engine == "modeci":
+        return _run_in_engine
+    if spec.selection.over_trials.statistics:
+        return _run_over_trials
+    return _run_once if spec.steps is None else _run_over_time
 
 
-def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str | Path) -> None:
-    """Raise an error before the run if its results could not be saved after the run."""
-    controls = spec.controls
-    if spec.begins or not spec.streams:
-        check_results_path(output)  # a resumed run checks its store itself
-    output_path = path_of(output, "the output")
-    for argument, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
-        refuse_overlapping_outputs({"output": output_path, argument: path})
-    selection = replace(spec.selection, when=None)
-    stored_names = (*named_items(prepared.document, selection), *spec.values.sweep)
-    check_texts(output, stored_names, prepared.units)
-
-
-def _compute_in_process(
+def _run_over_trials(
     prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Run a model in the selected engine, and return the results and an error, if any."""
-    backend, error = BACKENDS[spec.engine], None
-    if isinstance(backend, DocumentBackend):
-        results = _run_in_engine(prepared, spec, backend)
-    elif spec.selection.over_trials.statistics:
-        results, error = run_over_trials(lambda batch: _run_compiled(prepared, batch, None), spec)
-    else:
-        results, error = _run_compiled(prepared, spec, lease)
-    return split_grid_axis(results, spec.values.sweep), error
-
-
-def _compute_and_save(
-    prepared: PreparedModel,
-    spec: RunSpecification,
-    compute: ComputeFunction,
-    lease: StoreLease | None,
-) -> Results:
-    """Compute and save results, and return them or raise the error that ended the run."""
-    results, error = compute(lease)
-    results = results.with_changes(
-        read_from=prepared.document.files,
-        model=prepared.document,
-        run_values=spec.values,
-        steps=spec.steps,
-        notes=finite_check.notes(results),
-    )
-    try:
-        if spec.output is not None:
-            with delaying_interrupt(heard=results.stopped_by.is_asked):
-                _save(results, spec, spec.output, lease)
-    except Signalled as signalled:
-        if error is None:
-            signalled.results = results
-            raise
-    except KeyboardInterrupt as interrupt:
-        raise attach_results(interrupt, results) from None
-    except InputError as unsaved:
-        if error is None:
-            error = unsaved
-        else:
-            error.findings += unsaved.findings
-    if error is not None:
-        error.results = results
-        if results.stopped_by is StopReason.FAILED:
-            (first_finding, *other_findings) = error.findings
-            error.findings = (replace(first_finding, what=results.reason), *other_findings)
-        raise error
-    return results
-
-
-def _run_compiled(
-    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
-) -> tuple[Results, LoopError | None]:
-    """Run a compiled model, and return the results and the error that ended the run, or None."""
-    run_model = _run_once if spec.steps is None else _run_over_time
-    return run_model(prepared, spec, lease)
-
-
-def _save(
-    results: Results, spec: RunSpecification, output: str | Path, lease: StoreLease | None
-) -> None:
-    """Write the results to a file, or complete the Zarr store of rows written during the run."""
-    if lease is None:
-        results.save(output)
-        return
-    lease.check()
-    if spec.shares_store:
-        return
-    if spec.streams:
-        complete_store(lease.place, results)
-    else:
-        create_store(lease.place, results, run=lease.run_id)
+    """Run a compiled model for all trials, and return statistics over them and an error, if any."""
+    run_batch = _run_once if spec.steps is None else _run_over_time
+    return run_over_trials(lambda batch_spec: run_batch(prepared, batch_spec, None), spec)
 
 
 def _error_of_run(
@@ -414,11 +300,12 @@ def _describe_run_end(
 
 
 def _run_in_engine(
-    prepared: PreparedModel, spec: RunSpecification, backend: DocumentBackend
-) -> Results:
-    """Run the model in modeci_mdf's engine, and return the results."""
-    bound_values = prepared.bind(spec)
-    return engine_results(
+    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
+) -> tuple[Results, LoopError | None]:
+    """Run the model in modeci_mdf's engine, and return the results without an error."""
+    backend, bound_values = BACKENDS[spec.engine], prepared.bind(spec)
+    assert isinstance(backend, DocumentBackend)
+    results = engine_results(
         backend,
         with_values(prepared.document, bound_values.settings),
         select_inputs(prepared.document, spec.values.inputs, bound_values.inputs),
@@ -426,3 +313,4 @@ def _run_in_engine(
         device=prepared.placement.device,
         precision=prepared.options.precision,
     )
+    return results, None

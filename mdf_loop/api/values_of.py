@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.running import run
+from mdf_loop.api.specified_run import run_specified
 from mdf_loop.errors import InputError
 from mdf_loop.lower.syntax import parse_number
 from mdf_loop.reading.settings import is_state, written_value
@@ -52,5 +52,5 @@ def _evaluate_parameters(prepared: PreparedModel, names: Sequence[str]) -> dict[
                 f"say where it is differentiated: set={{'{name}': ...}}",
             )
     spec = RunSpecification(selection=Selection(only=tuple(names)))
-    results = run(prepared, spec)
+    results = run_specified(prepared, spec)
     return {name: np.asarray(results[name]) for name in names}

@@ -15,7 +15,7 @@ from mdf_loop.api.compiled import CompiledModel, compile
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.interruption import interruptible
+from mdf_loop.interruption import InterruptReaction
 from mdf_loop.ir import Array, Data, OutputRole, StopReason
 from mdf_loop.memory_limit import checked_limit, limited
 from mdf_loop.public_call import public_call
@@ -133,11 +133,11 @@ def verify(
                 time_limit=time_limit,
             )
         )
-        return interruptible(
-            lambda: _verify(document, compiled_model, spec),
-            on_interrupt,
-            lambda verification: "".join(verification.notes[:1]),
-        )
+        with InterruptReaction[Verification](
+            on_interrupt, lambda verification: "".join(verification.notes[:1])
+        ) as call:
+            call.results = _verify(document, compiled_model, spec)
+        return call.results
 
 
 def _verify(
