@@ -33,16 +33,28 @@ def public_call(function: _Function) -> _Function:
         try:
             return function(*arguments, **keywords)
         except LoopError as error:
-            if os.environ.get(TRACEBACK_VARIABLE, "0") in ("", "0"):
-                error.__traceback__ = error.__cause__ = error.__context__ = None
+            discard_frames(error)
             raise  # without an expression: this adds no frame to the traceback
 
-    return call  # type: ignore[return-value]
+    return mark_public(call)  # type: ignore[return-value]
+
+
+def discard_frames(error: LoopError) -> None:
+    """Remove the frames of this package from an error, unless the environment requests them."""
+    if os.environ.get(TRACEBACK_VARIABLE, "0") in ("", "0"):
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
+def mark_public(function: _Function) -> _Function:
+    """Mark a function that discards the frames of this package itself, and return it."""
+    vars(function)["is_public_call"] = True
+    return function
 
 
 def public_calls(cls: _Class) -> _Class:
     """Decorate a class so that tracebacks from its public methods end at the user's line."""
     for name, member in tuple(vars(cls).items()):
-        if inspect.isfunction(member) and (not name.startswith("_") or name in _PUBLIC_OPERATORS):
+        is_public = not name.startswith("_") or name in _PUBLIC_OPERATORS
+        if inspect.isfunction(member) and is_public and "is_public_call" not in vars(member):
             setattr(cls, name, public_call(member))
     return cls

@@ -175,7 +175,7 @@ def test_a_single_evaluation_of_a_loop_is_interruptible() -> None:
 def test_statistics_have_the_completed_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     from mdf_loop.api import running
 
-    ready, batches = running._run_compiled, []
+    ready, batches = running._run_once, []
 
     def interrupt(*words: Any) -> Any:
         batches.append(1)
@@ -183,7 +183,7 @@ def test_statistics_have_the_completed_trials(monkeypatch: pytest.MonkeyPatch) -
             raise KeyboardInterrupt
         return ready(*words)
 
-    monkeypatch.setattr(running, "_run_compiled", interrupt)
+    monkeypatch.setattr(running, "_run_once", interrupt)
     model = mdf_loop.compile(noisy({"output_ports": {"y": {"value": "numpy.random.normal()"}}}))
     with pytest.raises(KeyboardInterrupt, match="1024 trials") as caught:
         model.run(trials=10_000, over_trials={"y": "mean"})

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.gradient_check import evaluate_scalars
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_hessian, warn_of_jacobian
+from mdf_loop.api.specified_run import run_specified
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss

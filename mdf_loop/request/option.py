@@ -18,6 +18,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from msgspec import Struct, field
 
+from mdf_loop.errors import LoopError
+from mdf_loop.public_call import discard_frames, mark_public
+
 _Options = TypeVar("_Options", bound=Struct)
 _Parameters = ParamSpec("_Parameters")
 _Owner = TypeVar("_Owner")
@@ -147,7 +150,7 @@ def takes_options(
 ]:
     """Return a decorator that lets a method accept the fields of a class of options as its arguments.
 
-    The decorated method has the signature of the class. Sections with the meaning of the options, one for
+    The decorated method is a public call, and has the signature of the class. Sections with the meaning of the options, one for
     each group, stand in its docstring before the section `Raises`.
     """
     fields = fields_of(options)
@@ -164,7 +167,11 @@ def takes_options(
             except TypeError:
                 signature.bind(owner, *arguments, **keywords)  # raises an error in Python's words
                 raise
-            return method(owner, given_options)
+            try:
+                return method(owner, given_options)
+            except LoopError as error:
+                discard_frames(error)
+                raise
 
         signature = inspect.signature(method)
         owner_parameter = next(iter(signature.parameters.values()))
@@ -172,7 +179,7 @@ def takes_options(
         signature = signature.replace(parameters=parameters)
         vars(call).update(__signature__=signature)
         call.__doc__ = _insert_options(method.__doc__ or "", fields)
-        return call
+        return mark_public(call)
 
     return decorate
 

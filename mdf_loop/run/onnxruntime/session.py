@@ -151,11 +151,48 @@ class Session:
             Stopped: `stopping` has ended the run.
             KeyboardInterrupt: A signal arrived, and there is no `stopping`.
         """
-        if stopping is not None:
-            return self._run(arrays, stopping, buffers)
+        if stopping is None:
+            return self._run_alone(arrays, buffers)
+        self._sizes.check_limit()
+        options = run_options()
+        feeds = convert_inputs(arrays, self._bfloat16_inputs)
+        if self._has_stop_flag:
+            stop_flag = np.zeros((), np.int64)
+            feeds = {**feeds, STOP_FLAG.name: np.array(address(stop_flag))}
+            computation: Any = TerminationFlag(options, stop_flag)
+        else:
+            computation = options
+        try:
+            stopping.register_computation(computation)
+            outputs = call_runtime(
+                functools.partial(
+                    self._session.run,
+                    self.output_names,
+                    feeds,
+                    options,
+                    self._select_writable(buffers),
+                ),
+                stopping,
+            )
+        except onnxruntime_errors() as error:
+            if options.terminate:
+                raise Stopped from None
+            raise convert_run_error(error, self._nodes) from None
+        finally:
+            stopping.unregister_computation(computation)
+        return convert_outputs(
+            dict(zip(self.output_names, outputs, strict=True)), self._bfloat16_outputs
+        )
+
+    def _run_alone(self, arrays: Mapping[str, Data], buffers: OutputBuffers) -> dict[str, Data]:
+        """Run the program, which only signals and the memory limit can stop.
+
+        Raises:
+            KeyboardInterrupt: A signal arrived.
+        """
         outputs: dict[str, Data] | None = None
         with Stopping(grace=0.0) as local_stopping, suppress(Stopped):
-            outputs = self._run(arrays, local_stopping, buffers)
+            outputs = self.run(arrays, local_stopping, buffers)
         if local_stopping.reason is not None and local_stopping.reason.is_asked:
             raise stop_exception(local_stopping.reason)
         if outputs is None:  # without a failure, other code has ended the run
@@ -171,36 +208,6 @@ class Session:
             for name, array in buffers.items()
             if is_directly_writable(array) and dtype_name(array) == self._dtypes[name]
         }
-
-    def _run(
-        self, arrays: Mapping[str, Data], stopping: Stopping, buffers: OutputBuffers
-    ) -> dict[str, Data]:
-        self._sizes.check_limit()
-        options = run_options()
-        feeds = convert_inputs(arrays, self._bfloat16_inputs)
-        if self._has_stop_flag:
-            stop_flag = np.zeros((), np.int64)
-            feeds = {**feeds, STOP_FLAG.name: np.array(address(stop_flag))}
-            computation: Any = TerminationFlag(options, stop_flag)
-        else:
-            computation = options
-        try:
-            stopping.register_computation(computation)
-            outputs = call_runtime(
-                lambda: self._session.run(
-                    self.output_names, feeds, options, self._select_writable(buffers)
-                ),
-                stopping,
-            )
-        except onnxruntime_errors() as error:
-            if options.terminate:
-                raise Stopped from None
-            raise convert_run_error(error, self._nodes) from None
-        finally:
-            stopping.unregister_computation(computation)
-        return convert_outputs(
-            dict(zip(self.output_names, outputs, strict=True)), self._bfloat16_outputs
-        )
 
 
 def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
