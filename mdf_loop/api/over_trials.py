@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.run.recording.lengths import padding_mask
 from mdf_loop.run.recording.not_finite import earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
+from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.signals import count_interrupt
 from mdf_loop.specification import RunSpecification, Selection
 from mdf_loop.trials import Draws, OverTrials
@@ -27,10 +29,17 @@ MAX_BATCH_TRIALS = 1 << 14
 TARGET_BATCH_BYTES = 1 << 26
 """Target size of the outputs of a batch, in bytes."""
 
-_RunFunction = Callable[[RunSpecification], tuple[Results, LoopError | None]]
+_RunFunction = Callable[
+    [PreparedModel, RunSpecification, StoreLease | None], tuple[Results, LoopError | None]
+]
 
 
-def run_over_trials(run: _RunFunction, spec: RunSpecification) -> tuple[Results, LoopError | None]:
+def run_over_trials(
+    run_batch: _RunFunction,
+    prepared: PreparedModel,
+    spec: RunSpecification,
+    lease: StoreLease | None,
+) -> tuple[Results, LoopError | None]:
     """Run all trials batch by batch, and return their statistics and an error, if any.
 
     Raises:
@@ -42,7 +51,7 @@ def run_over_trials(run: _RunFunction, spec: RunSpecification) -> tuple[Results,
     complete_results, last_results, error, nonfinite_value = None, None, None, None
     for batch in _divide_into_batches(spec):
         try:
-            last_results, error = run(_specify_batch(spec, batch, start_time))
+            last_results, error = run_batch(prepared, _specify_batch(spec, batch, start_time), None)
         except KeyboardInterrupt as interrupt:
             if complete_results is None:
                 raise

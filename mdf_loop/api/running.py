@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
@@ -34,7 +35,7 @@ from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.streamed_rows import StreamedRows
 from mdf_loop.run.segments import PartialRun
-from mdf_loop.run.time_run import CompletedRun, run_over_time
+from mdf_loop.run.time_run import CompletedRun, complete_run, start_recording
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.run.time_stepper import TimeStepper
 from mdf_loop.specification import RunSpecification
@@ -51,17 +52,10 @@ def select_run_function(spec: RunSpecification) -> ComputeFunction:
     """Return the function that computes a run in this process, with one axis for all members."""
     if spec.engine == "modeci":
         return _run_in_engine
+    run_model = _run_once if spec.steps is None else _run_over_time
     if spec.selection.over_trials.statistics:
-        return _run_over_trials
-    return _run_once if spec.steps is None else _run_over_time
-
-
-def _run_over_trials(
-    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
-) -> tuple[Results, LoopError | None]:
-    """Run a compiled model for all trials, and return statistics over them and an error, if any."""
-    run_batch = _run_once if spec.steps is None else _run_over_time
-    return run_over_trials(lambda batch_spec: run_batch(prepared, batch_spec, None), spec)
+        return functools.partial(run_over_trials, run_model)
+    return run_model
 
 
 def _error_of_run(
@@ -206,11 +200,13 @@ def _run_over_time(
         row_sink = _create_row_store(
             prepared, spec, bound_values, time_session, recording_plan, lease
         )
+    model_name = prepared.document.graph.id
     with controller:
-        model_name = prepared.document.graph.id
-        completed_run = run_over_time(
-            time_session, time_stepper, recording_plan, row_sink, controller, model_name
+        recorder = start_recording(
+            time_session, time_stepper, recording_plan, row_sink, controller.resumed_snapshots
         )
+        stopped_by = controller.follow(time_stepper, recorder, "steps", model_name)
+        completed_run = complete_run(time_session, time_stepper, recorder, controller, stopped_by)
     prepared.record_device(completed_run.device)
 
     def time(step: int) -> str | None:

@@ -144,10 +144,8 @@ class LoopStepper:
             Stopped: The computation was stopped. The state is the one before the call.
             RecordShapeError: A row differs in shape from earlier rows.
         """
-        max_steps = min(max_steps, self._max_iterations)
-        if self._iteration_limit is not None:
-            max_steps = min(max_steps, self._iteration_limit - self.done)
-        outputs = self._run_iterations(max_steps, stopping)
+        max_steps = self._limit_steps(max_steps)
+        outputs = self._complete_outputs(self.session.run(self._next_feeds(max_steps), stopping))
         rows = {
             recorded_value.stack.name: outputs[recorded_value.stack.name]
             for recorded_value in self.segment.loop.recorded
@@ -172,9 +170,16 @@ class LoopStepper:
         watched_rows = {name: outputs[value.name] for name, value in segment.watched_values.items()}
         return Block(range(state.completed_iterations, self.done), rows, watched_rows)
 
-    def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Run `max_steps` further iterations, and return the outputs of the loop's program."""
-        return self.session.run(self._feeds(max_steps, self._state, self._captured_data), stopping)
+    def _limit_steps(self, max_steps: int) -> int:
+        """Return the number of iterations of the next chunk, which is at most `max_steps`."""
+        max_steps = min(max_steps, self._max_iterations)
+        if self._iteration_limit is None:
+            return max_steps
+        return min(max_steps, self._iteration_limit - self.done)
+
+    def _complete_outputs(self, outputs: Mapping[str, Data]) -> Mapping[str, Data]:
+        """Return the outputs of the loop's program for all members of a batch."""
+        return outputs
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
         """Convert the initial loop state to the state representation of this stepper class."""
@@ -191,6 +196,10 @@ class LoopStepper:
     def undo_advance(self) -> None:
         """Undo the last call of `advance`."""
         self._state = self._previous_state
+
+    def _next_feeds(self, max_steps: int) -> dict[str, Data]:
+        """Return the inputs of the loop's program for the next `max_steps` iterations."""
+        return self._feeds(max_steps, self._state, self._captured_data)
 
     def _feeds(
         self, max_steps: int, state: LoopState, captured_data: Mapping[str, Data]

@@ -18,8 +18,6 @@ from msgspec import Struct
 
 from mdf_loop.ir import Array, Data, StopReason, Value
 from mdf_loop.native.loop_decisions import NATIVE
-from mdf_loop.run.control.stepper import Block
-from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopState, LoopStepper
 from mdf_loop.run.outputs import LoopReport
 
@@ -70,39 +68,38 @@ class ShrinkingMembersStepper(MembersStepper):
 
     _state: _RunningMembers
 
-    def advance(self, max_steps: int, stopping: Stopping) -> Block:
-        """Run between 1 and `max_steps` further iterations of the members that have not ended."""
+    def _limit_steps(self, max_steps: int) -> int:
+        """Return the number of iterations of the next chunk, after which ended members are removed."""
         # Native loops handle ended members themselves.
         if self.session.native.get(self.name) != NATIVE:
-            max_steps = min(
-                max_steps,
-                max(
-                    MIN_CHUNK_ITERATIONS,
-                    CHUNK_MEMBER_ITERATIONS // len(self._state.member_positions),
-                ),
-            )
-        return super().advance(max_steps, stopping)
+            member_count = len(self._state.member_positions)
+            chunk_iterations = max(MIN_CHUNK_ITERATIONS, CHUNK_MEMBER_ITERATIONS // member_count)
+            max_steps = min(max_steps, chunk_iterations)
+        return super()._limit_steps(max_steps)
 
-    def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Run further iterations of the members that have not ended.
-
-        Recorded rows of ended members are zeros.
-        """
-        state, segment = self._state, self.segment
+    def _next_feeds(self, max_steps: int) -> dict[str, Data]:
+        """Return the inputs of the loop's program for the members that have not ended."""
+        state = self._state
         feeds = self._feeds(max_steps, state, state.captured_data)
+        if state.ended_members is not None:
+            for value in self.segment.row_inputs:
+                feeds[value.name] = self._select_members(
+                    value, feeds[value.name], state.member_positions
+                )
+        return feeds
+
+    def _complete_outputs(self, outputs: Mapping[str, Data]) -> Mapping[str, Data]:
+        """Return the outputs for all members, in which recorded rows of ended members are zeros."""
+        state, segment = self._state, self.segment
         if state.ended_members is None:
-            return self.session.run(feeds, stopping)
-        for value in segment.row_inputs:
-            feeds[value.name] = self._select_members(
-                value, feeds[value.name], state.member_positions
-            )
-        outputs = dict(self.session.run(feeds, stopping))
+            return outputs
+        complete_outputs = dict(outputs)
         stacks = (recorded_value.stack for recorded_value in segment.loop.recorded)
         for value in (*stacks, *segment.watched_values.values()):
-            outputs[value.name] = self._scatter_members(
+            complete_outputs[value.name] = self._scatter_members(
                 value, ((state.member_positions, outputs[value.name]),)
             )
-        return outputs
+        return complete_outputs
 
     # --- removal of ended members, and states of all members ------------------------------------
 

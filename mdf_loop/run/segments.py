@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -47,7 +46,6 @@ from mdf_loop.passes.segments.run_past_termination import MAX_RUN_ITERATIONS, ru
 from mdf_loop.passes.segments.split_into_segments import Segment, StraightSegment
 from mdf_loop.run.after_stop import IncompleteResults, compute_available_values
 from mdf_loop.run.backend import Backend, Runnable
-from mdf_loop.run.control.chunks import run_in_chunks
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.control.stopping import Stopped, Stopping
@@ -58,17 +56,6 @@ from mdf_loop.run.outputs import LoopReport
 
 LONG_ITERATIONS = 100_000
 """Iterations above which a loop is expected to run long."""
-
-Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
-"""Function that runs a stepper until its end or a stop, and adds each block to its rows (`add_block`)."""
-
-
-def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-    """Run a loop in chunks until the loop ends or is stopped.
-
-    Return the reason of the stop, or None.
-    """
-    return run_in_chunks(stepper, stopping, stepper.add_block)
 
 
 class Segments:
@@ -226,40 +213,33 @@ class PartialRun(Struct, frozen=True):
     missing_reasons: Mapping[str, str]
 
 
-def run_in_segments(
-    segments: Segments,
-    arrays: Mapping[str, Data],
-    stopping: Stopping,
-    follower: Follower = follow_loop,
-    resume: Snapshot | None = None,
-) -> PartialRun:
-    """Evaluate a split program part by part, with its loops in chunks.
+class SegmentedEvaluation:
+    """Evaluation of a split program part by part: the values so far and the loop reports.
+
+        evaluation = SegmentedEvaluation(segments, arrays, stopping)
+        for stepper in evaluation.steppers():
+            evaluation.reason = ...                # run the stepper until it ends or is stopped
+        evaluation.results()
 
     Args:
         segments: Program in segments.
         arrays: Inputs by name.
         stopping: Watcher of signals and limits, which has been entered.
-        follower: Function that runs each loop. A snapshot of its stepper is sufficient to resume.
         resume: Snapshot of a stepper in an earlier run of this program with these inputs, or None.
 
-    Raises:
-        LoopError: The model failed before any stop.
+    Attributes:
+        reason: Reason why the evaluation was stopped, or None.
     """
-    evaluation = _Evaluation(segments, arrays, stopping, follower)
-    if resume is not None:
-        evaluation.restore(resume)
-    return evaluation.run_remaining()
-
-
-class _Evaluation:
-    """Evaluation of a split program part by part: the values so far and the loop reports."""
 
     def __init__(
-        self, segments: Segments, arrays: Mapping[str, Data], stopping: Stopping, follower: Follower
+        self,
+        segments: Segments,
+        arrays: Mapping[str, Data],
+        stopping: Stopping,
+        resume: Snapshot | None = None,
     ) -> None:
         self.segments = segments
         self.stopping = stopping
-        self.follower = follower
         self.feeds = segments.constants | {
             program_input.value: arrays[program_input.value.name]
             for program_input in segments.program.inputs
@@ -270,16 +250,36 @@ class _Evaluation:
         self.incomplete = IncompleteResults()
         self.first_index = 0
         self.resume: Snapshot | None = None
+        if resume is not None:
+            self._restore(resume)
 
-    def run_remaining(self) -> PartialRun:
-        """Run the remaining parts of the program, and return the outputs and loop reports."""
+    def steppers(self) -> Iterator[LoopStepper]:
+        """Run the parts of the program in order, and yield the stepper of each loop to be run.
+
+        After a stop, the remaining loops are not yielded, and keep their initial values.
+
+        Raises:
+            LoopError: The model failed before any stop.
+        """
         for index in range(self.first_index, len(self.segments.segments)):
             segment = self.segments.segments[index]
             self._discard_unneeded(index)
             if isinstance(segment, StraightSegment):
                 self._run_straight(index, segment.program)
-            else:
-                self._run_loop(index, segment)
+                continue
+            known_values = self._known_values()
+            if not all(value in known_values for value in reads(segment.loop)):
+                continue
+            stepper = self._make_stepper(index, segment, known_values)
+            is_started = self.reason is None
+            if is_started:
+                yield stepper
+            self._add_loop_results(segment, stepper)
+            if is_started or stepper.name not in self.reports:
+                self.reports[stepper.name] = stepper.report(self.reason)
+
+    def results(self) -> PartialRun:
+        """Return the outputs that could be computed, and the loop reports."""
         value_by_output = {output.name: output.value for output in self.segments.program.outputs}
         outputs = {
             name: self.values[value]
@@ -348,43 +348,30 @@ class _Evaluation:
 
     # --- loops ----------------------------------------------------------------------------------
 
-    def _run_loop(self, index: int, segment: LoopSegment) -> None:
-        known_values = self._known_values()
-        if not all(value in known_values for value in reads(segment.loop)):
-            return
-        outer_arrays = {} if self.reason else self._snapshot(index)
-        stepper = self._make_stepper(index, segment, known_values, outer_arrays)
-        stepper.cadence = self.segments.cadences[segment]
-        if self.resume is not None:
-            stepper.restore(self.resume)
-            self.resume = None
-        is_started = self.reason is None
-        if is_started:
-            self.reason = self.follower(stepper, self.stopping)
+    def _add_loop_results(self, segment: LoopSegment, stepper: LoopStepper) -> None:
+        """Add the results of a loop, which may have been stopped, to the values."""
         loop_results = stepper.results()
         self.values |= loop_results
         if not stepper.finished:
             self.incomplete.record_stopped_loop(segment.loop, loop_results)
-        if is_started or stepper.name not in self.reports:
-            self.reports[stepper.name] = stepper.report(self.reason)
 
     def _make_stepper(
-        self,
-        index: int,
-        segment: LoopSegment,
-        known_values: Mapping[Value, Data],
-        outer_arrays: Mapping[str, Array],
+        self, index: int, segment: LoopSegment, known_values: Mapping[Value, Data]
     ) -> LoopStepper:
+        """Create the stepper of a loop, in the state of a checkpoint if the evaluation resumes there."""
+        outer_arrays = {} if self.reason else self._snapshot(index)
         session = self.segments.session(index)
         max_iterations = self.segments.max_chunk_iterations(segment)
-        if segment.loop.member_axis is None:
-            return LoopStepper(session, segment, known_values, outer_arrays, max_iterations)
-        stepper_class = (
-            ShrinkingMembersStepper
-            if self.segments.have_independent_members(segment)
-            else MembersStepper
-        )
-        return stepper_class(session, segment, known_values, outer_arrays, max_iterations)
+        stepper_class = LoopStepper
+        if segment.loop.member_axis is not None:
+            are_independent = self.segments.have_independent_members(segment)
+            stepper_class = ShrinkingMembersStepper if are_independent else MembersStepper
+        stepper = stepper_class(session, segment, known_values, outer_arrays, max_iterations)
+        stepper.cadence = self.segments.cadences[segment]
+        if self.resume is not None:
+            stepper.restore(self.resume)
+            self.resume = None
+        return stepper
 
     # --- checkpoints ----------------------------------------------------------------------------
 
@@ -395,7 +382,7 @@ class _Evaluation:
             arrays[f"loop {name}"] = np.array([report.iterations, report.codes])
         return {"piece": np.array(index, np.int64), **arrays}
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def _restore(self, snapshot: Snapshot) -> None:
         """Resume the evaluation from a checkpoint, within the loop that was running."""
         segments = self.segments.segments
         self.first_index = snapshot.number("piece", len(segments) - 1)

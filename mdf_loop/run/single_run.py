@@ -25,7 +25,7 @@ from mdf_loop.run.control.stopping import NeverStopping, Stopped, Stopping
 from mdf_loop.run.device import DEFAULT_PLACEMENT, UNDECIDED_DEVICE, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members import move_members_first
-from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
+from mdf_loop.run.segments import PartialRun, SegmentedEvaluation, Segments
 from mdf_loop.signals import stop_exception
 from mdf_loop.specification import RunControls
 
@@ -94,52 +94,60 @@ class SingleRun:
         Raises:
             KeyboardInterrupt, RunError, MemoryLimitError: The evaluation was stopped without partial results.
         """
-        partial_run = self._evaluate(arrays, controller)
-        if self._swept is None:
-            return partial_run
-        outputs = move_members_first(self._program, partial_run.outputs, len(arrays[self._swept]))
-        return replace(partial_run, outputs=outputs)
-
-    def _evaluate(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        controls = controller.controls
-        segments = self._load_segments(controls.watches)
+        segments = self._load_segments(controller.controls.watches)
         if segments is None:
-            return self._run_whole(arrays, controller)
-        received_signal = None
-        max_seconds = self._get_one_call_limit(controls)
-        if max_seconds > 0 and not segments.is_long(arrays) and not self._has_many_members(arrays):
-            outputs = None
-            expected_errors = (
-                Stopped,
-                MemoryLimitError,
-            )  # all rows of a loop at once may exceed memory
-            start_time = time.perf_counter()
-            with (
-                Stopping(max_seconds, grace=0.0) as attempt_stopping,
-                contextlib.suppress(*expected_errors),
-            ):
-                outputs = self.session.run(arrays, attempt_stopping)
-                controller.seconds[""] = time.perf_counter() - start_time
-            received_signal = attempt_stopping.received_signal
-            if outputs is not None:
-                return PartialRun(outputs, {}, received_signal, {})
-            if attempt_stopping.reason is StopReason.MEMORY_LIMIT:
-                self.session = self._backend.load(self._program, self._placement)  # with new memory
+            return self._move_members_first(arrays, self._run_whole(arrays, controller))
+        outputs, received_signal = self._try_one_call(segments, arrays, controller)
+        if outputs is not None:
+            partial_run = PartialRun(outputs, {}, received_signal, {})
+            return self._move_members_first(arrays, partial_run)
         with controller:
             if received_signal is not None:
                 controller.stopping.receive_signal(received_signal)
-            stepper_snapshot = (
-                None
-                if controller.resumed_snapshots is None
-                else controller.resumed_snapshots["course"]
-            )
-            start_time = time.perf_counter()
-            partial_run = run_in_segments(
-                segments, arrays, controller.stopping, _make_follower(controller), stepper_snapshot
-            )
-            if partial_run.stopped_by is None and stepper_snapshot is None:
+            snapshots, start_time = controller.resumed_snapshots, time.perf_counter()
+            resume = None if snapshots is None else snapshots["course"]
+            evaluation = SegmentedEvaluation(segments, arrays, controller.stopping, resume)
+            for stepper in evaluation.steppers():
+                recorder = _StepperRowRecorder(stepper)
+                evaluation.reason = controller.follow(stepper, recorder, "iterations", stepper.name)
+            partial_run = evaluation.results()
+            if partial_run.stopped_by is None and resume is None:
                 self._one_call_seconds = _one_call_limit_seconds(time.perf_counter() - start_time)
+        return self._move_members_first(arrays, partial_run)
+
+    def _move_members_first(
+        self, arrays: Mapping[str, Data], partial_run: PartialRun
+    ) -> PartialRun:
+        """Return the outputs of a sweep with a first axis of members."""
+        if self._swept is None:
             return partial_run
+        member_count = len(arrays[self._swept])
+        outputs = move_members_first(self._program, partial_run.outputs, member_count)
+        return replace(partial_run, outputs=outputs)
+
+    def _try_one_call(
+        self, segments: Segments, arrays: Mapping[str, Data], controller: RunController
+    ) -> tuple[Mapping[str, Data] | None, StopReason | None]:
+        """Evaluate the model in one call if it is expected to be short.
+
+        Return the outputs, or None if the evaluation must run in segments, and the reason of a signal.
+        """
+        max_seconds = self._get_one_call_limit(controller.controls)
+        if max_seconds <= 0 or segments.is_long(arrays) or self._has_many_members(arrays):
+            return None, None
+        outputs = None
+        # All rows of a loop at once may exceed the memory limit.
+        expected_errors = (Stopped, MemoryLimitError)
+        start_time = time.perf_counter()
+        with (
+            Stopping(max_seconds, grace=0.0) as attempt_stopping,
+            contextlib.suppress(*expected_errors),
+        ):
+            outputs = self.session.run(arrays, attempt_stopping)
+            controller.seconds[""] = time.perf_counter() - start_time
+        if outputs is None and attempt_stopping.reason is StopReason.MEMORY_LIMIT:
+            self.session = self._backend.load(self._program, self._placement)  # with new memory
+        return outputs, attempt_stopping.received_signal
 
     def _get_one_call_limit(self, controls: RunControls) -> float:
         """Return the time limit in seconds of an evaluation in one call, without chunks."""
@@ -242,10 +250,3 @@ class _StepperRowRecorder:
     def end(self) -> bool:
         """Return True, since no rows have to be written to the disk."""
         return True
-
-
-def _make_follower(controller: RunController) -> Follower:
-    def follow(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-        return controller.follow(stepper, _StepperRowRecorder(stepper), "iterations", stepper.name)
-
-    return follow

@@ -9,6 +9,7 @@ from msgspec import Struct
 from mdf_loop.errors import InputError, RunError
 from mdf_loop.ir import Data, StopReason
 from mdf_loop.run.control.controller import RunController
+from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import RowSink
 from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import ExecutionList
@@ -46,40 +47,49 @@ class CompletedRun(Struct, frozen=True):
         return None if self.clock.dt is None else f"{float(self.clock.at(step)):.6g} {unit}"
 
 
-def run_over_time(
+def start_recording(
     session: TimeSession,
     stepper: TimeStepper,
     plan: RecordingPlan,
     sink: RowSink,
-    controller: RunController,
-    name: str = "",
-) -> CompletedRun:
-    """Run a model over time to its end, or until the run is stopped.
+    resumed_snapshots: Mapping[str, Snapshot] | None,
+) -> Recorder:
+    """Return the recorder of a run over time, and restore recorder and stepper from a checkpoint.
 
     Args:
         session: Loaded model.
         stepper: Stepper through the evaluations of this run.
         plan: Plan of the recorded values.
         sink: Destination of the recorded rows.
-        controller: Controller of the run, which has been entered.
-        name: Name of the run in the progress display.
-
-    Raises:
-        KeyboardInterrupt, RunError: The run was stopped before its first evaluation was complete.
+        resumed_snapshots: Parts of the checkpoint, or None for a new run.
     """
     recorder = Recorder(plan, sink, stepper.clock, session.axis, session.flag_names)
     stepper.get_buffers = recorder.get_buffers
-    if controller.resumed_snapshots is not None:
-        stepper.restore(controller.resumed_snapshots["course"])
+    if resumed_snapshots is not None:
+        stepper.restore(resumed_snapshots["course"])
         if stepper.done > stepper.total:
             raise InputError(
                 f"the checkpoint is of {stepper.done} steps, more than the {stepper.total} of this run",
                 hint=f"give steps={stepper.done} or more",
             )
         step_numbers = range(stepper.first_step, stepper.first_step + stepper.done)
-        recorder.restore(controller.resumed_snapshots["kept"], step_numbers, session.dtypes)
-    stopped_by = controller.follow(stepper, recorder, "steps", name)
-    state = stepper.state(recorder.clock)
+        recorder.restore(resumed_snapshots["kept"], step_numbers, session.dtypes)
+    return recorder
+
+
+def complete_run(
+    session: TimeSession,
+    stepper: TimeStepper,
+    recorder: Recorder,
+    controller: RunController,
+    stopped_by: StopReason | None,
+) -> CompletedRun:
+    """Close the destination of the rows, and return the results of a run over time.
+
+    Raises:
+        KeyboardInterrupt, RunError: The run was stopped before its first evaluation was complete.
+    """
+    plan, sink, state = recorder.plan, recorder.sink, stepper.state(recorder.clock)
     if state is None:
         raise controller.failure or _no_evaluation_error(stopped_by)
     sink.close()

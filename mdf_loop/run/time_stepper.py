@@ -18,6 +18,7 @@ from mdf_loop.errors import InputError, RecordShapeError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, numpy_dtype
 from mdf_loop.native.loop_decisions import NATIVE, STANDARD_FOR_LITTLE_WORK
+from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
@@ -47,6 +48,28 @@ class _Position(Struct, frozen=True):
     execution_end_position: EndPosition | None
     equal_row_count: int
     row_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+class _Call(Struct, frozen=True):
+    """Planned call of a program of the model over time.
+
+    Attributes:
+        runnable: Loaded program.
+        program_index: 0 for the first evaluation, and 1 for later evaluations.
+        feeds: Inputs of the program.
+        step_numbers: Numbers of the steps whose rows are recorded.
+        step_count: Number of evaluations.
+        row_count: Number of rows that the program returns.
+        buffers: Memory for the recorded rows.
+    """
+
+    runnable: Runnable
+    program_index: int
+    feeds: Mapping[str, Array]
+    step_numbers: range
+    step_count: int
+    row_count: int
+    buffers: OutputBuffers = NO_BUFFERS
 
 
 class TimeStepper:
@@ -136,9 +159,26 @@ class TimeStepper:
 
     def advance(self, max_steps: int, stopping: Stopping) -> Block:
         """Run between 1 and `max_steps` further evaluations, and return the recorded rows."""
-        if self._position.state is None:
-            return self._run_first(stopping)
-        return self._run_later(min(max_steps, self.total - self.done), stopping)
+        session, call = self._session, self._plan_call(max_steps)
+        try:
+            outputs = call.runnable.run(call.feeds, stopping, call.buffers)
+        except RecordShapeError:
+            if call.row_count == 1:
+                raise
+            self._position = replace(self._position, equal_row_count=1)
+            return self.advance(max_steps, stopping)
+        if call.program_index == 0:
+            self.native.update(call.runnable.native)
+            rows: Mapping[str, Array] = {
+                name: self._convert_first_row(name, array)
+                for name, array in session.recorded_rows(outputs).items()
+            }
+        else:
+            self._check_execution_modes(call.runnable.native)
+            rows = outputs
+        node_sets = session.executed_sets(outputs, call.program_index)
+        self._advance_position(call.step_count, session.state_of(outputs), rows, node_sets)
+        return self._make_block(call.step_numbers, rows, call.program_index, call.buffers)
 
     def undo_advance(self) -> None:
         """Undo the last call of `advance`."""
@@ -146,21 +186,6 @@ class TimeStepper:
         if self._execution_order is not None:
             assert self._position.execution_end_position is not None
             self._execution_order.truncate(self._position.execution_end_position)
-
-    def _run_first(self, stopping: Stopping) -> Block:
-        session = self._session
-        outputs = session.first_loaded_program.run(
-            session.step_inputs(self._bound_values, 0), stopping
-        )
-        self.native.update(session.first_loaded_program.native)
-        rows = {
-            name: self._convert_first_row(name, array)
-            for name, array in session.recorded_rows(outputs).items()
-        }
-        self._advance_position(
-            1, session.state_of(outputs), rows, session.executed_sets(outputs, 0)
-        )
-        return self._make_block(range(1), rows, 0)
 
     def _convert_first_row(self, name: str, array: Array) -> Array:
         """Convert an output of the first evaluation to a row with the common shape and dtype."""
@@ -174,24 +199,23 @@ class TimeStepper:
         expanded_row = insert_axes(converted_row, len(shape), time_axis + 1)
         return np.broadcast_to(expanded_row, (*expanded_row.shape[: time_axis + 1], *shape))
 
-    def _run_later(self, max_steps: int, stopping: Stopping) -> Block:
-        next_step, stride = self.first_step + self.done, self._record_stride
-        if self._specification.execution_list and self._session.is_schedule_dynamic:
+    def _plan_call(self, max_steps: int) -> _Call:
+        """Return the next call of the model: its first evaluation, or the loop over later ones."""
+        session, state, stride = self._session, self._position.state, self._record_stride
+        if state is None:
+            feeds = session.step_inputs(self._bound_values, 0)
+            return _Call(session.first_loaded_program, 0, feeds, range(1), 1, 1)
+        next_step, max_steps = self.first_step + self.done, min(max_steps, self.total - self.done)
+        if self._specification.execution_list and session.is_schedule_dynamic:
             max_steps = 1
-        state = self._position.state
-        assert state is not None
-        session = self._session.get_later_loop(state, is_brief=self._is_brief, thinned=stride > 1)
-        max_steps = min(
-            max_steps, self._session.max_evaluations_per_call(session, self._member_count)
-        )
+        loop = session.get_later_loop(state, is_brief=self._is_brief, thinned=stride > 1)
+        max_steps = min(max_steps, session.max_evaluations_per_call(loop, self._member_count))
         step_count, row_count = _plan_steps(
             next_step, min(max_steps, self._position.equal_row_count * stride), stride
         )
-        step_inputs = self._session.step_inputs(
-            self._bound_values, self.done, self.done + step_count
-        )
-        feeds = self._session.loop_feeds(
-            session, step_inputs, state, step_count, row_count, self._specification.dt
+        step_inputs = session.step_inputs(self._bound_values, self.done, self.done + step_count)
+        feeds = session.loop_feeds(
+            loop, step_inputs, state, step_count, row_count, self._specification.dt
         )
         first_row_step = next_step + step_count // max(row_count, 1) - 1
         step_numbers = (
@@ -200,21 +224,7 @@ class TimeStepper:
             else range(0)
         )
         buffers = self.get_buffers(step_numbers)
-        try:
-            outputs = session.run(feeds, stopping, buffers)
-        except RecordShapeError:
-            if row_count == 1:
-                raise
-            self._position = replace(self._position, equal_row_count=1)
-            return self._run_later(max_steps, stopping)
-        self._check_execution_modes(session.native)
-        self._advance_position(
-            step_count,
-            self._session.state_of(outputs),
-            outputs,
-            self._session.executed_sets(outputs, 1),
-        )
-        return self._make_block(step_numbers, outputs, 1, buffers)
+        return _Call(loop, 1, feeds, step_numbers, step_count, row_count, buffers)
 
     def _advance_position(
         self, steps: int, state: State, rows: Mapping[str, Array], sets: NodeSets | None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from mdf_loop.passes.segments.split_into_segments import split_into_segments
 from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation, prepare
 from mdf_loop.reading import bind, read
 from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.control.chunks import Chunks
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.onnxruntime.session import Session
-from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
+from mdf_loop.run.segments import PartialRun, SegmentedEvaluation, Segments
 from tests.conftest import document_of
 from tests.models.loops import loop_model
 from tests.placements import STANDARD
@@ -84,6 +85,32 @@ def opened(
     options = options or Options()
     arrays = bind(document, inputs, options).arrays
     return ready(read(document, inputs, options=options)), arrays
+
+
+Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
+"""Function that runs a stepper until its end or a stop, and adds each block to its rows."""
+
+
+def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
+    """Run a loop in chunks until the loop ends or is stopped, and return the reason of the stop."""
+    chunks = Chunks(stepper, stopping)
+    for block in chunks:
+        stepper.add_block(block)
+    return chunks.reason
+
+
+def run_in_segments(
+    segments: Segments,
+    arrays: Mapping[str, Any],
+    stopping: Stopping,
+    follower: Follower = follow_loop,
+    resume: Snapshot | None = None,
+) -> PartialRun:
+    """Evaluate a split program part by part, and run each loop with `follower`."""
+    evaluation = SegmentedEvaluation(segments, arrays, stopping, resume)
+    for stepper in evaluation.steppers():
+        evaluation.reason = follower(stepper, stopping)
+    return evaluation.results()
 
 
 class Break(Exception):  # noqa: N818 - it ends a run, as a crash does

@@ -211,6 +211,13 @@ class Growing:
 MB = 1e6
 
 
+def reason_of_stop(stepper: Any, alone: stopping.Stopping) -> StopReason | None:
+    """Run a stepper to its end or a stop, and return the reason of the stop."""
+    iterator = chunks.Chunks(stepper, alone)
+    assert list(iterator)
+    return iterator.reason
+
+
 @pytest.mark.parametrize(
     ("sizes", "steps"),
     [
@@ -232,7 +239,7 @@ def test_growth_is_known_from_several_steps(
     stepper = Growing(sizes)
     with stopping.Stopping() as alone:
         alone._memory_limit = 10**9
-        reason = chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+        reason = reason_of_stop(stepper, alone)
     assert stepper.done == steps
     if steps < stepper.total:
         assert reason is StopReason.MEMORY_LIMIT
@@ -277,7 +284,7 @@ def test_growing_values_at_most_double_in_a_chunk(
     stepper = SlowGrowth(growth)
     with stopping.Stopping() as alone:
         alone._memory_limit = 10**9
-        reason = chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+        reason = reason_of_stop(stepper, alone)
     assert reason is StopReason.MEMORY_LIMIT
     assert 10**9 / growth**2 < stepper.carried_bytes < 10**9
     sizes = [1000 * growth**done for done in np.cumsum(stepper.lengths)]

@@ -16,7 +16,6 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.onnxruntime.session import Session
 from mdf_loop.run.outputs import LoopReport
-from mdf_loop.run.segments import follow_loop, run_in_segments
 from tests.models.growing import GROWING_ROW
 from tests.models.loops import loop_model
 from tests.placements import STANDARD
@@ -26,8 +25,10 @@ from tests.run.segment_running import (
     after,
     by_chance,
     cut,
+    follow_loop,
     opened,
     run,
+    run_in_segments,
     same_outputs,
 )
 

@@ -1,8 +1,7 @@
 """Execution in chunks of steps, between which a run is watched, stopped and saved.
 
-    while not finished:
-        block = stepper.advance(length)            # about 20 ms
-        process_block(block)                       # store rows, report progress, write checkpoints
+    for block in Chunks(stepper, stopping):        # each chunk takes about 20 ms
+        ...                                        # store rows, report progress, write checkpoints
 
 Results do not depend on the chunk boundaries. Carried values may grow from step to step. Once they are
 large, their size at most doubles within one chunk, so that they do not exceed the memory limit.
@@ -13,12 +12,13 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.recording.watch import NotFiniteValue, first_not_finite
 
 CHUNK_SECONDS = 0.02
 """Target duration of a chunk. Ctrl-C takes effect between chunks, and one call costs 0.1 ms."""
@@ -118,59 +118,89 @@ def _growth_per_step(before: int, size: int, steps: int) -> float:
     return float((size / before) ** (1 / steps)) if before else math.inf
 
 
-def run_in_chunks(
-    stepper: Stepper, stopping: Stopping, process_block: Callable[[Block], StopReason | None]
-) -> StopReason | None:
-    """Run a stepper in chunks until the stepper ends or is stopped.
+class Chunks:
+    """Iterator over the blocks of rows of a stepper, which runs in chunks until it ends or is stopped.
 
-    Return the reason of the stop, or None.
+    If a watched value is nan or infinite, the stepper runs again up to the row of this value, whose block
+    is the last one.
 
-    Args:
-        stepper: The computation. After a stop, it remains at the last completed step before the stop.
-        stopping: Watcher of signals and limits.
-        process_block: Function that processes the block of each chunk and returns a reason to stop, or None.
+    Attributes:
+        reason: Reason of the stop, or None if the stepper ended or another chunk follows.
+        not_finite_value: Watched value that stopped the stepper, or None.
     """
-    chunk_lengths, cadence, first_chunk_sizes = ChunkLengths(), stepper.cadence, None
-    chunk_lengths.record_carried_bytes(0, stepper.carried_bytes)
-    while not stepper.finished:
-        if chunk_lengths.expected_bytes:
-            stopping.check_memory(chunk_lengths.expected_bytes)
-        if stopping.reason is not None:
-            return stopping.reason
-        steps_before, start_time = stepper.done, time.perf_counter()
+
+    def __init__(self, stepper: Stepper, stopping: Stopping, axis: int = 0) -> None:
+        self._stepper, self._stopping, self._axis = stepper, stopping, axis
+        self.reason: StopReason | None = None
+        self.not_finite_value: NotFiniteValue | None = None
+
+    def __iter__(self) -> Iterator[Block]:
+        """Yield the block of each chunk. The next chunk runs when the next block is requested."""
+        stepper, stopping = self._stepper, self._stopping
+        chunk_lengths, cadence, first_chunk_sizes = ChunkLengths(), stepper.cadence, None
+        chunk_lengths.record_carried_bytes(0, stepper.carried_bytes)
+        while not stepper.finished:
+            if chunk_lengths.expected_bytes:
+                stopping.check_memory(chunk_lengths.expected_bytes)
+            if stopping.reason is not None:
+                self.reason = stopping.reason
+                return
+            steps_before, start_time = stepper.done, time.perf_counter()
+            try:
+                block = stepper.advance(chunk_lengths.next_steps, stopping)
+            except Stopped:
+                self.reason = stopping.reason
+                return
+            except LoopError as error:
+                if chunk_lengths.next_steps == 1:
+                    stopping.failure, self.reason = error, StopReason.FAILED
+                    return
+                chunk_lengths.record_failure()
+                continue
+            seconds, row_bytes = time.perf_counter() - start_time, _count_new_bytes(block)
+            carried_bytes = stepper.carried_bytes
+            if first_chunk_sizes is None:
+                first_chunk_sizes = (carried_bytes, row_bytes)
+                is_known = cadence.first_chunk_sizes == first_chunk_sizes
+                chunk_lengths.known_steps = cadence.steps if is_known else 1
+            chunk_lengths.record_duration(stepper.done - steps_before, seconds, row_bytes)
+            chunk_lengths.record_carried_bytes(stepper.done - steps_before, carried_bytes)
+            if block.watched_rows:
+                block = self._end_at_nonfinite_value(block)
+            if self.reason is None or self.not_finite_value is not None:
+                yield block
+            if self.reason is not None:
+                return
+        self._remember_cadence(chunk_lengths, first_chunk_sizes)
+        if stopping.reason is not None and stopping.reason.is_asked:
+            self.reason = stopping.reason
+
+    def _end_at_nonfinite_value(self, block: Block) -> Block:
+        """Return a block, or only its rows up to the first nan or infinite value, which ends the run."""
+        nonfinite_value = first_not_finite(block, self._axis)
+        if nonfinite_value is None:
+            return block
+        self._stepper.undo_advance()
         try:
-            block = stepper.advance(chunk_lengths.next_steps, stopping)
+            block = self._stepper.advance(nonfinite_value.row + 1, self._stopping)
         except Stopped:
-            return stopping.reason
-        except LoopError as error:
-            if chunk_lengths.next_steps == 1:
-                stopping.failure = error
-                return StopReason.FAILED
-            chunk_lengths.record_failure()
-            continue
-        seconds, row_bytes, carried_bytes = (
-            time.perf_counter() - start_time,
-            _count_new_bytes(block),
-            stepper.carried_bytes,
-        )
-        if first_chunk_sizes is None:
-            first_chunk_sizes = (carried_bytes, row_bytes)
-            chunk_lengths.known_steps = (
-                cadence.steps if cadence.first_chunk_sizes == first_chunk_sizes else 1
-            )
-        chunk_lengths.record_duration(stepper.done - steps_before, seconds, row_bytes)
-        chunk_lengths.record_carried_bytes(stepper.done - steps_before, carried_bytes)
-        if (reason := process_block(block)) is not None:
-            return reason
-    if (
-        cadence.first_chunk_sizes != first_chunk_sizes or chunk_lengths.next_steps != cadence.steps
-    ):  # otherwise the chunk ended early
-        cadence.first_chunk_sizes, cadence.steps = (
-            first_chunk_sizes,
-            1 if chunk_lengths.is_growing else max(1, chunk_lengths.next_steps // 2),
-        )
-    reason = stopping.reason
-    return reason if reason is not None and reason.is_asked else None
+            self.reason = self._stopping.reason
+        else:
+            self.not_finite_value, self.reason = nonfinite_value, StopReason.NOT_FINITE
+        return block
+
+    def _remember_cadence(
+        self, chunk_lengths: ChunkLengths, first_chunk_sizes: tuple[int | None, int] | None
+    ) -> None:
+        """Store the chunk length of a complete run for the next run of the same model."""
+        cadence = self._stepper.cadence
+        if (
+            cadence.first_chunk_sizes == first_chunk_sizes
+            and chunk_lengths.next_steps == cadence.steps
+        ):
+            return  # the only chunk ended early
+        cadence.first_chunk_sizes = first_chunk_sizes
+        cadence.steps = 1 if chunk_lengths.is_growing else max(1, chunk_lengths.next_steps // 2)
 
 
 def _count_new_bytes(block: Block) -> int:

@@ -15,13 +15,13 @@ from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitErr
 from mdf_loop.files import real_place, remove_abandoned
 from mdf_loop.ir import Array, StopReason
 from mdf_loop.run.control.checkpoint import CheckpointParts, Checkpoints, Identity, load
-from mdf_loop.run.control.chunks import run_in_chunks
-from mdf_loop.run.control.progress import Reporter, open_reporter
+from mdf_loop.run.control.chunks import Chunks
+from mdf_loop.run.control.progress import open_reporter
 from mdf_loop.run.control.snapshot import BEGIN_ANEW_HINT, Snapshot, damaged_error
 from mdf_loop.run.control.stepper import Block, Stepper
-from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.environment import check_environment, environment
-from mdf_loop.run.recording.watch import NotFiniteValue, first_not_finite
+from mdf_loop.run.recording.watch import NotFiniteValue
 from mdf_loop.run.run_id import new_run_id
 from mdf_loop.specification import RunControls
 
@@ -123,9 +123,15 @@ class RunController:
         with open_reporter(
             self.controls.progress, stepper.total, stepper.done, unit, name
         ) as reporter:
-            process_block = self._make_block_processor(stepper, recorder, reporter)
+            chunks = Chunks(stepper, self.stopping, self._axis)
             try:
-                reason = run_in_chunks(stepper, self.stopping, process_block)
+                for block in chunks:
+                    recorder.add_block(block)
+                    if not reporter.update(stepper.done):
+                        self.stopping.request_stop(StopReason.INTERRUPTED)
+                    if self._checkpoints is not None and self._checkpoints.due():
+                        self._save(stepper, recorder)
+                reason, self.not_finite_value = chunks.reason, chunks.not_finite_value
                 self.failure = self.stopping.failure
                 if reason is not None and reason.is_asked:
                     signals.record_answer()
@@ -139,29 +145,6 @@ class RunController:
                 self.failure, reason = error, StopReason.FAILED
         self.seconds[name] = perf_counter() - start_time
         return reason
-
-    def _make_block_processor(
-        self, stepper: Stepper, recorder: RowRecorder, reporter: Reporter
-    ) -> Callable[[Block], StopReason | None]:
-        """Return a function that records rows, reports progress and writes checkpoints."""
-
-        def process_block(block: Block) -> StopReason | None:
-            not_finite_value = first_not_finite(block, self._axis) if block.watched_rows else None
-            if not_finite_value is not None:
-                stepper.undo_advance()
-                try:
-                    block = stepper.advance(not_finite_value.row + 1, self.stopping)
-                except Stopped:
-                    return self.stopping.reason
-                self.not_finite_value = not_finite_value
-            recorder.add_block(block)
-            if not reporter.update(stepper.done):
-                self.stopping.request_stop(StopReason.INTERRUPTED)
-            if self._checkpoints is not None and self._checkpoints.due():
-                self._save(stepper, recorder)
-            return None if not_finite_value is None else StopReason.NOT_FINITE
-
-        return process_block
 
     def _save(self, stepper: Stepper, recorder: RowRecorder) -> None:
         """Write all recorded rows, and a checkpoint if the run has a checkpoint file."""

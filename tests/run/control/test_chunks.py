@@ -56,7 +56,7 @@ def chunk_lengths(
     stepper = stepper_class(cadence, total, **others)
     monkeypatch.setattr(chunks, "time", SimpleNamespace(perf_counter=lambda: stepper.seconds))
     with Stopping() as alone:
-        chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+        list(chunks.Chunks(stepper, alone))  # type: ignore[arg-type]
     return stepper.lengths
 
 
