@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mdf_loop.api.running import run
+from mdf_loop.api.specified_run import run_specified
 from mdf_loop.request.run_options import RunOptions
 from mdf_loop.specification import specify
 from tests.models.fitted import CELL, compiled
@@ -16,7 +16,7 @@ from tests.models.fitted import CELL, compiled
 def test_short_runs_are_native_if_there_are_many() -> None:
     prepared = compiled(CELL).prepared
     spec = specify(RunOptions(steps=300, dt=0.1, only=["cell.V"], progress=False))
-    one, many = (run(prepared, replace(spec, runs=runs)) for runs in (1, 100))
+    one, many = (run_specified(prepared, replace(spec, runs=runs)) for runs in (1, 100))
     assert one.native == {"time": "standard: there is little to do"}
     assert many.native == {"time": "native"}
     assert np.array_equal(one["cell.V"], many["cell.V"])

@@ -295,7 +295,7 @@ def test_growing_values_at_most_double_in_a_chunk(
 def test_values_of_constant_size_have_normal_chunks() -> None:
     stepper = SlowGrowth(1.0)
     with stopping.Stopping() as alone:
-        assert chunks.run_in_chunks(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
+        assert reason_of_stop(stepper, alone) is None
     assert stepper.lengths[:2] == [1, chunks.MAX_CHUNK_LENGTH_RATIO]
 
 
