@@ -15,6 +15,8 @@ from mdf_loop.results.data import Results
 from mdf_loop.run.recording.lengths import padding_mask
 from mdf_loop.run.recording.not_finite import earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
+from mdf_loop.run.recording.reduction import Reduction
+from mdf_loop.run.recording.statistics import reductions_over_trials
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.signals import count_interrupt
 from mdf_loop.specification import RunSpecification, Selection
@@ -157,7 +159,7 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> 
 def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, str]:
     """Return the units of statistics over trials, such as a mean, that have their output's unit."""
     statistic_outputs = (
-        (name, name.rpartition(".")[0]) for name in names if not name.endswith(_UNITLESS_SUFFIXES)
+        (name, name.rpartition(".")[0]) for name in names if _reduction_of(name).has_unit
     )
     return {
         name: complete_results.units[output_name]
@@ -222,7 +224,12 @@ def _has_no_time(complete_results: Results, name: str) -> bool:
     reduction_flags = (
         f".{full_name}".endswith(f".{output_name}") for full_name in complete_results.reduced
     )
-    return name.endswith(".count") or any(reduction_flags)
+    return not _reduction_of(name).has_time_axis or any(reduction_flags)
+
+
+def _reduction_of(name: str) -> type[Reduction]:
+    """Return the reduction that computes a statistic such as `node.port.mean`."""
+    return reductions_over_trials()[name.rpartition(".")[2]]
 
 
 def refuse_padding(results: Results, names: Iterable[str]) -> None:
@@ -243,10 +250,6 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
                 f"'{full_output_name}' has another number of rows in some trials than in others",
                 hint="choose outputs of one shape, e.g. a reaction time",
             )
-
-
-_UNITLESS_SUFFIXES = (".count", ".histogram", ".var")
-"""Endings of the names of statistics that do not have the unit of their output."""
 
 
 def _refuse_streaming(spec: RunSpecification) -> None:

@@ -169,6 +169,7 @@ class Chunks:
                 block = self._end_at_nonfinite_value(block)
             if self.reason is None or self.not_finite_value is not None:
                 yield block
+            del block  # the next chunk would otherwise need memory for the rows of two chunks
             if self.reason is not None:
                 return
         self._remember_cadence(chunk_lengths, first_chunk_sizes)

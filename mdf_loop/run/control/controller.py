@@ -131,6 +131,7 @@ class RunController:
                         self.stopping.request_stop(StopReason.INTERRUPTED)
                     if self._checkpoints is not None and self._checkpoints.due():
                         self._save(stepper, recorder)
+                    del block  # frees its rows before the next chunk
                 reason, self.not_finite_value = chunks.reason, chunks.not_finite_value
                 self.failure = self.stopping.failure
                 if reason is not None and reason.is_asked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from mdf_loop.ir import Array
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.reduction import Reduction
-from mdf_loop.run.recording.statistics import PARAMETER_STATISTICS, STATISTICS
+from mdf_loop.run.recording.statistics import reductions_over_trials
 from mdf_loop.trials import OverTrials, Statistic
 
 _GroupKey = tuple[int, Any]
@@ -39,18 +39,14 @@ class TrialStatistics:
         self._over_trials = over_trials
         self._member_count: int | None = None
         self._groups: dict[_GroupKey, dict[str, Reduction]] = {}
-        requested_statistics = {
-            f"{name}.{statistic.name}": (name, statistic)
+        self._statistics = {
+            f"{name}.{statistic.name}": (name, statistic, _find_reduction(statistic))
             for name, statistics in over_trials.statistics.items()
             for statistic in statistics
         }
-        self._accumulators = {
-            statistic_name: (name, _accumulator_factory(statistic))
-            for statistic_name, (name, statistic) in requested_statistics.items()
-        }
         self.parameters = {
             statistic_name: statistic.parameters
-            for statistic_name, (_, statistic) in requested_statistics.items()
+            for statistic_name, (_, statistic, _) in self._statistics.items()
         }
         self.trial_count = 0
 
@@ -86,7 +82,7 @@ class TrialStatistics:
                     slice(None) if group_values is None else group_values[row] == group_value
                 )
                 accumulators = self._get_group(member, group_value)
-                for statistic_name, (name, _) in self._accumulators.items():
+                for statistic_name, (name, _, _) in self._statistics.items():
                     self._check_shape(accumulators[statistic_name], name, arrays[name][row])
                     accumulators[statistic_name].add(arrays[name][row][trial_selection])
 
@@ -104,8 +100,8 @@ class TrialStatistics:
         group_key = (member, value)
         if group_key not in self._groups:
             self._groups[group_key] = {
-                name: make_accumulator()
-                for name, (_, make_accumulator) in self._accumulators.items()
+                statistic_name: reduction.of(statistic.parameters)
+                for statistic_name, (_, statistic, reduction) in self._statistics.items()
             }
         return self._groups[group_key]
 
@@ -131,7 +127,7 @@ class TrialStatistics:
         Axes that do not apply are absent.
         """
         group_values = (None,) if self._over_trials.by is None else self.values.tolist()
-        return {name: self._stack_statistic(name, group_values) for name in self._accumulators}
+        return {name: self._stack_statistic(name, group_values) for name in self._statistics}
 
     def _stack_statistic(self, name: str, values: Collection[Any]) -> Array:
         group_keys = list(product(range(self._member_count or 1), values))
@@ -139,11 +135,7 @@ class TrialStatistics:
             key: accumulators[name].value() for key, accumulators in self._groups.items()
         }
         first_statistic = next(iter(values_by_key.values()))
-        fill_value = (
-            0
-            if first_statistic.dtype.kind in "iu" and name.endswith((".count", ".histogram"))
-            else np.nan
-        )
+        fill_value = self._statistics[name][2].empty_value
         rows = [
             values_by_key[key]
             if key in values_by_key
@@ -159,30 +151,23 @@ class TrialStatistics:
         return stacked_rows.reshape((*members_shape, *leading_shape, *first_statistic.shape))
 
 
-def _accumulator_factory(statistic: Statistic) -> Any:
-    """Return a function that creates accumulators of a statistic over trials.
+def _find_reduction(statistic: Statistic) -> type[Reduction]:
+    """Return the class of the accumulators of a statistic over trials.
 
     Raises:
         InputError: The statistic is unknown, or its parameters are invalid.
     """
-    statistic_name, parameters = statistic.name, statistic.parameters
-    if statistic_name in STATISTICS and not parameters:
-        return STATISTICS[statistic_name]
-    if statistic_name not in PARAMETER_STATISTICS:
-        known_names = (*STATISTICS, *PARAMETER_STATISTICS)
+    known_reductions, name = reductions_over_trials(), statistic.name
+    reduction = known_reductions.get(name)
+    takes_parameters = reduction is not None and not reduction.accepts(())
+    if reduction is None or (statistic.parameters and not takes_parameters):
         raise InputError(
-            f"'{statistic_name}' is nothing that can be told over trials",
-            hint=suggest(statistic_name, known_names) or f"the words are {', '.join(known_names)}",
+            f"'{name}' is nothing that can be told over trials",
+            hint=suggest(name, known_reductions) or f"the words are {', '.join(known_reductions)}",
         )
-    if statistic_name == "quantiles":
-        are_valid_parameters = bool(parameters) and all(
-            0 <= probability <= 1 for probability in parameters
-        )
-    else:
-        are_valid_parameters = len(parameters) > 1 and all(a < b for a, b in pairwise(parameters))
-    if not are_valid_parameters:
+    if not reduction.accepts(statistic.parameters):
         raise InputError(
-            f"{statistic_name} over trials cannot be {list(parameters)}",
+            f"{name} over trials cannot be {list(statistic.parameters)}",
             hint="give {'quantiles': [0.1, 0.5, 0.9]}, from 0 to 1, or {'histogram': edges} that rise",
         )
-    return lambda: PARAMETER_STATISTICS[statistic_name](parameters)
+    return reduction

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +49,31 @@ class Reduction(ABC):
 
     requires_one_shape: ClassVar[bool] = True
     """True if all rows must have one shape."""
+
+    is_over_time: ClassVar[bool] = True
+    """True if rows over time can be reduced so."""
+
+    is_over_trials: ClassVar[bool] = True
+    """True if trials can be reduced so."""
+
+    has_unit: ClassVar[bool] = True
+    """True if the reduction has the unit of the rows."""
+
+    has_time_axis: ClassVar[bool] = True
+    """True if a reduction over trials keeps the axis of time."""
+
+    empty_value: ClassVar[float] = math.nan
+    """Value of a reduction over no trials."""
+
+    @classmethod
+    def accepts(cls, parameters: tuple[float, ...]) -> bool:
+        """Return True if the parameters of the reduction, such as probabilities, are valid."""
+        return not parameters
+
+    @classmethod
+    def of(cls, parameters: tuple[float, ...]) -> Reduction:
+        """Create an accumulator with valid parameters."""
+        return cls()
 
     def __init__(self) -> None:
         self.row_count = 0
@@ -174,6 +199,7 @@ class Last(_SelectingReduction):
 
     supported_kinds = "biufcU"
     requires_one_shape = False
+    is_over_trials = False
 
     def _add_rows(self, rows: Array) -> None:
         self._reduced_row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
@@ -297,6 +323,8 @@ class Mean(Reduction):
 class Sum(Mean):
     """Reduction to the sum over time, which for booleans is the number of True values."""
 
+    is_over_trials = False
+
     def _value_of_sum(self, total: Array) -> Array:
         return total
 
@@ -311,15 +339,3 @@ def _add_compensated(total: Array, error: Array, addend: Array) -> tuple[Array, 
     total_sum = total + addend
     added_part = total_sum - total
     return total_sum, error + ((total - (total_sum - added_part)) + (addend - added_part))
-
-
-# --- registry -------------------------------------------------------------------------------------
-
-REDUCTIONS: Mapping[str, Callable[[], Reduction]] = {
-    "mean": Mean,
-    "sum": Sum,
-    "last": Last,
-    "min": Minimum,
-    "max": Maximum,
-}
-"""Reductions by name."""

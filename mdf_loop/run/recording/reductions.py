@@ -10,7 +10,8 @@ from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.recording.reduction import REDUCTIONS, Reduction
+from mdf_loop.run.recording.reduction import Reduction
+from mdf_loop.run.recording.statistics import reductions_over_time
 
 
 class Reductions:
@@ -24,9 +25,10 @@ class Reductions:
 
     def __init__(self, statistics: Mapping[str, Sequence[str]]) -> None:
         raise_findings(_find_unknown(statistics))
+        known_reductions = reductions_over_time()
         self._axis = 0
         self._accumulators = {
-            name: {statistic: REDUCTIONS[statistic]() for statistic in statistic_names}
+            name: {statistic: known_reductions[statistic]() for statistic in statistic_names}
             for name, statistic_names in statistics.items()
         }
 
@@ -122,13 +124,14 @@ class Reductions:
 
 
 def _find_unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
+    known_reductions = reductions_over_time()
     for name, statistic_names in words.items():
         for statistic in statistic_names:
-            if statistic not in REDUCTIONS:
+            if statistic not in known_reductions:
                 yield Finding(
                     "InputError",
                     f"reduce: '{name}' cannot be reduced to {statistic!r}",
-                    hint=f"the words are {', '.join(REDUCTIONS)}",
+                    hint=f"the words are {', '.join(known_reductions)}",
                 )
 
 

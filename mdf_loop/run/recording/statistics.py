@@ -11,20 +11,24 @@ The statistics do not depend on the division of the trials into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from mdf_loop.ir import Array
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.recording.reduction import REDUCTIONS, Mean, Reduction
+from mdf_loop.run.recording.reduction import Last, Maximum, Mean, Minimum, Reduction, Sum
 
 
 class Count(Reduction):
     """Statistic that counts the trials."""
 
     requires_one_shape = False
+    is_over_time = False
+    has_unit = False
+    has_time_axis = False
+    empty_value = 0
 
     def value(self) -> Array:
         """Return the number of trials as an integer, also if it is 0."""
@@ -48,6 +52,9 @@ class Variance(Reduction):
 
     The first row is close to the mean, so little precision is lost if the mean is far from 0.
     """
+
+    is_over_time = False
+    has_unit = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,6 +93,8 @@ class Variance(Reduction):
 class Deviation(Variance):
     """Population standard deviation over trials."""
 
+    has_unit = True
+
     def _compute_value(self) -> Array:
         return np.sqrt(super()._compute_value())
 
@@ -95,6 +104,18 @@ class Quantiles(Reduction):
 
     All trials are stored.
     """
+
+    is_over_time = False
+
+    @classmethod
+    def accepts(cls, parameters: tuple[float, ...]) -> bool:
+        """Return True for one or more probabilities."""
+        return bool(parameters) and all(0 <= probability <= 1 for probability in parameters)
+
+    @classmethod
+    def of(cls, parameters: tuple[float, ...]) -> Quantiles:
+        """Create an accumulator for these probabilities."""
+        return cls(parameters)
 
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         super().__init__()
@@ -128,6 +149,20 @@ class Quantiles(Reduction):
 class Histogram(Reduction):
     """Histogram over trials: number of values between edges, along a new last axis."""
 
+    is_over_time = False
+    has_unit = False
+    empty_value = 0
+
+    @classmethod
+    def accepts(cls, parameters: tuple[float, ...]) -> bool:
+        """Return True for increasing bin edges."""
+        return len(parameters) > 1 and all(a < b for a, b in pairwise(parameters))
+
+    @classmethod
+    def of(cls, parameters: tuple[float, ...]) -> Histogram:
+        """Create an accumulator for these bin edges."""
+        return cls(parameters)
+
     def __init__(self, edges: tuple[float, ...]) -> None:
         super().__init__()
         self._edges = np.array(edges)
@@ -158,16 +193,26 @@ class Histogram(Reduction):
         self._counts = snapshot.array("counts", "i", self._counts.shape)
 
 
-STATISTICS: Mapping[str, Callable[[], Reduction]] = {
-    **{word: REDUCTIONS[word] for word in ("mean", "min", "max")},
+REDUCTIONS: Mapping[str, type[Reduction]] = {
+    "mean": Mean,
+    "sum": Sum,
+    "last": Last,
+    "min": Minimum,
+    "max": Maximum,
     "var": Variance,
     "std": Deviation,
     "count": Count,
-}
-"""Statistics without parameters, by name."""
-
-PARAMETER_STATISTICS: Mapping[str, Callable[[tuple[float, ...]], Any]] = {
     "quantiles": Quantiles,
     "histogram": Histogram,
 }
-"""Statistics with parameters, by name, such as `{"quantiles": [0.1, 0.5, 0.9]}`."""
+"""All reductions over time and over trials by name."""
+
+
+def reductions_over_time() -> Mapping[str, type[Reduction]]:
+    """Return the reductions of rows over time by name."""
+    return {name: reduction for name, reduction in REDUCTIONS.items() if reduction.is_over_time}
+
+
+def reductions_over_trials() -> Mapping[str, type[Reduction]]:
+    """Return the reductions (statistics) over trials by name."""
+    return {name: reduction for name, reduction in REDUCTIONS.items() if reduction.is_over_trials}

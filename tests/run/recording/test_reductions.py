@@ -14,8 +14,8 @@ from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError, LoopError, OperandError
 from mdf_loop.files import write_arrays
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.recording.reduction import REDUCTIONS
 from mdf_loop.run.recording.reductions import Reductions
+from mdf_loop.run.recording.statistics import reductions_over_time
 
 CHOSEN = ("min", "max", "last")
 NUMPY = {
@@ -31,6 +31,8 @@ DTYPES = (
 )
 MANY = 4097
 SHAPES = ((), (1,), (3,), (2, 3), (7, 100), (MANY,), (0,))
+
+REDUCTIONS = reductions_over_time()
 
 
 def random_rows(seed, dtype, shape=(), length=9000, odd=False):
