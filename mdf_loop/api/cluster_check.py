@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.specified_run import run_specified
+from mdf_loop.api.running import run_without_files
 from mdf_loop.cluster.clients import connect
 from mdf_loop.cluster.environment import environment_versions
 from mdf_loop.errors import InputError
@@ -119,7 +119,7 @@ def _measure_speed() -> tuple[dict[str, str], float]:
             progress=False,
         )
     )
-    run_specified(prepared_model, spec)
+    run_without_files(prepared_model, spec)
     start_time = perf_counter()
-    run_specified(prepared_model, spec)
+    run_without_files(prepared_model, spec)
     return environment_versions(), _STEP_COUNT * _MEMBER_COUNT / (perf_counter() - start_time)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mdf_loop.api.over_trials import select_for_statistics
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.specified_run import run_specified
+from mdf_loop.api.running import run_without_files
 from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.partition import Box, MemberBlock, boxes
 from mdf_loop.errors import Finding, RunError
@@ -150,7 +150,7 @@ class Job:
 
     def _run(self, box: Box) -> Results:
         """Run a box of members, and return their results without the model and the inputs."""
-        results = run_specified(self.prepared, self.spec_of(box))
+        results = run_without_files(self.prepared, self.spec_of(box))
         nonfinite_value = results.not_finite
         if nonfinite_value is not None and nonfinite_value.member is not None:
             member = box[0].start + nonfinite_value.member

@@ -58,6 +58,27 @@ def select_run_function(spec: RunSpecification) -> ComputeFunction:
     return run_model
 
 
+def run_without_files(prepared: PreparedModel, spec: RunSpecification) -> Results:
+    """Run a model in this process, and return its results, which are not saved.
+
+    Raises:
+        LoopError: The run failed. `results` holds the results so far.
+    """
+    results, error = select_run_function(spec)(prepared, spec, None)
+    if error is not None:
+        raise add_results(error, results)
+    return results
+
+
+def add_results(error: LoopError, results: Results) -> LoopError:
+    """Attach the results so far to the error that ended a run, and return the error."""
+    error.results = results
+    if results.stopped_by is StopReason.FAILED:
+        (first_finding, *other_findings) = error.findings
+        error.findings = (replace(first_finding, what=results.reason), *other_findings)
+    return error
+
+
 def _error_of_run(
     prepared: PreparedModel, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from mdf_loop.api import finite_check
 from mdf_loop.api.gathering import split_grid_axis
 from mdf_loop.api.prepared import PreparedModel
-from mdf_loop.api.running import ComputeFunction, select_run_function
+from mdf_loop.api.running import ComputeFunction, add_results, select_run_function
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.interruption import attach_results
-from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import limited
 from mdf_loop.paths import path_of, refuse_overlapping_outputs, track_read_files
 from mdf_loop.reading.names import named_items
@@ -126,11 +125,7 @@ def _finish(
         else:
             error.findings += unsaved.findings
     if error is not None:
-        error.results = results
-        if results.stopped_by is StopReason.FAILED:
-            (first_finding, *other_findings) = error.findings
-            error.findings = (replace(first_finding, what=results.reason), *other_findings)
-        raise error
+        raise add_results(error, results)
     return results
 
 
