@@ -93,7 +93,7 @@ class StoreSink:
         lease: StoreLease,
     ) -> StoreSink:
         """Return a destination of results in a new Zarr store with the first block of members."""
-        lease.check_new()
+        lease.check_can_create()
         first_member_results = _select_first_member(
             pilot_run.computed_block.batches[0].results, spec
         )

@@ -77,7 +77,7 @@ class ContinuedStore(Struct, frozen=True):
         pending_names = set(self.damaged_coordinates)
         for coordinate in coordinate_arrays:
             if escape_name(coordinate.name) in pending_names:
-                checksums |= self.store.write_coordinate(coordinate, along.get(coordinate.name))
+                checksums |= self.store.rewrite_coordinate(coordinate, along.get(coordinate.name))
                 pending_names.remove(escape_name(coordinate.name))
         if pending_names:
             raise InputError(

@@ -283,7 +283,9 @@ class Differentiated:
         trial_count = 1 if bound_values.streams.trials is None else len(bound_values.streams.trials)
         if spec.steps is None:
             program = self.differentiated_names.program(spec, bound_values)
-            loss_data = ObjectiveData.of(self.losses, objective_terms, program, None, trial_count)
+            loss_data = ObjectiveData.from_losses(
+                self.losses, objective_terms, program, None, trial_count
+            )
             return GradientInOne(
                 program, differentiation, loss_data, bound_values.inputs_with_members(program)
             )
@@ -292,7 +294,7 @@ class Differentiated:
         session = TimeSession(
             programs, self.differentiated_names.options, prepared_model.placement, swept_inputs
         )
-        loss_data = ObjectiveData.of(
+        loss_data = ObjectiveData.from_losses(
             self.losses, objective_terms, programs.later_program, spec.steps, trial_count
         )
         inputs_over_time = frozenset(bound_values.inputs.varying_names)

@@ -56,7 +56,7 @@ def build_file_program(
     gradient_program = Differentiation(
         objective_terms, tuple(document_names), DEFAULT_PLACEMENT, truncation
     ).program(source_program, backward_for_onnxruntime)
-    loss_data = ObjectiveData.of(losses, objective_terms, source_program, spec.steps)
+    loss_data = ObjectiveData.from_losses(losses, objective_terms, source_program, spec.steps)
     default_values = {
         **bound_values.with_random_keys(source_program).arrays,
         **loss_data.arrays,

@@ -173,7 +173,7 @@ def hessian(
     program = differentiate(
         add_objective(source_program, objective_terms), OBJECTIVE_OUTPUT, input_names
     )
-    loss_data = ObjectiveData.of(losses, objective_terms, source_program, spec.steps)
+    loss_data = ObjectiveData.from_losses(losses, objective_terms, source_program, spec.steps)
     feeds = {
         **bound_values.with_random_keys(source_program).arrays,
         **differentiated_names.time_inputs(spec),

@@ -125,7 +125,7 @@ def _run_once(
     )
     if lease is not None:
         lease.run_id = controller.run_id
-        lease.check_new()
+        lease.check_can_create()
     partial_run = evaluation.single_run.run(bound_values.arrays, controller)
     outputs = {
         name: partial_run.outputs[name] for name in output_names if name in partial_run.outputs
@@ -226,7 +226,7 @@ def _run_over_time(
         recorder = start_recording(
             time_session, time_stepper, recording_plan, row_sink, controller.resumed_snapshots
         )
-        stopped_by = controller.follow(time_stepper, recorder, "steps", model_name)
+        stopped_by = controller.run_in_chunks(time_stepper, recorder, "steps", model_name)
         completed_run = complete_run(time_session, time_stepper, recorder, controller, stopped_by)
     prepared.record_device(completed_run.device)
 
@@ -294,7 +294,7 @@ def _create_row_store(
         lambda: (session.device.name, prepared.options.precision),
         prepared.units,
         plan.columns,
-        plan.lengths,
+        plan.length_array_names,
         lease,
         seed_of(bound_values) if bound_values.keys_by_input else None,
         prepared.dims,

@@ -77,7 +77,7 @@ def _lease_output(prepared: PreparedModel, spec: RunSpecification) -> Iterator[S
             return
         with lease_store(spec.store, new_run_id(), overwrite=spec.overwrite) as lease:
             if spec.begins:
-                lease.check_new()
+                lease.check_can_create()
             yield lease
 
 

@@ -30,7 +30,7 @@ class IncompleteResults(Struct):
     errors: list[LoopError] = field(default_factory=list)
 
     def record_stopped_loop(self, loop: Loop, loop_results: Mapping[Value, Data]) -> None:
-        """Register the recorded arrays of a stopped loop that have fewer rows than declared."""
+        """Add recorded arrays that a stopped loop left with too few rows to `shortened_stacks`."""
         stacks = (
             recorded_value.stack
             for recorded_value in loop.recorded

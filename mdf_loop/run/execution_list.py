@@ -37,7 +37,7 @@ class OrderOfExecution(Sequence[NodeSets]):
     @classmethod
     def read(cls, runs: Any) -> OrderOfExecution | None:
         """Decode an execution order from a JSON value, or return None for invalid content."""
-        if not isinstance(runs, list) or not all(map(_is_run, runs)):
+        if not isinstance(runs, list) or not all(map(_is_run_length_pair, runs)):
             return None
         return cls(
             (tuple(tuple(nodes) for nodes in node_sets), repetitions)
@@ -96,8 +96,8 @@ class OrderOfExecution(Sequence[NodeSets]):
         return f"{repr(self[:_MAX_PRINTED_EVALUATIONS])[:-1]}, ... {len(self)} evaluations)"
 
 
-def _is_run(run: Any) -> bool:
-    """Return True if a JSON value is a pair of node sets and a number of repetitions."""
+def _is_run_length_pair(run: Any) -> bool:
+    """Return True if a JSON value is a pair `[list of node sets, number of repetitions]`."""
     match run:
         case [list() as sets, int() as times] if times >= 0:
             return all(

@@ -323,7 +323,7 @@ class LoopStepper:
         )
 
     def _read_progress(self, snapshot: Snapshot, done: int) -> tuple[Array, Array]:
-        """Read the last condition and the iteration count from a checkpoint.
+        """Read the last value of the loop condition, and the iteration count, from a checkpoint.
 
         Both have an element for each member if members terminate individually.
         """

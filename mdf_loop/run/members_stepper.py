@@ -212,7 +212,7 @@ class ShrinkingMembersStepper(MembersStepper):
         )
 
     def _scatter_members(self, value: Value, member_groups: Sequence[tuple[Array, Data]]) -> Data:
-        """Combine the arrays of groups of members into an array over all members."""
+        """Scatter the arrays of several groups of members into one array over all members."""
         (_, first_data), axis = member_groups[0], self._members_axis(value)
         if axis is None:
             return first_data

@@ -1,4 +1,4 @@
-"""Evaluation of a program in parts, between which its loops run in chunks.
+"""Evaluation of a program whose loops run in chunks of iterations, between straight-line parts.
 
     for segment in segments:
         straight segment: values |= session.run(values)
@@ -100,7 +100,10 @@ class Segments:
 
     @property
     def device(self) -> Device:
-        """Device of the first part whose device is decided, with the reason for its choice."""
+        """Device on which the program runs, with the reason for the choice of the device.
+
+        The device is that of the first loaded part whose device is decided.
+        """
         session_devices = [session.device for _, session in sorted(self._sessions.items())]
         decided_devices = (device for device in session_devices if device is not UNDECIDED_DEVICE)
         return next(decided_devices, None) or self.session(0).device
@@ -124,7 +127,7 @@ class Segments:
         )
 
     def session(self, index: int) -> Runnable:
-        """Return part `index` of the program, which is loaded on first use."""
+        """Return the session of part `index` of the program, and load the part on first use."""
         with self._lock:
             if index not in self._sessions:
                 self._sessions[index] = self._load_segment(self.segments[index])
@@ -214,7 +217,7 @@ class PartialRun(Struct, frozen=True):
 
 
 class SegmentedEvaluation:
-    """Evaluation of a split program part by part: the values so far and the loop reports.
+    """Evaluation, part by part, of a program that is split at its loops.
 
         evaluation = SegmentedEvaluation(segments, arrays, stopping)
         for stepper in evaluation.steppers():
@@ -279,7 +282,7 @@ class SegmentedEvaluation:
                 self.reports[stepper.name] = stepper.report(self.reason)
 
     def results(self) -> PartialRun:
-        """Return the outputs that could be computed, and the loop reports."""
+        """Return the outputs that could be computed, and how each loop ended."""
         value_by_output = {output.name: output.value for output in self.segments.program.outputs}
         outputs = {
             name: self.values[value]
@@ -376,7 +379,7 @@ class SegmentedEvaluation:
     # --- checkpoints ----------------------------------------------------------------------------
 
     def _snapshot(self, index: int) -> dict[str, Array]:
-        """Return the values and loop reports before the current loop as arrays of a checkpoint."""
+        """Return arrays for a checkpoint: the values so far, and how the earlier loops ended."""
         arrays = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
             arrays[f"loop {name}"] = np.array([report.iterations, report.codes])

@@ -1,4 +1,4 @@
-"""Single evaluation of a model: in one call, or with long loops in chunks.
+"""One evaluation of a model, computed in one call, or in chunks if it has long loops.
 
 Most evaluations are short, and are one call of ONNX Runtime. An evaluation that takes longer than `MAX_WHOLE_SECONDS`
 is aborted and started again in segments, so that it can be watched, and stopped with partial results.
@@ -109,10 +109,12 @@ class SingleRun:
             evaluation = SegmentedEvaluation(segments, arrays, controller.stopping, resume)
             for stepper in evaluation.steppers():
                 recorder = _StepperRowRecorder(stepper)
-                evaluation.reason = controller.follow(stepper, recorder, "iterations", stepper.name)
+                evaluation.reason = controller.run_in_chunks(
+                    stepper, recorder, "iterations", stepper.name
+                )
             partial_run = evaluation.results()
             if partial_run.stopped_by is None and resume is None:
-                self._one_call_seconds = _one_call_limit_seconds(time.perf_counter() - start_time)
+                self._one_call_seconds = _compute_one_call_limit(time.perf_counter() - start_time)
         return self._move_members_first(arrays, partial_run)
 
     def _move_members_first(
@@ -178,7 +180,7 @@ class SingleRun:
             return self._segments[watch]
 
     def _run_whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate a model whose loops cannot run in chunks, in one call."""
+        """Evaluate a model in one call, because its loops cannot run in chunks."""
         controls = controller.controls
         is_controlled = controls.time_limit is not None or controls.checkpoint_path is not None
         start_time = time.perf_counter()
@@ -210,8 +212,8 @@ class SingleRun:
         )
 
 
-def _one_call_limit_seconds(seconds: float) -> float:
-    """Return the time limit of evaluations in one call, from the duration of a run in chunks.
+def _compute_one_call_limit(seconds: float) -> float:
+    """Return the time limit for an evaluation in one call, given its duration in chunks.
 
     An evaluation in chunks takes longer than an evaluation in one call. 0 means that the evaluation runs in
     chunks from the beginning.
@@ -231,7 +233,7 @@ def _has_constant_duration(program: Program) -> bool:
 
 
 class _StepperRowRecorder:
-    """Adapter that lets a stepper of a loop store the recorded rows itself."""
+    """Row recorder that passes the rows of a loop to the `LoopStepper` that runs the loop."""
 
     def __init__(self, stepper: LoopStepper) -> None:
         self._stepper = stepper
@@ -244,9 +246,9 @@ class _StepperRowRecorder:
         """Do nothing, since rows are never buffered."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return an empty mapping, since the stepper stores all rows in checkpoints."""
+        """Return an empty dict, since the checkpoint of the `LoopStepper` has all rows."""
         return {}
 
     def end(self) -> bool:
-        """Return True, since no rows have to be written to the disk."""
+        """Do nothing, and return True: all rows are stored, since they stay in memory."""
         return True

@@ -105,7 +105,7 @@ def checked_state(
         "time": _check_time(state["time"]),
     }
     for name, value in carried.items():
-        array = _check_fit(name, state[name], value, members)
+        array = _check_entry(name, state[name], value, members)
         leading_ndim = int(is_swept(array, value))
         typed_array = convert_to_type(array, value, leading_ndim)
         if members is not None and not leading_ndim and name in per_member:
@@ -145,8 +145,8 @@ def _check_time(written_time: Any) -> Array:
     return time
 
 
-def _check_fit(name: str, content: Any, value: Value, members: int | None) -> Array:
-    """Convert an entry of a state to an array, and raise an error if the array is unsuitable."""
+def _check_entry(name: str, content: Any, value: Value, members: int | None) -> Array:
+    """Convert the entry `name` of a user's state to an array, and check its dtype and shape."""
     try:
         array = as_supported_array(content, f"'{name}' of the state")
     except Ragged:

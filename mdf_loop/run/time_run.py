@@ -96,7 +96,11 @@ def complete_run(
     sink_rows = sink.arrays()
     return CompletedRun(
         {name: sink_rows[name] for name in plan.traces if name in sink_rows},
-        {name: sink_rows[column] for name, column in plan.lengths.items() if column in sink_rows},
+        {
+            name: sink_rows[column]
+            for name, column in plan.length_array_names.items()
+            if column in sink_rows
+        },
         recorder.reductions(),
         Axis("time", {"step" if stepper.clock.dt is None else "time": recorder.ticks()}),
         recorder.clock,

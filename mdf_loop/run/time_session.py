@@ -1,4 +1,4 @@
-"""Model over time, loaded into an engine: its first evaluation, and a loop over all others."""
+"""Model over time in an engine: a program for the first evaluation, and a loop for the rest."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class TimeSession:
         )
 
     def get_later_loop(self, state: State, *, is_brief: bool, thinned: bool) -> Runnable:
-        """Return the loaded loop over all evaluations of the model after the first.
+        """Return the loaded loop that computes the second and all later evaluations of the model.
 
         The program depends on which carried values in `state` have a leading axis of members.
         """
@@ -212,7 +212,7 @@ class TimeSession:
     def _load_loop_with_random_numbers(
         self, prepared_program: Program, placement: Placement
     ) -> Runnable:
-        """Load a loop whose random numbers are generated in advance if the loop is not native.
+        """Load a loop with random numbers, which are drawn in advance unless it is machine code.
 
         Machine code generates random numbers within the loop.
         """
@@ -321,7 +321,7 @@ class TimeSession:
         row_count: int,
         dt: float | None,
     ) -> dict[str, Array]:
-        """Return the inputs of the loop over the next steps: arrays, `steps`, `dt` and state."""
+        """Return the program inputs of the loop for the next steps: data, state, `steps`, `dt`."""
         control_inputs = {
             "steps": np.array(row_count, np.int64),
             "every": np.array(step_count // row_count, np.int64),
@@ -348,7 +348,7 @@ class TimeSession:
         return self.programs.plans[1] is None
 
     def executed_sets(self, outputs: Mapping[str, Array], program_index: int) -> NodeSets | None:
-        """Return the sets of nodes that ran in the first or a later evaluation, None if unknown.
+        """Return the sets of nodes that ran in one evaluation, or None if the sets are unknown.
 
         `program_index` is 0 for the first evaluation, and 1 for later evaluations. The sets are unknown if
         the program computes no flags of nodes.

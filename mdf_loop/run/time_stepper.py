@@ -237,17 +237,18 @@ class TimeStepper:
         end_position = (
             None if self._execution_order is None else self._execution_order.end_position()
         )
-        equal_row_count, row_shapes = self._expect_row_shapes(rows)
+        equal_row_count, row_shapes = self._predict_equal_rows(rows)
         self._position = _Position(
             self.done + steps, state, end_position, equal_row_count, row_shapes
         )
 
-    def _expect_row_shapes(
+    def _predict_equal_rows(
         self, rows: Mapping[str, Array]
     ) -> tuple[int, Mapping[str, tuple[int, ...]]]:
-        """Predict how many further rows have the shapes of the last rows.
+        """Predict how many of the next rows have the shapes of the last rows.
 
-        Return this number, and the shapes.
+        Return this number, and the shapes. The number doubles while the shapes are equal, and begins at 1 after
+        a row of another shape.
         """
         leading_ndim = self._session.axis + 1
         row_shapes = {

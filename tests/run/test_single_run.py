@@ -100,7 +100,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_evaluations_in_segments_are_tried_whole_for_longer(attempts, monkeypatch) -> None:
     monkeypatch.setattr(single_run, "MAX_WHOLE_SECONDS", 5.0)
     monkeypatch.setattr(single_run, "MAX_KNOWN_WHOLE_SECONDS", 60.0)
-    monkeypatch.setattr(single_run, "_one_call_limit_seconds", lambda seconds: 7.0)
+    monkeypatch.setattr(single_run, "_compute_one_call_limit", lambda seconds: 7.0)
     compiled = mdf_loop.compile(A_LOOP)
     # The second evaluation runs in segments.
     runs = [compiled.run(), compiled.run(progress=lambda _: None)]
@@ -113,4 +113,4 @@ def test_evaluations_in_segments_are_tried_whole_for_longer(attempts, monkeypatc
 
 @pytest.mark.parametrize(("seconds", "patience"), [(0.01, 0.1), (0.2, 0.4), (0.9, 1.0), (1.5, 0.0)])
 def test_a_long_evaluation_is_not_tried_whole_any_more(seconds, patience) -> None:
-    assert single_run._one_call_limit_seconds(seconds) == patience
+    assert single_run._compute_one_call_limit(seconds) == patience

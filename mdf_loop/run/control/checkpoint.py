@@ -247,7 +247,7 @@ def _check_identity(name: str, contents: Mapping[str, Any], identity: Identity) 
 def _decode_parts(
     archive: Archive, encodings: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Array]]:
-    """Decode the arrays of a checkpoint, by part and name."""
+    """Decode the arrays of a checkpoint file into nested dicts `[part name][array name]`."""
     archive.check(archive.names)
     array_numbers = itertools.count()
     return {

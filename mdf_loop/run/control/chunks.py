@@ -67,7 +67,7 @@ class ChunkLengths:
         self.known_steps = 1
 
     def record_carried_bytes(self, steps: int, size: int | None) -> None:
-        """Track the growth of the carried values, from their bytes after `steps` more steps.
+        """Record the bytes of the carried values after a chunk of `steps` steps, to predict growth.
 
         None means that no step has computed the values.
         """
@@ -157,7 +157,10 @@ class Chunks:
                     return
                 chunk_lengths.record_failure()
                 continue
-            seconds, row_bytes = time.perf_counter() - start_time, _count_new_bytes(block)
+            seconds, row_bytes = (
+                time.perf_counter() - start_time,
+                _count_bytes_outside_buffers(block),
+            )
             carried_bytes = stepper.carried_bytes
             if first_chunk_sizes is None:
                 first_chunk_sizes = (carried_bytes, row_bytes)
@@ -204,7 +207,7 @@ class Chunks:
         cadence.steps = 1 if chunk_lengths.is_growing else max(1, chunk_lengths.next_steps // 2)
 
 
-def _count_new_bytes(block: Block) -> int:
-    """Return the bytes of a block's arrays, except rows that are already at their destination."""
+def _count_bytes_outside_buffers(block: Block) -> int:
+    """Return the bytes of a chunk's recorded arrays that are not in preallocated output memory."""
     rows = (array for name, array in block.rows.items() if name not in block.stored_names)
     return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

@@ -1,4 +1,4 @@
-"""Controller of a run, which reports progress, writes checkpoints, and stops the run."""
+"""Control of a run: progress reports, checkpoints, and early stops."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ class RunController:
         self.stopping.__exit__()
         self.failure = self.failure or self.stopping.failure
 
-    def follow(
+    def run_in_chunks(
         self, stepper: Stepper, recorder: RowRecorder, unit: str, name: str = ""
     ) -> StopReason | None:
-        """Run a stepper in chunks until the stepper ends or is stopped.
+        """Run a loop, or a run over time, in chunks of steps until it ends or is stopped.
 
         Return the reason of the stop, or None.
 

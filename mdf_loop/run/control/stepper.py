@@ -30,7 +30,7 @@ class Block(Struct, frozen=True):
 
 
 class Cadence(Struct):
-    """Remembered chunk length: the number of steps that take half of a chunk's target duration.
+    """Number of steps that last took half of a chunk's target duration, kept for later runs.
 
     `first_chunk_sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
     valid only for runs with equal sizes.
@@ -86,7 +86,7 @@ class Coordinates(Protocol):
     """Interface of the times or step numbers of rows: an array, or convertible to an array."""
 
     def __len__(self) -> int:
-        """Return the number of rows to which the coordinates belong."""
+        """Return the number of coordinates, one for each row."""
 
     def __array__(self, dtype: Any = None) -> Array:
         """Return the coordinates as a NumPy array."""
@@ -100,7 +100,10 @@ class RowSink(Protocol):
         """Number of rows that the sink contains."""
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return the preallocated memory of the next `count` rows, for names that have memory."""
+        """Return preallocated buffers for the next `count` rows, by output name.
+
+        Outputs without preallocated memory are missing.
+        """
 
     def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
         """Append rows to the destination, with the time or step number of each row."""
@@ -109,13 +112,13 @@ class RowSink(Protocol):
         """Write all appended rows to storage (such as the disk)."""
 
     def close(self) -> None:
-        """Close the destination, to which no more rows are appended."""
+        """Finish recording: write all rows, and free unused memory or reserved disk space."""
 
     def arrays(self) -> Mapping[str, Data]:
         """Return all rows by name, as NumPy arrays or as arrays that are read lazily."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return the rows as arrays of a checkpoint, or nothing for rows in a file."""
+        """Return the arrays that a checkpoint needs to restore the recorded rows, by name."""
 
     def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Restore `length` rows from a checkpoint.

@@ -180,7 +180,7 @@ class Stopping:
 
 
 class NeverStopping(Stopping):
-    """Replacement of `Stopping` for very short runs, which never stops a run."""
+    """Substitute for `Stopping` that never stops a run, used for very short runs."""
 
     can_stop = False
 
@@ -209,7 +209,7 @@ class _Watcher:
             self.wakeup_socket.wake()
 
     def check_runs(self) -> None:
-        """Read received signals, and check signals and limits of each run."""
+        """Stop each run that has received a signal, or exceeds its time or memory limit."""
         with self._check_lock:
             wakeup_bytes = self.wakeup_socket.receive()
             signal_reasons = signals.reasons_in(wakeup_bytes or b"")

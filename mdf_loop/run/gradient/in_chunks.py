@@ -1,7 +1,7 @@
 """Gradient of a long run over time, computed in chunks of steps from the last to the first.
 
     forward    store the carried values at the beginning of each chunk
-    backward   run each chunk again, differentiate it by its initial values, and pass these derivatives
+    backward   run each chunk again, differentiate it with respect to its initial values, and pass these derivatives
                to the chunk before it
 
 Memory holds one chunk and the initial values of all chunks: for N steps, about as much as sqrt(N) steps.
@@ -202,7 +202,7 @@ class GradientOverTime:
         sums: _GradientSums,
         wrt: tuple[str, ...],
     ) -> dict[str, Array]:
-        """Differentiate a chunk of steps, and return the derivatives by the chunk's initial state.
+        """Return the derivatives of the objective with respect to the state at a chunk's start.
 
         Other derivatives are added to `sums`.
         """
@@ -258,7 +258,7 @@ class GradientOverTime:
         input_arrays: dict[str, Any] = session.step_inputs(bound, 0) | self._data.feeds_of_steps(
             0, 1
         )
-        for name, value in self._first_state_outputs.items():
+        for name, value in self._initial_state_outputs.items():
             input_arrays[cotangent_name(value.name)] = _reduce_to_value(
                 changes[name], value.value, session.axis
             )
@@ -273,8 +273,8 @@ class GradientOverTime:
         )
 
     @cached_property
-    def _first_state_outputs(self) -> dict[str, Output]:
-        """Float outputs of the first evaluation that later steps read as carried values."""
+    def _initial_state_outputs(self) -> dict[str, Output]:
+        """Float outputs of the first step that initialize the carried values of later steps."""
         output_by_name = {output.name: output for output in self._programs.first_program.outputs}
         output_names = self._programs.first_program.output_names(OutputRole.STATE)
         state_outputs = {name: output_by_name[output_names[name]] for name in self._state_inputs}
@@ -291,7 +291,7 @@ class GradientOverTime:
         first_program = first_evaluation_rows(
             programs.first_program, programs.later_program, programs.recorded_names
         )
-        output_names = [output.name for output in self._first_state_outputs.values()]
+        output_names = [output.name for output in self._initial_state_outputs.values()]
         change_inputs = map(cotangent_name, output_names) if swept_names else ()
         return self._differentiation.without_last_terms.load(
             first_program, {*swept_names, *change_inputs}, (), output_names
@@ -301,7 +301,7 @@ class GradientOverTime:
 class _GradientSums:
     """Sums of the objective and of its derivatives over the chunks of a run.
 
-    A derivative by an input over time has rows.
+    The derivative with respect to an input over time has rows.
     """
 
     def __init__(self, steps: int, over_time: frozenset[str], leading_ndim: int) -> None:
@@ -352,7 +352,7 @@ class _GradientSums:
 
 
 def _reduce_to_value(derivative: Array, value: Value, leading_ndim: int) -> Array:
-    """Sum and cast the derivative by a broadcast value to the original shape and dtype."""
+    """Sum a derivative over the axes along which `value` was broadcast, and cast to its dtype."""
     shape = (*derivative.shape[:leading_ndim], *(value.shape or ()))
     derivative = derivative.astype(value.dtype, copy=False)
     while derivative.ndim > len(shape):

@@ -20,7 +20,7 @@ from mdf_loop.run.members import Members
 
 
 class Differentiation(Struct, frozen=True):
-    """Terms of an objective, and the names of the inputs to differentiate the objective by.
+    """Terms of an objective, and the inputs with respect to which it is differentiated.
 
     Attributes:
         terms: Terms of the sum over program outputs.
@@ -38,7 +38,7 @@ class Differentiation(Struct, frozen=True):
 
     @property
     def without_last_terms(self) -> Differentiation:
-        """Copy without the objective's terms of kind `last`, for chunks before the last one."""
+        """Copy without the terms of kind `last` of the objective, for all chunks but the last."""
         return replace(self, terms=tuple(term for term in self.terms if term.term_kind != "last"))
 
     def program(
@@ -52,7 +52,7 @@ class Differentiation(Struct, frozen=True):
 
         Outputs `of` are part of the objective, through given cotangents.
 
-        Derivatives are by the inputs of the objective and by the further inputs `wrt`.
+        Derivatives are with respect to the inputs of the objective, and to the further inputs `wrt`.
         """
         input_names = {program_input.value.name for program_input in program.inputs}
         known_inputs = [name for name in self.wrt if name in input_names]

@@ -1,4 +1,4 @@
-"""Terms of a differentiated objective, and the data that outputs are compared with."""
+"""Terms of a differentiated objective, with their targets and weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tup
 
 
 class ObjectiveData(Struct, frozen=True):
-    """Data that the terms of an objective compare outputs with: numbers, or rows per step."""
+    """Targets and weights of the terms of an objective, as arrays by program input."""
 
     terms: tuple[Term, ...]
     arrays: Mapping[str, Array]
@@ -40,7 +40,7 @@ class ObjectiveData(Struct, frozen=True):
     trials: int = 1
 
     @classmethod
-    def of(
+    def from_losses(
         cls,
         losses: Sequence[Loss],
         terms: tuple[Term, ...],
@@ -48,7 +48,7 @@ class ObjectiveData(Struct, frozen=True):
         steps: int | None,
         trials: int = 1,
     ) -> ObjectiveData:
-        """Return the data of losses, converted to the dtype and shape of the outputs.
+        """Convert the targets and weights of losses to the dtype and shape of the outputs.
 
         Raises:
             InputError: The shape of the data differs from the shape of the output.
@@ -64,19 +64,25 @@ class ObjectiveData(Struct, frozen=True):
         return cls(terms, data_by_input, steps, trials)
 
     def feeds_of_all_steps(self) -> dict[str, Array]:
-        """Return the objective's data and mean factors for all steps, by name of program input."""
+        """Return the objective's program inputs for all steps of a run, by name.
+
+        The inputs are targets, weights, and a factor for each mean term.
+        """
         return {**self.arrays, **self._factors(1.0)}
 
     def feeds_of_steps(self, begin: int, end: int) -> dict[str, Array]:
-        """Return the objective's data and mean factors for a chunk, by name of program input."""
+        """Return the objective's program inputs for steps `begin` to `end` - 1, by name.
+
+        The inputs are targets, weights, and a factor for each mean term.
+        """
         assert self.steps is not None
         chunk_rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**chunk_rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Return a factor for each mean in the objective, by which the chunks sum to the mean.
+        """Return, for each mean term, the weight of a chunk's mean in the mean over all steps.
 
-        `share` is the share of a chunk in all steps.
+        The weights are keyed by program input, and divided by the number of trials. `share` is the share of a chunk in all steps.
         """
         mean_factor = np.array(share / self.trials)
         return {
@@ -87,7 +93,7 @@ class ObjectiveData(Struct, frozen=True):
 
 
 def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
-    """Convert the data of a loss to the dtype and shape of the output."""
+    """Convert the targets or weights of a loss to the dtype and shape of the output."""
     output_shape = tuple(value.shape or ())
     shape = output_shape if steps is None else (steps, *output_shape[1:])
     data_array = np.asarray(loss.data, numpy_dtype(value.dtype))

@@ -35,7 +35,7 @@ _INPUT_OPERATOR_SUFFIXES = ("Like", "Bernoulli")
 
 
 class EngineDraws:
-    """Document whose random-number calls are numbered, and the function that answers the calls.
+    """Document for modeci_mdf's engine whose random-number calls draw this library's numbers.
 
     Attributes:
         document: Document for the engine.

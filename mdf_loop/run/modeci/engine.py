@@ -220,7 +220,7 @@ def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array |
 
 
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
-    """Return the common dtype of arrays, which can represent nan if some arrays are absent."""
+    """Return the common dtype of arrays, promoted to float if missing arrays become nan."""
     dtypes = {row.dtype for row in rows}
     if any(common_dtype.kind in "OUS" for common_dtype in dtypes):
         return object

@@ -64,7 +64,7 @@ class EngineGraph:
         _order_nodes(self._graph, document, self._executed_sets)
 
     @property
-    def turn(self) -> int:
+    def pass_count(self) -> int:
         """Number of scheduler passes since the graph was loaded."""
         from graph_scheduler import TimeScale
 
@@ -72,7 +72,10 @@ class EngineGraph:
         return int(clock.get_total_times_relative(TimeScale.PASS, TimeScale.LIFE))
 
     def loop_calls(self) -> Iterator[tuple[str, Any]]:
-        """Yield the name `node.function` and the call of each loop of this library."""
+        """Yield the name and `LoopCall` of each loop of the document that this library computes.
+
+        The name is `node.function`.
+        """
         for node_id, node in self.nodes.items():
             for evaluables in (node.evaluable_functions, node.evaluable_parameters):
                 for loop_id, loop in evaluables.items():
@@ -86,7 +89,7 @@ class EngineGraph:
             RunError: The engine failed. The message is the engine's own, with the place.
         """
         self._executed_sets.clear()
-        random_number_context = self._draws.enable_draws(lambda: self.turn)
+        random_number_context = self._draws.enable_draws(lambda: self.pass_count)
         with (
             silence_engine(),
             random_number_context,

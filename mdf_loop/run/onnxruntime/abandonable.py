@@ -59,7 +59,7 @@ def _wait_for_result(future: Future[_Result], stopping: Stopping) -> _Result:
 
 @lru_cache(maxsize=1)
 def _get_executor(process: int) -> ThreadPoolExecutor:
-    """Return the single-thread executor for calls of ONNX Runtime in a process.
+    """Return the single-thread executor in which a process calls ONNX Runtime.
 
     A forked child has none of its parent's threads.
     """

@@ -57,7 +57,7 @@ class PlacedModel(Struct, frozen=True, eq=False):
                 return arrays
             # CUDA returns zeros for a tensor that is an input and an output
             return [
-                _copy_input(feeds[name]) if name in feeds else array
+                _copy_if_array(feeds[name]) if name in feeds else array
                 for name, array in zip(output_names, arrays, strict=True)
             ]
         binding = self.session.io_binding()  # for runs over time, whose inputs are no outputs
@@ -74,8 +74,8 @@ class PlacedModel(Struct, frozen=True, eq=False):
         return [buffers[name] if name in buffers else output.numpy() for name, output in outputs]
 
 
-def _copy_input(data: Any) -> Any:
-    """Return a copy of an input that is also an output, or the input if it is no array."""
+def _copy_if_array(data: Any) -> Any:
+    """Return a copy of a NumPy array, or any other value unchanged."""
     return data.copy() if isinstance(data, np.ndarray) else data
 
 

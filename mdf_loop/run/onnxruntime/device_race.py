@@ -82,7 +82,7 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
 
 
 class Race:
-    """Model on both CPU and CUDA, of which timed runs select the faster device.
+    """Model loaded on both CPU and CUDA, until timed runs show which device is faster.
 
     The CPU runs first, and the CUDA run is terminated once it is clearly slower. A race therefore costs
     little more than a few runs on the CPU. Other threads wait for the end of the race.

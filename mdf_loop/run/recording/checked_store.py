@@ -82,7 +82,9 @@ class CheckedStore(LocalStore):
         """Return the dtype, chunk shape and codecs of the array, which are read once."""
         if self._cached_metadata is None:
             try:
-                self._cached_metadata = ArrayMetadata.of(self.root.name, self.read_array_metadata())
+                self._cached_metadata = ArrayMetadata.parse(
+                    self.root.name, self.read_array_metadata()
+                )
             except (DamagedError, OSError) as error:
                 raise self._chunk_error(METADATA, f"damaged: {error}") from None
         return self._cached_metadata

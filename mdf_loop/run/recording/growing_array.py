@@ -156,14 +156,14 @@ class GrowingArray:
             self._unlimited_array[self.row_index(chunk_start, chunk_end)] = rows_of_chunk
 
     def tail(self, length: int) -> Array:
-        """Return the rows of the last, incomplete chunk of the first `length` rows."""
+        """Return those of the first `length` rows that come after the last complete chunk."""
         tail_rows = np.asarray(
             self._unlimited_array[self.row_index(length - length % self.chunk_rows, length)]
         )
         return tail_rows.astype(object) if tail_rows.dtype.kind == "T" else tail_rows
 
     def rewrite_tail(self, length: int, tail: Array) -> None:
-        """Write the last rows, `tail`, of an array with `length` rows again.
+        """Overwrite the last rows of an array with `length` rows by the rows `tail`.
 
         Chunks that begin within these rows are written completely.
         """

@@ -107,7 +107,7 @@ def variables(results: Outputs) -> list[Labelled]:
 
 
 def seed(results: Outputs) -> list[Labelled]:
-    """Return the random seed as a list with one labelled scalar, or [] without a single seed."""
+    """Return `[labelled seed]`, or [] if the run draws nothing or sweeps several seeds."""
     if results.seed is None or not results.draws:
         return []
     seed_array = np.array(results.seed, np.uint64)

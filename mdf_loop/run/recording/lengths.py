@@ -52,7 +52,7 @@ class RowShapes(Struct, frozen=True):
 
 
 def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
-    """Return the common shape of the first row and later rows, or None if only the run knows."""
+    """Return the fixed shape of later rows if the first row broadcasts to this shape, or None."""
     if not (is_fixed(first) and is_fixed(later)):
         return None
     try:
@@ -69,7 +69,7 @@ def insert_axes(rows: Array, rank: int, leading_ndim: int) -> Array:
 
 
 def row_lengths(rows: Array, flags: Array | None, leading_ndim: int) -> Array:
-    """Return the length of each row, or its extents along several axes.
+    """Return the length of each row, or the shape of each row if rows have several axes.
 
     Rows of a node that has not run, according to `flags`, have length 0.
     """

@@ -109,7 +109,7 @@ def _host_name() -> str:
 
 @cache
 def _system_id() -> str:
-    """Return an id of this boot of the host and of the container."""
+    """Return an id of this host, its current boot, and its process namespace (container)."""
     boot_id, process_namespace = "", ""
     with suppress(OSError):
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

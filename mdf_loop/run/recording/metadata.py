@@ -116,8 +116,8 @@ class ArrayMetadata(Struct, frozen=True):
     has_checksums: bool
 
     @classmethod
-    def of(cls, name: str, array_metadata: Any) -> ArrayMetadata:
-        """Validate the metadata of the array in the folder `name`.
+    def parse(cls, name: str, array_metadata: Any) -> ArrayMetadata:
+        """Validate the JSON metadata of the array in the folder `name`, and return them parsed.
 
         Raises:
             DamagedError: The metadata differ from the format of this package.
@@ -296,8 +296,8 @@ class Layout(Struct, frozen=True):
     dim: str
 
     @classmethod
-    def of(cls, store_metadata: Any) -> Layout:
-        """Validate the metadata of a Zarr store that grows during a run.
+    def parse(cls, store_metadata: Any) -> Layout:
+        """Validate the JSON metadata of a store that grows during a run, and return them parsed.
 
         Raises:
             DamagedError: The metadata differ from the format of this package.
@@ -320,7 +320,8 @@ class Layout(Struct, frozen=True):
         )
         assert coordinate_name is not None
         arrays = {
-            name: ArrayMetadata.of(name, metadata) for name, metadata in metadata_by_array.items()
+            name: ArrayMetadata.parse(name, metadata)
+            for name, metadata in metadata_by_array.items()
         }
         dims = arrays[coordinate_name].dims
         _check(
@@ -328,7 +329,7 @@ class Layout(Struct, frozen=True):
             f"the {STREAMED_ATTRIBUTE} of it is '{coordinate_name}', which has {len(dims)} axes",
         )
         layout = cls(store_metadata, arrays, coordinate_name, dims[0])
-        for name in layout.growing:
+        for name in layout.growing_names:
             layout._check_chunks(name)
         return layout
 
@@ -342,8 +343,8 @@ class Layout(Struct, frozen=True):
         )
 
     @property
-    def growing(self) -> list[str]:
-        """Names of the arrays to which rows are appended, with the coordinate last."""
+    def growing_names(self) -> list[str]:
+        """Names of the arrays to which rows are appended, ending with `coordinate_name`."""
         growing_names = [
             name for name, array_metadata in self.arrays.items() if self.dim in array_metadata.dims
         ]

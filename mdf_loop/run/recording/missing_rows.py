@@ -21,7 +21,7 @@ from mdf_loop.ir.types import dtype_name, kind_of
 def fill_missing_rows(
     rows: Mapping[str, Data], has_run: Mapping[str, str], open_rows: Collection[str] = ()
 ) -> dict[str, Data]:
-    """Fill the rows of steps in which an output's node has not run with nan (or 0, False).
+    """Fill with nan (or 0, False) the rows of steps in which an output's node did not run.
 
     Args:
         rows: Outputs by name, including the flags of their nodes.
@@ -116,7 +116,7 @@ def pad_rows(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
 
 
 def pad_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """Pad the rows `[members, rows, ...]` after each member's last row.
+    """Fill the array `[members, rows, ...]` after each member's last row with nan (or 0, False).
 
     Return the array, and the lengths of the members' rows.
 

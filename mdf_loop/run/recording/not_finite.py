@@ -122,7 +122,7 @@ def _is_inexact(array: Array) -> bool:
 
 
 class RowMonitor:
-    """Checker of the last recorded rows for nan, and counter of rows whose node had not run.
+    """Monitor that checks the last recorded rows for nan, and counts rows before a node first ran.
 
     Attributes:
         are_finite: True if all last rows are finite, or None without any rows.
@@ -135,7 +135,7 @@ class RowMonitor:
         self.unrun_counts: dict[str, Array] = {}
 
     def check_rows(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
-        """Check the last of some newly recorded rows for nan and infinity.
+        """Check the last row of newly recorded rows for nan and infinity.
 
         `flags` has arrays by output that are True in rows in which the node ran.
         """

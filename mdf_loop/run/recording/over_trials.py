@@ -114,7 +114,7 @@ class TrialStatistics:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Axis of the values that group the trials, or no axis without grouping."""
+        """Axes of the statistics: one axis of groups, or none if the trials are not grouped."""
         return (
             ()
             if self._over_trials.by is None

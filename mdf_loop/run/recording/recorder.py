@@ -91,7 +91,7 @@ class Recorder:
         self.sink.add(Ticks(step_numbers, self.clock), selected_rows)
 
     def _select_flags(self, block: Block, row_positions: slice | Array) -> dict[str, Array]:
-        """Return flags of the selected rows, by output, that are True if the output's node ran."""
+        """Return for each output a flag per selected row, True where the output's node ran."""
         flag_names = self.flag_names.items()
         flag_names_of_traces = (
             (name, flags_name) for name, flags_name in flag_names if name in self.plan.traces
@@ -125,7 +125,7 @@ class Recorder:
             column: row_lengths(
                 rows[name], block_rows.get(self.flag_names.get(name, "")), leading_ndim
             )
-            for name, column in self.plan.lengths.items()
+            for name, column in self.plan.length_array_names.items()
         }
 
     def _select_steps(

@@ -42,8 +42,8 @@ class RecordingPlan(Struct, frozen=True):
         return not self.traces and {*self.selection.reduce.values()} == {("last",)}
 
     @property
-    def lengths(self) -> dict[str, str]:
-        """Names of the arrays of row lengths, by the name of the output."""
+    def length_array_names(self) -> dict[str, str]:
+        """Names of the arrays that contain the lengths of rows, by output name."""
         return length_names(
             (name for name in self.traces if name in self.varying_ranks), self.names
         )
@@ -51,7 +51,7 @@ class RecordingPlan(Struct, frozen=True):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of all arrays that have one entry for each recorded step."""
-        return (*self.traces, *self.lengths.values())
+        return (*self.traces, *self.length_array_names.values())
 
     def count_recorded_rows(self, first: int, steps: int) -> int | None:
         """Return how many of `steps` steps from `first` on are recorded, or None if unknown."""

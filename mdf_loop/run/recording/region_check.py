@@ -1,4 +1,4 @@
-"""Check of the blocks of members that a Zarr store has, before a run continues with the store.
+"""Check before a sweep resumes: which members are computed and intact in its Zarr store.
 
     x.zarr/computed/c/3             flags of the members of a chunk
     x.zarr/computed/checksums/120   checksums of the block that begins with member 120
@@ -37,7 +37,7 @@ class BlockState(Enum):
 
 
 class RegionCheck:
-    """Checker of the blocks of members and of the coordinates in the Zarr store at `place`.
+    """Check of a partly written Zarr store: which sweep members and coordinates are intact.
 
     `files` has the size of each file.
     """
@@ -70,7 +70,7 @@ class RegionCheck:
     def _iterate_chunk_keys(
         self, name: str, boxes: Sequence[Box]
     ) -> Iterator[tuple[int, list[str]]]:
-        """Yield the expected number and the existing keys of chunks, for each chunk of members."""
+        """Yield, for each chunk of members, the expected number and the existing keys of chunks."""
         array_metadata, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(array_metadata)[axis_count:])
         for box in boxes:
@@ -83,7 +83,7 @@ class RegionCheck:
     # --- blocks -------------------------------------------------------------------------------
 
     def check_block(self, boxes: Sequence[Box]) -> BlockState:
-        """Check the block of the members in `boxes`, and return its state."""
+        """Return the state of the members at indices `boxes`: computed, missing or damaged."""
         flags_name = self._record.flags
         if not any(keys for _, keys in self._iterate_chunk_keys(flags_name, boxes)):
             return BlockState.MISSING
@@ -135,7 +135,7 @@ class RegionCheck:
         check_chunk(self._path / name, chunk_key, file_size, self._layout.arrays[name], checksum)
 
     def block_files(self, boxes: Sequence[Box]) -> list[Path]:
-        """Return the paths of all files of a block of members, those with member flags first."""
+        """Return the files of a block of sweep members, beginning with those of member states."""
         array_names = [self._record.flags, *self._layout.outputs]
         files = [
             self._path / name / chunk_key

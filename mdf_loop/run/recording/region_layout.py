@@ -106,8 +106,8 @@ class RegionLayout(Struct, frozen=True):
     metadata_by_array: Mapping[str, Any]
 
     @classmethod
-    def of(cls, root: Any) -> RegionLayout:
-        """Validate the metadata of a Zarr store that several processes write.
+    def parse(cls, root: Any) -> RegionLayout:
+        """Validate the JSON metadata of a store written by several processes, and parse them.
 
         Raises:
             DamagedError: The metadata differ from those that were written.
@@ -127,7 +127,8 @@ class RegionLayout(Struct, frozen=True):
         _check(isinstance(metadata_by_array, dict), "it does not say what its arrays are")
         assert isinstance(metadata_by_array, dict)
         arrays = {
-            name: ArrayMetadata.of(name, metadata) for name, metadata in metadata_by_array.items()
+            name: ArrayMetadata.parse(name, metadata)
+            for name, metadata in metadata_by_array.items()
         }
         layout = cls(record, arrays, metadata_by_array)
         layout._check_partition()
@@ -216,7 +217,7 @@ def read_layout(place: Path) -> RegionLayout:
         DamagedError: The metadata cannot be read, or differ from those that were written.
     """
     try:
-        return RegionLayout.of(folder.read_json(place))
+        return RegionLayout.parse(folder.read_json(place))
     except OSError as error:
         raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
 

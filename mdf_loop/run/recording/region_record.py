@@ -1,4 +1,4 @@
-"""Files with the checksums of the chunks of a block of members in a Zarr store.
+"""Checksum files of a Zarr store, one for each block of sweep members.
 
     x.zarr/computed/checksums/120   {"flags": 12345, "chunks": {"FNpop.V/c/3/0": 67890, ...}}
 

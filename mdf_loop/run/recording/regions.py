@@ -63,7 +63,9 @@ class Regions(Struct, frozen=True):
     has_checksums: bool
 
     def write(self, boxes: list[Box], arrays: Mapping[str, Array], flags: Array) -> None:
-        """Write the outputs `[member, ...]` of the members in `boxes`, then the members' states.
+        """Write the outputs of the sweep members at indices `boxes`, and then the member states.
+
+        The outputs are arrays `[member, ...]`, with the members of all boxes one after the other.
 
         Raises:
             RunError: The dtype or shape of an output differs from that of the first computed members.
@@ -181,10 +183,10 @@ class Regions(Struct, frozen=True):
                 hint="begin anew: overwrite=True (--overwrite)",
             ) from None
 
-    def write_coordinate(
+    def rewrite_coordinate(
         self, labelled_array: Labelled, along: CoordinateFunction | None
     ) -> dict[str, int]:
-        """Write a coordinate again, and return the checksums of its chunks by path."""
+        """Rewrite a coordinate of the store, and return the checksums of its chunks by path."""
         folder_name = escape_name(labelled_array.name)
         with folder.convert_os_errors(self.path):
             zarr_array = folder.open_array(self.path / folder_name, "r+")
@@ -342,7 +344,10 @@ def _write_coordinate(
 
 
 def _write_values(array: Any, values: Any, along: CoordinateFunction | None) -> None:
-    """Write the values of a coordinate, in parts if the function `along` computes the values."""
+    """Write an array of coordinates, or compute and write the coordinates part by part.
+
+    `values` is the array, and the function `along` computes a part. None means that `values` is written.
+    """
     if along is None:
         array[...] = np.asarray(values)
         return

@@ -67,7 +67,7 @@ class StoreCheckpoint(Struct, frozen=True):
         }
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Array]) -> StoreCheckpoint:
+    def decode(cls, arrays: Mapping[str, Array]) -> StoreCheckpoint:
         """Decode the checkpoint of a Zarr store from arrays that the method `arrays` returned."""
         try:
             store_metadata = parse_json(arrays[""].tobytes())
@@ -89,7 +89,7 @@ def _encode_json(content: Mapping[str, Any]) -> Array:
 def check_and_resume_metadata(
     place: Path, recorded: StoreCheckpoint, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
-    """Check a Zarr store, and return its metadata with `length` rows for a resumed run.
+    """Check that a store matches a checkpoint, and return metadata for its first `length` rows.
 
     Args:
         place: Path of the store.
@@ -101,11 +101,13 @@ def check_and_resume_metadata(
         InputError: The store does not exist, is another one, or is incomplete.
     """
     try:
-        checkpoint_layout = Layout.of(recorded.store_metadata)
+        checkpoint_layout = Layout.parse(recorded.store_metadata)
         _check_tails(checkpoint_layout, recorded.tails, length)
     except DamagedError as error:
         raise _checkpoint_error(error) from None
-    output_names = {checkpoint_layout.arrays[name].name for name in checkpoint_layout.growing[:-1]}
+    output_names = {
+        checkpoint_layout.arrays[name].name for name in checkpoint_layout.growing_names[:-1]
+    }
     if output_names != set(outputs):
         raise _checkpoint_error("it is of other outputs")
     try:
@@ -114,7 +116,7 @@ def check_and_resume_metadata(
         for name in checkpoint_layout.arrays:
             _check_same_array(stored_layout, checkpoint_layout, name, length)
         store_metadata = _metadata_with_length(stored_layout, checkpoint_layout, length)
-        _check_chunks(place, size_by_file, Layout.of(store_metadata), recorded, length)
+        _check_chunks(place, size_by_file, Layout.parse(store_metadata), recorded, length)
     except DamagedError as error:
         raise InputError(f"cannot go on with '{place}': {error}", hint=_RESTORE_HINT) from None
     return store_metadata
@@ -131,7 +133,7 @@ def _checkpoint_error(why: object) -> InputError:
 
 
 def _check_tails(checkpoint_layout: Layout, tails: Mapping[str, Array], length: int) -> None:
-    for name in checkpoint_layout.growing:
+    for name in checkpoint_layout.growing_names:
         array_metadata, axis = checkpoint_layout.arrays[name], checkpoint_layout.axis(name)
         expected_shape = list(array_metadata.shape)
         expected_shape[axis] = length % array_metadata.chunks[axis]
@@ -168,7 +170,7 @@ def _read_layout(place: Path, checkpoint_layout: Layout) -> Layout:
     attributes = get_attributes(store_metadata)
     if VERSION_ATTRIBUTE not in attributes or STREAMED_ATTRIBUTE not in attributes:
         raise DamagedError("it is no Zarr store that a run was streamed to")
-    return Layout.of(store_metadata)
+    return Layout.parse(store_metadata)
 
 
 def _rebuild_layout(place: Path, checkpoint_layout: Layout) -> Layout:
@@ -179,7 +181,9 @@ def _rebuild_layout(place: Path, checkpoint_layout: Layout) -> Layout:
             metadata_by_array[name] = read_json(place / name)
         except (DamagedError, OSError):
             metadata_by_array[name] = array_metadata
-    return Layout.of(_replace_array_metadata(checkpoint_layout.store_metadata, metadata_by_array))
+    return Layout.parse(
+        _replace_array_metadata(checkpoint_layout.store_metadata, metadata_by_array)
+    )
 
 
 def _replace_array_metadata(
@@ -212,7 +216,7 @@ def _check_same_array(
         )
     axis = (
         checkpoint_layout.axis(name)
-        if name in checkpoint_layout.growing
+        if name in checkpoint_layout.growing_names
         else len(checkpoint_entry.shape)
     )
     extent_pairs = zip(
@@ -225,7 +229,7 @@ def _check_same_array(
         raise DamagedError(
             f"{mismatch}: '{name}' is {list(stored_entry.shape)}, not {list(checkpoint_entry.shape)}"
         )
-    if name in checkpoint_layout.growing and stored_entry.shape[axis] < length:
+    if name in checkpoint_layout.growing_names and stored_entry.shape[axis] < length:
         raise DamagedError(
             f"it has only {stored_entry.shape[axis]} rows of '{stored_entry.name}', "
             f"and the checkpoint says {length}"
@@ -239,7 +243,7 @@ def _metadata_with_length(
     metadata_by_array = {}
     for name, array_metadata in checkpoint_layout.arrays.items():
         shape = list(array_metadata.shape)
-        if name in checkpoint_layout.growing:
+        if name in checkpoint_layout.growing_names:
             shape[checkpoint_layout.axis(name)] = length
         stored_entry = stored_layout.store_metadata["consolidated_metadata"]["metadata"][name]
         attributes = checkpoint_layout.store_metadata["consolidated_metadata"]["metadata"][name][
@@ -272,7 +276,7 @@ def _check_chunks(
     keys_by_array = group_by_array(files)
     for name, array_metadata in layout.arrays.items():
         shape = list(array_metadata.shape)
-        if name in layout.growing:
+        if name in layout.growing_names:
             axis = layout.axis(name)
             shape[axis] = length - recorded.tails[array_metadata.name].shape[axis]
         chunk_counts = [

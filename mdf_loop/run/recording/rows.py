@@ -58,7 +58,7 @@ class Rows:
         self.length += len(coordinate)
 
     def next_buffers(self, count: int) -> OutputBuffers:
-        """Return the allocated memory of the next `count` rows of each output."""
+        """Return views of the memory allocated for the next `count` rows, by output name."""
         buffer_by_column = {
             name: column.next_buffer(count) for name, column in self._columns.items()
         }
@@ -82,7 +82,7 @@ class Rows:
         """Do nothing, since rows are never buffered."""
 
     def close(self) -> None:
-        """Free the memory beyond the last recorded row."""
+        """Finish recording, and free the memory beyond the last row."""
         for column in self._columns.values():
             column.trim()
 

@@ -27,7 +27,7 @@ def open_rows(place: Path, display_path: Path) -> zarr.Array[Any]:
 
 
 class _RunCheckedStore(CheckedStore):
-    """Zarr store of an array that raises an error if another run has replaced the store.
+    """Read-only Zarr store that raises an error if another run has replaced its files.
 
     `display_path` is the path of the store as the user gave it.
     """
@@ -42,7 +42,7 @@ class _RunCheckedStore(CheckedStore):
         return self._array_metadata
 
     def allows_missing_chunks(self, array_metadata: ArrayMetadata) -> bool:
-        """Return True if rows vary in length, so that chunks of long rows may not exist."""
+        """Return True if rows vary in length: chunks that only have padding have no file."""
         return array_metadata.has_varying_rows
 
     def check(self, key: str, content: Buffer | None) -> None:
@@ -97,7 +97,7 @@ def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]
 
 
 def _is_continuation(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Return True if an array's new metadata only differ from the old ones by more rows."""
+    """Return True if new metadata of an array equal the old, except for a shape that grew."""
     extent_pairs = [*zip(old["shape"], new["shape"], strict=False)]
     is_equal = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
     return is_equal and all(old_extent <= new_extent for old_extent, new_extent in extent_pairs)

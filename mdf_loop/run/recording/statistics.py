@@ -31,7 +31,7 @@ class Count(Reduction):
     empty_value = 0
 
     def value(self) -> Array:
-        """Return the number of trials as an integer, also if it is 0."""
+        """Return the number of trials (0 instead of nan if there were none)."""
         return np.array(self.row_count)
 
     def _add_rows(self, rows: Array) -> None:
@@ -123,7 +123,7 @@ class Quantiles(Reduction):
         self._stored_rows: list[Array] = []
 
     def value(self) -> Array:
-        """Return the quantiles, or nan for each probability without trials."""
+        """Return the quantile for each probability, or nan if there were no trials."""
         quantiles = super().value()
         shape = (*self._shape, len(self._probabilities))
         return quantiles if self.row_count else np.full(shape, np.nan)

@@ -53,7 +53,7 @@ class StoreLease:
                 hint="give the output as an absolute path, or stay in one working directory",
             )
 
-    def check_new(self) -> None:
+    def check_can_create(self) -> None:
         """Raise an error if the store cannot be created, as its path has other content.
 
         Raises:
@@ -73,8 +73,8 @@ class StoreLease:
                 "(overwrite=True, --overwrite)",
             )
 
-    def check_old(self) -> None:
-        """Raise an error if the store does not have the rows of the run to resume.
+    def check_can_resume(self) -> None:
+        """Raise an error if the rows in the store belong to another run than the one to resume.
 
         Raises:
             InputError: The rows belong to another run.

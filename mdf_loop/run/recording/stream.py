@@ -22,12 +22,12 @@ from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.chunk_integrity import read_checksum
+from mdf_loop.run.recording.disk_reserve import DiskReserve
 from mdf_loop.run.recording.growing_array import GrowingArray
 from mdf_loop.run.recording.labels import coordinates, variables
 from mdf_loop.run.recording.metadata import METADATA, STREAMED_ATTRIBUTE, ArrayMetadata
 from mdf_loop.run.recording.resuming import StoreCheckpoint, check_and_resume_metadata
 from mdf_loop.run.recording.store_files import chunk_keys
-from mdf_loop.run.recording.write_buffer import WriteBuffer
 
 if TYPE_CHECKING:
     import zarr
@@ -94,8 +94,8 @@ class Stream:
             array.chunk_bytes for array in self._growing_arrays
         )
         with folder.convert_os_errors(path):
-            self._reserve = WriteBuffer(real_path, BUFFER_BYTES + self._extra_bytes)
-            self._can_buffer()
+            self._reserve = DiskReserve(real_path, BUFFER_BYTES + self._extra_bytes)
+            self._try_reserve()
 
     @classmethod
     def create(
@@ -213,7 +213,7 @@ class Stream:
             for array, array_rows in zip(self._growing_arrays, new_rows, strict=True)
         )
         with folder.convert_os_errors(self._path):
-            is_disk_full = not self._can_buffer(padded_bytes) and not self._try_write()
+            is_disk_full = not self._try_reserve(padded_bytes) and not self._try_write()
             if row_count:
                 self._enqueue(new_rows, row_count, padded_bytes)
             if is_disk_full:
@@ -281,15 +281,15 @@ class Stream:
 
     # --- the disk -----------------------------------------------------------------------------
 
-    def _can_buffer(self, size: int = 0) -> bool:
-        """Return True if `size` more bytes can be buffered, with reserved disk space for them."""
+    def _try_reserve(self, size: int = 0) -> bool:
+        """Reserve disk space to write all buffered rows and `size` bytes, and return True on success."""
         return self._reserve.try_reserve(self._buffered_bytes + size + self._extra_bytes)
 
     def _write_due_rows(self) -> None:
         """Write complete chunks of buffered rows, or all rows if the buffer is full or old."""
         last_chunk_end = self.length - self.length % self._rows_per_chunk
         is_late = time.monotonic() > self._write_time + BUFFER_SECONDS
-        if is_late or self._buffered_bytes >= BUFFER_BYTES or not self._can_buffer():
+        if is_late or self._buffered_bytes >= BUFFER_BYTES or not self._try_reserve():
             self.flush()
         elif last_chunk_end > self._stored_count and not self._try_write(last_chunk_end):
             raise self._disk_full_error()
@@ -379,7 +379,7 @@ def _read_static_checksums(
     """Read the checksums of all chunks of arrays to which no rows are appended, by path."""
     checksums = {}
     for name in metadata_by_array.keys() - set(growing):
-        array_metadata = ArrayMetadata.of(name, metadata_by_array[name])
+        array_metadata = ArrayMetadata.parse(name, metadata_by_array[name])
         for chunk_key in (
             chunk_keys(array_metadata.shape, array_metadata.chunks)
             if array_metadata.has_checksums

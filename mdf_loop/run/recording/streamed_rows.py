@@ -35,7 +35,7 @@ _COORDINATES_KEY = "along"
 
 
 class StreamedRows:
-    """Recorded rows in a Zarr store at `path`, with time as the last of the leading axes.
+    """Recorded rows in the Zarr store at `path`, as arrays `[members..., time, ...]`.
 
     `about` returns device and precision after the start of the run. `columns` are the names of the outputs.
     `lengths` has the names of the arrays of lengths by output. `seed` is the single seed of the random
@@ -134,7 +134,7 @@ class StreamedRows:
         """Create a Zarr store whose dtypes and row shapes fit all of the given rows."""
         self._lease.check_place()
         columns = [
-            self._make_column(name, *(rows_by_name[name] for rows_by_name in rows))
+            self._describe_output(name, *(rows_by_name[name] for rows_by_name in rows))
             for name in rows[-1]
         ]
         device, precision = self._about()
@@ -150,8 +150,8 @@ class StreamedRows:
             self._dims,
         )
 
-    def _make_column(self, name: str, *arrays: Any) -> Column:
-        """Describe an output with the dtype and row shape that fit all of its given rows."""
+    def _describe_output(self, name: str, *arrays: Any) -> Column:
+        """Return the description of an output, with a dtype and row shape that fit all `arrays`."""
         leading_ndim = len(self._axes)
         nonempty_arrays = [array for array in arrays if array.shape[leading_ndim - 1]] or arrays
         row_shape = reduce(
@@ -182,7 +182,7 @@ class StreamedRows:
         return {} if self._stream is None else self._stream.arrays()
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return the rows that are not stored yet, or the state of the store, for a checkpoint."""
+        """Return checkpoint arrays: the first rows before the store exists, then its state."""
         if self._stream is not None:
             return self._stream.checkpoint().arrays()
         if self._first_block is None:
@@ -194,7 +194,7 @@ class StreamedRows:
         """Resume after `length` rows, from the store or from rows in a checkpoint."""
         self._lease.check()
         if _COORDINATES_KEY in snapshot:
-            self._lease.check_new()
+            self._lease.check_can_create()
             time_axis = len(self._axes) - 1
             stored_rows = {
                 name: snapshot.rows(name, length, time_axis, dtype)
@@ -207,7 +207,7 @@ class StreamedRows:
                 hint="put it back, or begin anew",
             )
         elif snapshot or length:
-            self._lease.check_old()
+            self._lease.check_can_resume()
             self._stream = Stream.resume(
-                self._path, length, StoreCheckpoint.of(snapshot), self._columns
+                self._path, length, StoreCheckpoint.decode(snapshot), self._columns
             )

@@ -345,7 +345,7 @@ def _choose_chunk_shape(
 def _iterate_chunks(
     shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
 ) -> Iterator[tuple[slice, ...]]:
-    """Yield array indices that divide an array along `axis` into parts of one chunk."""
+    """Yield the index (a tuple of slices) of each chunk of an array along `axis`."""
     if not shape:
         yield ()
     elif 0 not in shape:

@@ -13,10 +13,10 @@ from mdf_loop.files import NO_SPACE_ERROR_CODES
 BLOCK_BYTES = 1 << 20
 
 
-class WriteBuffer:
-    """Reserved disk space for buffered rows, normally of `usual` bytes.
+class DiskReserve:
+    """Disk space that is reserved in a file, so that buffered rows fit on a full disk.
 
-    Initially, at most an eighth of the free space is reserved. The file has no name in its directory, so the
+    The reserve normally has `usual` bytes. Initially, at most an eighth of the free space is reserved. The file has no name in its directory, so the
     operating system frees the space when the process ends, even if it is killed.
     """
 
