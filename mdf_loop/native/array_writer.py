@@ -47,7 +47,7 @@ class ArrayWriter(ABC):
         All derived pointers are computed here, so that the bounds checks know the array of each pointer.
         """
         register = self.scalar_code.emit(f"getelementptr {llvm_type}, ptr {pointer}, i64 {number}")
-        return self.bounds.derive_pointer(register, pointer)
+        return self.bounds.register_address(register, pointer)
 
     def element_address(self, dtype: str, pointer: str, index: str) -> str:
         """Emit LLVM code that computes the address of an array element."""

@@ -33,7 +33,7 @@ NO_LANES = LaneBlock(vector_count=0)
 
 
 def output_shapes(signature: KernelSignature) -> tuple[tuple[int, ...], ...]:
-    """Return the shape of each loop output, with negative codes for run-time extents.
+    """Return the shape of each loop output, with run-time extents encoded as negative numbers.
 
     `LoopText.output_shapes` has the encoding.
     """
@@ -277,7 +277,7 @@ class LaneBlocks(FunctionWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def _vector_register(self, cell: Cell, vector_index: int, dtype: str) -> str:
-        """Return the register of one vector of a block, or a vector of a broadcast scalar."""
+        """Return the register of one vector of a value, after broadcasting a scalar to a vector."""
         if cell.is_scalar:
             return self._vector_code.broadcast(cell.registers[0], dtype)
         return cell.registers[vector_index]
@@ -318,14 +318,14 @@ class LaneBlocks(FunctionWriter):
         """Do nothing, because this emitter never defers operations."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Do nothing, because inner loops have no scanned or recorded rows here."""
+        """Do nothing, as this emitter has no inner loops that scan or record arrays."""
 
-    def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return an empty mapping, because inner loops record no rows here."""
+    def recorded_array_cells(self, loop: Loop, count: str) -> Cells:
+        """Return an empty dict, as this emitter has no inner loops that record arrays."""
         return {}
 
     def extents(self, value: Value) -> Extents:
-        """Return the extents of an array, of which named ones are loaded to registers."""
+        """Return the extents of an array, and emit loads of extents known only at run time."""
         return tuple(map(self.extent, value.shape or ()))
 
     def assign_extents(self, value: Value, other: Value) -> None:

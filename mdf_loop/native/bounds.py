@@ -41,7 +41,7 @@ class Bounds:
         shape: Extents | None = None,
         buffer_number: int | None = None,
     ) -> str:
-        """Register the pointer to the first byte of an array, and return the pointer.
+        """Record a pointer as the start of an array for bounds checks, and return the pointer.
 
         Args:
             register: Register of the pointer.
@@ -52,11 +52,11 @@ class Bounds:
         return register
 
     def register_part(self, pointer: str, value: Value) -> str:
-        """Register the pointer to a part of an array, such as a row, and return the pointer."""
+        """Record a pointer to a part of an array, such as a row, and return the pointer."""
         return pointer
 
-    def derive_pointer(self, register: str, pointer: str) -> str:
-        """Register an address as one in the array of `pointer`, and return the address."""
+    def register_address(self, register: str, pointer: str) -> str:
+        """Record an address as one in the same array as `pointer`, and return the address."""
         return register
 
     def check_access(self, pointer: str, size: Extent, align: int = 1) -> None:
@@ -79,7 +79,7 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
 
 
 class _MemoryArea(Struct, frozen=True):
-    """Memory area of an array, for which bounds checks compute the end.
+    """Array in memory, with the first address and the shape that bounds checks use.
 
     Attributes:
         value: The array.
@@ -97,7 +97,7 @@ class _MemoryArea(Struct, frozen=True):
 
 
 class _Pointer(str):
-    """Pointer register (a string) with a description of the memory area that it points into."""
+    """Name of a pointer register, with a description of the array that the pointer refers to."""
 
     __slots__ = ("memory_area",)
     memory_area: _MemoryArea
@@ -137,18 +137,18 @@ class _CheckedBounds(Bounds):
         shape: Extents | None = None,
         buffer_number: int | None = None,
     ) -> str:
-        """Return the pointer to an array, annotated with the memory area of the array."""
+        """Return the pointer to an array, annotated with the array for bounds checks."""
         return _make_pointer(register, _MemoryArea(value, register, shape, buffer_number))
 
     def register_part(self, pointer: str, value: Value) -> str:
-        """Return the pointer to a part of an array, annotated with the memory area of the part."""
+        """Return the pointer to a part of an array, annotated with the part for bounds checks."""
         memory_area = next(_memory_areas(pointer))
         if memory_area.value == value:
             return pointer
         return _make_pointer(pointer, _MemoryArea(value, pointer, enclosing_area=memory_area))
 
-    def derive_pointer(self, register: str, pointer: str) -> str:
-        """Return a derived address, annotated with the memory area of the original pointer."""
+    def register_address(self, register: str, pointer: str) -> str:
+        """Return an address, annotated for bounds checks with the array to which it belongs."""
         return _make_pointer(register, next(_memory_areas(pointer)))
 
     def check_access(self, pointer: str, size: Extent, align: int = 1) -> None:
@@ -206,7 +206,7 @@ class _CheckedBounds(Bounds):
         return byte_count
 
     def _decode_extent(self, extent: Extent) -> Extent:
-        """Return an extent as a number or register, decoded from a negative code.
+        """Return the number or register of an extent that may be encoded as a negative number.
 
         `LoopText.output_shapes` has the encoding.
         """

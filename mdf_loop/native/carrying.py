@@ -60,7 +60,7 @@ class ChangingArrays:
     # --- from one iteration to the next -----------------------------------------------------------
 
     def allocate(self, value: Value) -> None:
-        """Reserve a growable buffer for a carried array, and memory for its changing extents."""
+        """Reserve a growable buffer for a carried array, and memory for its extents that change."""
         self._buffer_numbers[value] = self._writer.function_memory.add_growable_buffer()
         self._extent_pointers[value] = {
             axis: self._writer.scalar_code.allocate_local("i64")
@@ -103,7 +103,7 @@ class ChangingArrays:
     # --- final values of the outer loop -----------------------------------------------------------
 
     def assign_extent_indices(self, loop: Loop, next_index: int) -> int:
-        """Assign positions in the array `%extents` to the changing extents of final values.
+        """Assign an index in the kernel's array of extents to each extent that iterations change.
 
         Args:
             loop: The outer loop.
@@ -127,7 +127,7 @@ class ChangingArrays:
         return next_index - first_index
 
     def final_shape(self, value: Value, initial_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a final carried value, with negative codes for run-time extents.
+        """Return a carried array's final shape, with run-time extents as negative numbers.
 
         `LoopText.output_shapes` has the encoding.
 
@@ -142,14 +142,14 @@ class ChangingArrays:
         )
 
     def store_extents(self, value: Value, extents: Extents) -> None:
-        """Emit stores of the changing extents of a final carried value to `%extents`."""
+        """Emit stores of a carried array's final extents to the kernel's array of extents."""
         scalar_code = self._writer.scalar_code
         for axis, index in self.final_extent_indices.get(value, {}).items():
             extent_pointer = scalar_code.emit(f"getelementptr i64, ptr %extents, i64 {index}")
             scalar_code.line(f"store i64 {extents[axis]}, ptr {extent_pointer}")
 
     def allocate_output(self, value: Value, initial_output: str) -> str:
-        """Emit the allocation of the loop output that receives a final carried value.
+        """Emit the allocation of the loop output for a carried array that changes shape.
 
         Args:
             value: The final value.

@@ -36,7 +36,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     original_ops: Mapping[Value, Op]
 
     def restate_reason(self, reason: NotNative) -> NotNative:
-        """Reword why a loop has no machine code, with the name of the original operation."""
+        """Reword why a loop has no machine code, naming the operation before its decomposition."""
         original_op = None if reason.op is None else self.original_ops.get(reason.op.outputs[0])
         if reason.op is None or original_op is None:
             return reason

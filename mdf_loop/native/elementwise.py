@@ -130,7 +130,10 @@ class ElementwiseValues:
         return [Value(name, value.dtype, shape) for name in element_names]
 
     def _element_shape(self, value: Value) -> Shape:
-        """Return the shape of one element of a value: (batch,), or () without a batch axis."""
+        """Return the shape of one element for all batch members, or () without a batch axis.
+
+        With a batch axis, the shape is (batch,).
+        """
         return (self._batch_axis,) if self._has_batch_axis(value) else ()
 
     def _has_batch_axis(self, value: Value) -> bool:
@@ -233,7 +236,7 @@ class ElementwiseValues:
         self.set_elements(output, list(elements.flat))
 
     def _move_elements(self, op: Op) -> None:
-        """Set the elements of outputs that consist of moved operand elements."""
+        """Set the elements of outputs that only contain elements of operands, as of a Transpose."""
         moved_operands, output_positions = positions_of(
             op, self._single_member_shape, self.constants.get
         )

@@ -34,7 +34,7 @@ def executable_memory_problem() -> str | None:
 
 
 def _make_page_executable() -> None:
-    """Allocate a memory page, write to it, make it executable, and release it.
+    """Try to make a memory page executable after a write to the page, and release the page.
 
     Raises:
         OSError: The system refuses one of these steps.

@@ -75,7 +75,10 @@ class _FunctionReplacer:
         return tuple(new_ops)
 
     def _make_loop(self, op: Op) -> tuple[Operation, ...]:
-        """Return a one-iteration loop that computes an operation, and a Squeeze of its rows."""
+        """Replace an operation by a one-iteration native loop and a `Squeeze` of the loop's row.
+
+        An operation without machine code is returned unchanged.
+        """
         b, (output,) = self._b, op.outputs
         output_row = b.new(output.dtype, output.shape, f"{output.name} row")
         output_rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")
@@ -100,7 +103,7 @@ class _FunctionReplacer:
         )
 
     def _compile_kernel(self, loop: Loop) -> Kernel:
-        """Compile a one-iteration loop, with vectorized functions also for scalars."""
+        """Compile a one-iteration loop that computes even scalars by vectorized math functions."""
         decomposed_loop = decompose_loop(loop, self._constants)
         return compile_kernel(
             replace(

@@ -50,7 +50,7 @@ class Kernel(Struct, frozen=True, eq=False):
 
     @property
     def share_count_address(self) -> int | None:
-        """Address of the machine code that returns the useful number of threads, or None."""
+        """Address of the machine code that returns how many threads are worth using, or None."""
         return (
             self.machine_code.function_addresses[-1] if self.loop_text.has_share_function else None
         )

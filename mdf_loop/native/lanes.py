@@ -135,7 +135,7 @@ def _choose_block(signature: KernelSignature, vector_width: int, count: int | No
 def _write_dispatch(
     signature: KernelSignature, large: str, small: str, block_size: int, none: str
 ) -> str:
-    """Return an LLVM function that selects a block function by the number of array elements.
+    """Return an LLVM function that calls one of three loop functions, depending on the array size.
 
     Args:
         signature: Signature of the loop.
@@ -181,7 +181,7 @@ def _write_lane_count(signature: KernelSignature) -> tuple[list[str], str]:
 
 
 def _write_share_count(signature: KernelSignature, block_lane_count: int) -> str:
-    """Return an LLVM function that computes the useful number of threads for a loop."""
+    """Return an LLVM function that computes how many threads are worth using for a loop."""
     count_lines, lane_count = _write_lane_count(signature)
     operation_count = max(
         1, sum(isinstance(operation, Op) for operation in walk(signature.loop.ops))

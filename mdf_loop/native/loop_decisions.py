@@ -82,8 +82,8 @@ class LoopDecisions(Struct, frozen=True, eq=False):
 
         return make_loop_writer(self.loops, otherwise)
 
-    def share(self, program: Program) -> bool:
-        """Return True if several threads may share the array elements of native loops.
+    def can_share_lanes(self, program: Program) -> bool:
+        """Return True if native loops may divide their array elements among several threads.
 
         The loops must have many elements, and the number of threads must not affect the bits of other operations.
         """
@@ -142,7 +142,7 @@ def decide_loops(
 
 
 def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
-    """Return True if the last loop would be native in a long run, and computes arrays."""
+    """Return True if the last loop computes arrays, and a long run would compile the loop."""
     outermost_loops = [operation for operation in program.ops if isinstance(operation, Loop)]
     return any(
         loop is outermost_loops[-1] for loop in _decide_without_compiling(program, mode).array_loops
@@ -152,7 +152,7 @@ def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
 def _add_function_loops(
     program: Program, functions: Sequence[Op], decisions: _DecisionMaker
 ) -> LoopDecisions:
-    """Extend decisions by the one-iteration loops that compute functions natively."""
+    """Compile math functions outside of loops as one-iteration loops, and extend the decisions."""
     from mdf_loop.native.function_loops import replace_functions_by_loops
     from mdf_loop.native.operator import make_operator
 
@@ -167,7 +167,7 @@ def _add_function_loops(
 
 
 def refuse_standard_loops(program: Program) -> None:
-    """Raise an error if a loop of a program cannot run as machine code.
+    """Raise an error if ONNX Runtime, instead of machine code, would execute a loop of a program.
 
     No loop is compiled.
 

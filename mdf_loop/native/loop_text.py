@@ -40,7 +40,7 @@ ITERATION_COUNT_CODE = -1
 
 
 def extent_code(index: int) -> int:
-    """Return the negative code for element `index` of `%extents` in an encoded shape."""
+    """Return the negative number that encodes, in a shape, the run-time extent number `index`."""
     return -2 - index
 
 

@@ -69,7 +69,7 @@ def vector_width() -> int:
 
 
 def divides_quickly(lanes: int) -> bool:
-    """Return True if vector divisions are faster than products with a correction step.
+    """Return True if vector division is faster than a corrected product with the reciprocal.
 
     `lanes` is the number of float64 numbers in a vector.
 

@@ -35,7 +35,7 @@ class MemberBlocks(LaneBlocks):
         """Pointers to memory for the values of all lanes, used while members are exchanged."""
 
     def write_loop(self, head: str) -> str:
-        """Return an empty LLVM function, which is called for a batch without members."""
+        """Return an LLVM function without effect, which is the loop for a batch of no members."""
         self.scalar_code.line("ret i64 0")
         return self.finish_function(head)
 
@@ -206,7 +206,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _write_finish_test(self, is_running: Cell) -> str:
-        """Emit a test whether the batch member in any vector lane has finished."""
+        """Emit a test whether the batch member in at least one vector lane has finished."""
         vector_code, (are_all_running, *other_registers) = self._vector_code, is_running.registers
         for register in other_registers:
             are_all_running = vector_code.binary("and", "bool", are_all_running, register)
@@ -260,7 +260,7 @@ class MemberBlocks(LaneBlocks):
                 )
 
     def _start_next_member(self, lane: str) -> None:
-        """Emit code that starts the next batch member with an iteration to run in a lane.
+        """Emit code that fills a free vector lane with the next batch member that has iterations.
 
         The final values of members without iterations are their initial values.
         """
@@ -385,7 +385,7 @@ class MemberBlocks(LaneBlocks):
         self.scalar_code.line(f"store {MEMORY_TYPES[value.dtype]} {register}, ptr {lane_pointer}")
 
     def _load_vectors(self, value: Value) -> Cell:
-        """Emit loads of a value of all vector lanes from memory to vector registers."""
+        """Emit loads of one value, for all vector lanes, from memory to vector registers."""
         vector_code = self._vector_code
 
         def load(pointer: str) -> str:
@@ -402,7 +402,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _spill(self, value: Value, cell: Cell) -> None:
-        """Emit stores of a value of all vector lanes from vector registers to memory."""
+        """Emit stores of one value, for all vector lanes, from vector registers to memory."""
         vector_code, memory_type = self._vector_code, self._vector_code.memory_type(value.dtype)
         for pointer, register in zip(
             self._for_each_vector(value, str), cell.registers, strict=True

@@ -1,4 +1,4 @@
-"""Scalarization of batched loops in which members exit early.
+"""Rewrite of batched loops with per-member early exit, which splits arrays into scalars.
 
     %i: int64[]                              ->   %i: int64[batch]
     carry %x: float64[batch, 2] from %x0          carry %x 0, %x 1: float64[batch] from %x0[:, 0], %x0[:, 1]
@@ -23,7 +23,7 @@ from mdf_loop.passes.failing import first_that_may_fail, operation_name
 
 
 class MemberLoop(Struct, frozen=True, eq=False):
-    """Scalarized batched loop, in which each value of a batch member is a scalar.
+    """Batched loop whose arrays are split, so that each value is one scalar per batch member.
 
     Attributes:
         loop: The loop.
@@ -37,7 +37,7 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def split_members(loop: Loop, constants: Mapping[Value, Array]) -> MemberLoop:
-    """Split each batch member's arrays into scalars, in a loop with early exit of members.
+    """Rewrite a batched loop with per-member early exit so that arrays become scalar values.
 
     Raises:
         NotNative: The loop cannot be rewritten. The message states the reason.
@@ -109,7 +109,7 @@ def _computes(operation: Operation) -> bool:
 
 
 def _select_used_ops(loop: Loop) -> dict[Op, None]:
-    """Return the operations of a loop body whose output elements are used."""
+    """Return the operations whose results, not only their shapes, affect outputs of a loop body."""
     used_values = {*body_outputs(loop)}
     used_ops = []
     for op in reversed(loop.ops):

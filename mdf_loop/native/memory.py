@@ -41,8 +41,8 @@ class MemoryWriter(FunctionWriter):
         return self.value_extents.fixed_extents(value)
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is the extent of some array, and therefore not negative."""
-        return self.value_extents.contains_extent(number)
+        """Return True if a number is a nonnegative constant, or the register of an array extent."""
+        return self.value_extents.is_extent(number)
 
     def broadcast_shape(self, op: Op) -> Extents:
         """Return the common shape to which the operands of an operation are broadcast."""
@@ -57,7 +57,7 @@ class MemoryWriter(FunctionWriter):
         return small_arrays.load_elements(self, value, cells)
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """Return a cell that holds the elements of a small integer array in registers."""
+        """Return a `Cell` with one register or number for each element of a small integer array."""
         return small_arrays.cell_of(value, numbers)
 
     def assign_extents(self, value: Value, other: Value) -> None:
@@ -156,7 +156,7 @@ class MemoryWriter(FunctionWriter):
         return self.scalar_code.emit(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return a cell with the pointer to an array, or with a scalar loaded from memory."""
+        """Return a `Cell` with the pointer to an array, or with a scalar loaded from memory."""
         if is_single(value):
             return Cell((self.load(self.scalar_code, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.register_part(pointer, value))

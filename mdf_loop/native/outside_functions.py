@@ -30,13 +30,13 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
     is_swept: bool
 
     def of_loop(self, loop: Loop) -> list[Op]:
-        """Return functions hoisted out of a loop, or all functions in a parameter sweep."""
+        """Return the math functions hoisted out of a loop, or all of them in a parameter sweep."""
         if self.is_swept:
             return list(self.functions)
         return [op for op in self.functions if op.where.startswith(loop.where)]
 
     def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
-        """Return the functions that were hoisted out of given loops, in program order."""
+        """Return the math functions hoisted out of any of several loops, in program order."""
         chosen_ids = {id(op) for loop in loops for op in self.of_loop(loop)}
         return [op for op in self.functions if id(op) in chosen_ids]
 

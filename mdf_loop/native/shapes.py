@@ -40,7 +40,7 @@ class ValueExtents:
 
     @property
     def input_extent_count(self) -> int:
-        """Number of input extents in the array `%extents`."""
+        """Number of distinct extents of the loop's inputs that are known only at run time."""
         return len(self._index_by_extent)
 
     def of(self, value: Value) -> Extents:
@@ -61,8 +61,8 @@ class ValueExtents:
             raise unknown_shape(value)
         return self._extents_by_value.setdefault(value, known_extents)
 
-    def contains_extent(self, number: Extent) -> bool:
-        """Return True if a number is known to be an extent of some array."""
+    def is_extent(self, number: Extent) -> bool:
+        """Return True if a number is a nonnegative constant, or the register of an array extent."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._extents_by_value.values())
@@ -102,7 +102,7 @@ class ValueExtents:
         self._extents_by_value[value] = extents
 
     def resolve_extent(self, extent: int | str) -> Extent | None:
-        """Return the number or register of an extent, or None for an unknown name."""
+        """Return a constant extent, or the register of a named extent (None for unknown names)."""
         return extent if isinstance(extent, int) else self._registers_by_name.get(extent)
 
     def broadcast_shape(self, op: Op) -> Extents:
@@ -122,7 +122,7 @@ class ValueExtents:
         return tuple(output_extents)
 
     def encoded_shape(self, value: Value) -> tuple[int, ...] | None:
-        """Return the shape of an array, with negative codes for run-time extents.
+        """Return the shape of an array, with run-time extents encoded as negative numbers.
 
         Return None if the shape is unknown before the loop. `LoopText.output_shapes` has the encoding.
         """

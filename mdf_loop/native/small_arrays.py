@@ -20,7 +20,7 @@ MAX_SMALL_ARRAY_ELEMENTS = 16
 
 
 def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
-    """Return a cell that holds the elements of a small integer array as numbers or registers."""
+    """Return a `Cell` with one register or number for each element of a small integer array."""
     return Cell(tuple(map(str, numbers)), is_scalar=len(numbers) == 1)
 
 

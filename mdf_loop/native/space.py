@@ -69,7 +69,7 @@ class FunctionMemory:
         self._base_pointer = ""
 
     def begin(self, pointer: str) -> None:
-        """Emit the alignment of the pointer to all buffers of fixed size.
+        """Emit code that aligns the start of the memory block that holds all fixed-size buffers.
 
         `end` inserts the addresses of the buffers after this code.
         """

@@ -101,7 +101,7 @@ class KnownRows:
 
 
 class _FirstRowShape:
-    """Base class of memory for recorded rows whose shape is that of the first row."""
+    """Base class of memory for recorded rows, which must all have the shape of the first row."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         self._writer = writer
@@ -249,7 +249,7 @@ class DeferredRows(_FirstRowShape):
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Shape of a recorded row, with negative codes for run-time extents."""
+        """Shape of a recorded row, with run-time extents encoded as negative numbers."""
         extent_indices = iter(self._extent_indices)
         row_extents = self._recorded.row.shape or ()
         return tuple(
@@ -277,7 +277,7 @@ class DeferredRows(_FirstRowShape):
         writer.store_value(self._recorded.row, cell, output_pointer, number)
 
     def _allocate_output(self) -> None:
-        """Emit the allocation of a loop output with the extents of the first row."""
+        """Emit the allocation of a loop output whose rows have the extents of the first row."""
         output_pointer = allocate_output(self._writer, self._recorded.stack)
         self._writer.scalar_code.line(
             f"store ptr {output_pointer}, ptr {self._rows_pointer_variable}"

@@ -177,7 +177,7 @@ class KernelWriter(MemoryWriter):
         self.function_memory.begin(self.load_pointer("%out", len(self.signature.outputs)))
 
     def _write_iterations(self) -> Cells:
-        """Emit all iterations of the loop, and return the cells of the final carried values."""
+        """Emit all iterations of the loop, and return the registers or pointers of its results."""
         signature = self.signature
         final_cells = self.emit_loop(
             signature.loop,
@@ -196,14 +196,14 @@ class KernelWriter(MemoryWriter):
         return self.finish_function(head)
 
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shape of each loop output, with negative codes for run-time extents.
+        """Return the shape of each loop output, with run-time extents encoded as negative numbers.
 
         Call the method after all code is emitted.
         """
         return tuple(self._encoded_output_shapes[value] for value, _ in self.signature.outputs)
 
     def _final_shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a final carried value, with negative codes for run-time extents."""
+        """Return a carried value's final shape, with run-time extents as negative numbers."""
         for carried_value in self.signature.loop.carried:
             if carried_value.final is value and value in self.changing_arrays.final_extent_indices:
                 initial_shape = self.value_extents.encoded_shape(carried_value.initial)
@@ -279,7 +279,7 @@ class KernelWriter(MemoryWriter):
             self.store_value(value, cell, variable[0])
 
     def load_array(self, value: Value, variable: LocalVariable) -> Cell:
-        """Return a cell with the pointer to an array in memory."""
+        """Return the pointer to an array in memory, in a `Cell`."""
         return (
             self.changing_arrays.load(value)
             if value in self.changing_arrays
@@ -346,7 +346,7 @@ class KernelWriter(MemoryWriter):
             self.value_extents.replace_extents(value, self.extents(other))
 
     def emit_loop(self, loop: Loop, cells: Cells) -> Cells:
-        """Emit all iterations of a loop, and return the cells of the results."""
+        """Emit all iterations of a loop, and return the registers or pointers of its results."""
         for scanned_input in loop.scanned:
             self.value_extents.record_extents(
                 scanned_input.row, self.extents(scanned_input.rows)[1:]
@@ -354,7 +354,7 @@ class KernelWriter(MemoryWriter):
         return super().emit_loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return a cell with the pointer to a row of a scanned array."""
+        """Return the pointer to a row of a scanned array, or the register of a scalar row."""
         rows_pointer, row_offset = (
             self.input_pointers[scanned.rows],
             self.multiply(number, self.value_extents.bytes(scanned.row)),
@@ -396,8 +396,8 @@ class KernelWriter(MemoryWriter):
             raise NotNative("a loop in it has rows, and how many is known only when it runs")
         return True
 
-    def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return the cells of the arrays that an inner loop has recorded."""
+    def recorded_array_cells(self, loop: Loop, count: str) -> Cells:
+        """Return the registers or pointers of the arrays that an inner loop has recorded."""
         recorded_arrays = [recorded_value.stack for recorded_value in loop.recorded]
         rows_pointers = {
             stack: self._inner_row_stacks[stack].rows_pointer(count) for stack in recorded_arrays

@@ -66,7 +66,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
     element_positions: Mapping[Value, ElementPosition] = field(default_factory=dict)
 
     def element_position(self, value: Value) -> ElementPosition:
-        """Return the position of a scalar in an array outside of the loop."""
+        """Return the position of a loop's scalar within the input or output array that holds it."""
         return self.element_positions.get(value) or ElementPosition(value)
 
     @property
@@ -89,7 +89,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def unscanned_arrays(self) -> tuple[Value, ...]:
-        """Arrays outside of the loop that contain the unscanned inputs."""
+        """Input arrays of the loop, except for the arrays that the loop scans row by row."""
         return tuple(
             dict.fromkeys(self.element_position(value).array for value in self.unscanned_inputs)
         )
@@ -158,7 +158,7 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
         for value in (*inner_values, *captured_values, *_outer_values(loop))
     } - {()}
     ops_in_loop = (op for op in walk(loop.ops) if isinstance(op, Op))
-    is_elementwise = all(map(_is_elementwise, ops_in_loop))
+    is_elementwise = all(map(_is_elementwise_or_reshape, ops_in_loop))
     has_rows = any(map(_has_rows, walk(loop.ops)))
     if len(lane_shapes) < 2 and is_elementwise and not has_rows and _keeps_shapes(loop):
         lane_shape = next(iter(lane_shapes), ())
@@ -223,8 +223,8 @@ def _has_rows(operation: Operation) -> bool:
     return isinstance(operation, Loop) and bool(operation.recorded or operation.scanned)
 
 
-def _is_elementwise(op: Op) -> bool:
-    """Return True for a reshaping, or an elementwise operation that has machine code."""
+def _is_elementwise_or_reshape(op: Op) -> bool:
+    """Return True if an operation only reshapes, or if it is elementwise and has machine code."""
     operation_row = row_of(op.op_type)
     return operation_row.keeps_order or (
         operation_row.is_elementwise and operation_row.native_code is not None

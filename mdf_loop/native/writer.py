@@ -29,7 +29,7 @@ from mdf_loop.ops.native.code import (
 )
 
 Cells: TypeAlias = dict[Value, Cell]
-"""Cells of values in one scope."""
+"""Storage (registers or a pointer) of each value in one scope."""
 LocalVariable: TypeAlias = tuple[str, ...]
 """Registers of pointers to the local memory of a value."""
 
@@ -92,7 +92,7 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def op(self, op: Op, cells: Cells) -> None:
-        """Emit an operation, and add the cell of the output to `cells`."""
+        """Emit an operation, and add the registers or pointer of its output to `cells`."""
 
     @abstractmethod
     def allocate_array(self, value: Value) -> LocalVariable:
@@ -108,7 +108,7 @@ class FunctionWriter(ArrayWriter):
 
     @abstractmethod
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return a cell with the registers or pointer of one row of a scanned array."""
+        """Return the registers or the pointer of one row of a scanned array."""
 
     @abstractmethod
     def assign_extents(self, value: Value, other: Value) -> None:
@@ -123,8 +123,8 @@ class FunctionWriter(ArrayWriter):
         """Prepare the memory for the scanned and recorded rows of an inner loop."""
 
     @abstractmethod
-    def stack_cells(self, loop: Loop, count: str) -> Cells:
-        """Return the cells of the arrays that an inner loop has recorded."""
+    def recorded_array_cells(self, loop: Loop, count: str) -> Cells:
+        """Return the registers or pointers of the arrays that an inner loop has recorded."""
 
     @abstractmethod
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
@@ -137,7 +137,7 @@ class FunctionWriter(ArrayWriter):
     # --- values -----------------------------------------------------------------------------------
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the cell (registers or pointer) of a value or constant."""
+        """Return the registers or the pointer of a value or constant."""
         if value in cells:
             return cells[value]
         constant_number = self.signature.scalar_constants[value].reshape(-1)[0]
@@ -267,7 +267,7 @@ class FunctionWriter(ArrayWriter):
         scalar_code.label(end_block)
 
     def emit_loop(self, loop: Loop, cells: Cells) -> Cells:
-        """Emit all iterations of a loop, and return the cells of the results."""
+        """Emit all iterations of a loop, and return the registers or pointers of its results."""
         scalar_code, function_text = self.scalar_code, self.function_text
         iteration_pointer, condition_pointer, last_condition_pointer = (
             scalar_code.allocate_local("i64"),
@@ -331,7 +331,7 @@ class FunctionWriter(ArrayWriter):
             self.assign_extents(carried_value.final, carried_value.body_input)
         iteration_count = scalar_code.emit(f"load i64, ptr {iteration_pointer}")
         if loop is not self.signature.loop:
-            final_cells.update(self.stack_cells(loop, iteration_count))
+            final_cells.update(self.recorded_array_cells(loop, iteration_count))
         if loop.iteration_count is not None:
             final_cells[loop.iteration_count] = Cell((iteration_count,), True)
         if loop.last_condition is not None:

@@ -1,4 +1,4 @@
-"""Report the iteration count and last condition of each outermost loop as outputs of the program.
+"""Program outputs for the iteration count and last condition of each outermost loop.
 
     output y   ->   output y; output node.loop.iterations; output node.loop.condition
 
@@ -51,7 +51,7 @@ def report_loops(program: Program) -> Program:
 
 
 def report_needed_loops(program: Program) -> Program:
-    """Report iteration counts and last conditions of loops that other outputs depend on."""
+    """Add outputs for the iteration count and last condition of each loop that outputs need."""
     needed_loop_names = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting_program = report_loops(program)
     needed_outputs = (

@@ -39,7 +39,7 @@ def subsample_recordings(program: Program) -> Program:
             trip_count=row_stride,
             first_iteration=first_iteration,
             scanned=tuple(
-                _slice_of_block(inner_builder, scanned, first_iteration, row_stride)
+                _slice_between_recordings(inner_builder, scanned, first_iteration, row_stride)
                 for scanned in loop.scanned
             ),
             carried=(*inner_states, *(carried for _, carried in carried_recordings)),
@@ -70,10 +70,10 @@ def subsample_recordings(program: Program) -> Program:
     )
 
 
-def _slice_of_block(
+def _slice_between_recordings(
     inner_builder: Builder, scanned: Scanned, first_iteration: Value, row_stride: Value
 ) -> Scanned:
-    """Return a scan of the rows that the inner loop reads between two recorded rows."""
+    """Slice a scanned array to the rows that the iterations between two recordings read."""
     scan_axis = scanned.axis
     start_row = inner_builder.op("Reshape", first_iteration, ints(inner_builder, 1))
     end_row = inner_builder.op("Add", start_row, row_stride)
@@ -94,7 +94,7 @@ def _slice_of_block(
 def _inner_carried(
     b: Builder, inner_builder: Builder, loop: Loop
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
-    """Return the carried values of the inner loop: states, and the last row per recording."""
+    """Return the carried states and recorded rows of the loop that runs between two recordings."""
     inner_states = []
     for carried in loop.carried:
         initial_value = inner_builder.new(

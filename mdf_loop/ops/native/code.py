@@ -121,7 +121,7 @@ class Arrays(Protocol):
         """Return the extents of an array, each as an integer or a register."""
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if an integer is known to be an extent, and therefore not negative."""
+        """Return True if a number is a nonnegative constant, or the register of an array extent."""
 
     def set_extents(self, value: Value, extents: Extents) -> None:
         """Set the extents of a computed array, each as an integer or a register."""
@@ -130,16 +130,16 @@ class Arrays(Protocol):
         """Return the elements of a small array of integers, or None for any other array."""
 
     def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """Return a cell that holds the elements of a small integer array in registers."""
+        """Return a `Cell` with one register or number for each element of a small integer array."""
 
     def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for a value that is computed at run time."""
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return the cell (registers or pointer) of a value or a constant."""
+        """Return the registers or the pointer of a value or constant."""
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return a cell with the pointer to an array, or with a scalar loaded from memory."""
+        """Return a `Cell` with the pointer to an array, or with a scalar loaded from memory."""
 
     def allocate_buffer(self, value: Value) -> str:
         """Allocate memory for an array, and return the register of the address."""

@@ -1,4 +1,4 @@
-"""Convert a branch of an `If` that may fail into a loop of at most one iteration.
+"""Conversion of `If` branches that may fail into loops of at most one iteration.
 
 Only the runs that choose the branch execute the loop.
 

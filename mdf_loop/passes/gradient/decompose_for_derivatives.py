@@ -1,4 +1,4 @@
-"""Decomposition of operations whose derivatives are the derivatives of their decompositions.
+"""Decomposition of operations that are differentiated through their decompositions.
 
     y = Gelu(x)   ->   part = Mul(x, ...); curve = Erf(part); ...; y = Mul(x, ...)
 
@@ -18,7 +18,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Program:
-    """Decompose operations whose derivatives are the derivatives of their decompositions.
+    """Decompose each operation that is differentiated through its decomposition, such as Gelu.
 
     Only operations that depend on the inputs `names` are decomposed.
     """

@@ -1,4 +1,4 @@
-"""Loop in reverse mode, with scanned and recorded arrays cut to the executed iterations.
+"""Loops prepared for reverse mode, with arrays cut to one row per executed iteration.
 
 If derivatives are truncated, only the last iterations are differentiated, and their initial values are
 constants.
@@ -74,13 +74,16 @@ class ExecutedLoop(Struct, frozen=True):
         )
 
     def recording_cotangents(self, outer_sweep: Sweep, recorded: Recorded) -> Value:
-        """Return the stacked cotangents of a recorded value for the differentiated iterations."""
+        """Return the cotangents of a recorded array, without the rows of skipped iterations."""
         return _rows_after(
             outer_sweep.b, outer_sweep.cotangents[recorded.stack], self.skipped_count
         )
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
-        """Add to the cotangent of an initial carried value, unless iterations are skipped."""
+        """Add a cotangent to a carried value's initial value, or zero if iterations are skipped.
+
+        Iterations are skipped if only the last ones are differentiated.
+        """
         b = outer_sweep.b
         if self.skipped_count is not None:
             is_first_iteration = b.op("Equal", self.skipped_count, scalar(b, 0, "int64"))

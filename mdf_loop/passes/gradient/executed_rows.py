@@ -1,4 +1,4 @@
-"""Scanned arrays of a loop in reverse mode, cut to one row for each executed iteration."""
+"""Slicing of a loop's scanned arrays to one row for each executed iteration, for reverse mode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
-    """Return a scan that replaces indexing by the iteration number, or None for other indices."""
+    """Return a scan equivalent to a `Gather` by the iteration number, or None for other indices."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
     indexed_array = op.inputs[0]
@@ -54,7 +54,7 @@ def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned 
 def _cut_indexed(
     b: Builder, loop: Loop, scanned: Scanned, begin_row: Value, end_row: Value, active: set[Value]
 ) -> Scanned:
-    """Return a scan over the rows of an indexed array that executed iterations read."""
+    """Return a scan over an indexed array, cut to the rows that executed iterations read."""
     if loop.first_iteration is None:
         return _cut_scan(b, scanned, begin_row, end_row, active)
     first_iteration = b.op("Reshape", loop.first_iteration, ints(b, 1))

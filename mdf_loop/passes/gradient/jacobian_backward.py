@@ -90,7 +90,7 @@ def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 def _append_jacobians(
     outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
 ) -> Value:
-    """Append the Jacobian of each iteration, of its carried outputs by its carried inputs."""
+    """Append a computation of each iteration's Jacobian (carried outputs by carried inputs)."""
     b, body_builder = outer_sweep.b, body.b
     outgoing_cotangents = list(body.outgoing_cotangents.values())
     total_element_count = count_elements(outgoing_cotangents)
@@ -163,7 +163,10 @@ def _append_offsets(
     body: TransposedBody,
     active_carried: Iterable[Carried],
 ) -> Value:
-    """Append the cotangents that recorded rows add to the carried inputs of each iteration."""
+    """Append a computation of the cotangents that carried inputs receive from recorded rows.
+
+    These are the offsets h[i] that the backward loop adds to the adjoint in each iteration.
+    """
     b = outer_sweep.b
     row_builder = b.body()
     row_builder.ops += body.ops
@@ -197,9 +200,9 @@ def _append_recursion(
     jacobians: Value,
     offsets: Value | None,
 ) -> Mapping[Value, Value]:
-    """Append the backward loop over the Jacobians, and return the adjoint of each iteration.
+    """Append the backward loop over the Jacobians, and return the cotangents of carried values.
 
-    The adjoints are in forward order.
+    The cotangents of carried values are called adjoints. The returned rows are in forward order.
     """
     b = outer_sweep.b
     outgoing_cotangents = list(body.outgoing_cotangents.items())

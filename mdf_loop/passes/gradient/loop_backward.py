@@ -121,7 +121,7 @@ class _BackwardLoop:
         return Recorded(cotangent, stacked_cotangents)
 
     def _scan_backward(self) -> tuple[Scanned, ...]:
-        """Return the scanned arrays of the backward loop, which starts with the last row.
+        """Return the arrays that the backward loop scans, beginning with the last iteration's row.
 
         They are the recorded carried values, the scanned rows, and the cotangents of recordings.
         """

@@ -44,7 +44,7 @@ class Term(Struct, frozen=True):
 
     @property
     def data(self) -> str | None:
-        """Name of the program input that the term reads (data or a factor), or None."""
+        """Name of the program input for the data or scale factor of an objective term, or None."""
         has_data = self.is_scaled or self.term_kind in TERMS_WITH_DATA
         return f"{self.term_kind} {self.term_index} of {self.output}" if has_data else None
 

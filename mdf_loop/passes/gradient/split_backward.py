@@ -1,4 +1,4 @@
-"""Reverse-mode derivative of a loop that vectorizes all operations except the adjoint recursion.
+"""Reverse-mode derivative of a loop, vectorized over iterations except the adjoint recursion.
 
     for all iterations at once     the values of the body, and the local derivatives
     in a loop, last to first       adjoints of carried values, from those of the next iteration
@@ -32,7 +32,7 @@ from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 
 def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
-    """Append a backward loop that computes only the recursion of adjoints.
+    """Append the derivative of a loop, of which only the adjoint recursion is a sequential loop.
 
     All other values are computed for all iterations at once.
 
@@ -48,7 +48,7 @@ def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 
 
 class SplitBody:
-    """Backward loop body, split into the adjoint recursion and operations for all iterations.
+    """Backward loop body, split into the sequential adjoint recursion and vectorized operations.
 
     The operations of the second part run for all iterations at once.
 
@@ -111,7 +111,10 @@ class SplitBody:
         ]
 
     def add_cotangents(self, outer_sweep: Sweep, adjoints: Mapping[Value, Value]) -> None:
-        """Add the cotangents of captured values and scanned arrays, computed from the adjoints."""
+        """Add to `outer_sweep` the cotangents of values that the loop captures or scans.
+
+        `adjoints` maps the cotangent of each carried value to the rows of all iterations.
+        """
         rows_by_value, b = {**self.stacked_rows, **adjoints}, self.b
         captured_cotangents = {
             value: self._cotangent_of(value) for value in self.transposed_body.captured_values

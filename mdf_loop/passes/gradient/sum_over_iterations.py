@@ -81,7 +81,7 @@ class _IterationSums(Struct):
         )
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
-        """Return the operands to sum before an Add or Transpose is applied, or None."""
+        """Return the operands of an Add or Transpose that may be applied after the sum, or None."""
         producer = self.producers.get(value)
         if producer is None or producer.op_type not in ("Add", "Transpose"):
             return None

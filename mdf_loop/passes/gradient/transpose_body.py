@@ -33,7 +33,7 @@ class TransposedBody(Struct, frozen=True):
 
     @property
     def b(self) -> Builder:
-        """Builder of the operations of the backward body."""
+        """Builder that appends operations to the body of the backward loop."""
         return self.sweep.b
 
     @property

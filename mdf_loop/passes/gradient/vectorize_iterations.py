@@ -90,7 +90,7 @@ def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
 
 
 def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value]) -> Program:
-    """Return the operations of a loop body as a program whose inputs are all outer values."""
+    """Return a loop body as a program, with an input for each value read from outside the body."""
     computed_values = {value for operation in ops for value in results(operation)}
     outer_values = dict.fromkeys(
         value for operation in ops for value in reads(operation) if value not in computed_values

@@ -12,17 +12,17 @@ from mdf_loop.ir import Op, Value
 def build_or_evaluate(
     b: Builder, op: Op, build: Callable[[Builder, Op], tuple[Value | None, ...]]
 ) -> tuple[Value | None, ...]:
-    """Append an operation in a form that has kernels, or evaluate the operation by NumPy.
+    """Build an operation from ones with kernels, or fold it by NumPy if its operands are constant.
 
-    Return the results of the operation.
+    The operation is folded only if `build` fails. Return the results of the operation.
 
     Args:
         b: The builder of the program.
         op: The operation.
-        build: Function that appends the form with kernels, and returns the results.
+        build: Function that appends operations with kernels, and returns the results.
 
     Raises:
-        UnsupportedError: No form has kernels, and an operand is not constant.
+        UnsupportedError: `build` finds no kernels, and an operand is not constant.
     """
     try:
         return build(b, op)

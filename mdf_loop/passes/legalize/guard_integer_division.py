@@ -140,9 +140,10 @@ class _DivisionFacts(Struct):
             self.non_minus_one_values.add(cast_output)
 
     def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
-        """Record that a result is never -1 (or the smallest integer) if no operand can be.
+        """Record that an operation that moves elements never returns -1 if no operand contains -1.
 
-        The result of `op` holds only elements of `selectable_operands`.
+        The same holds for the smallest integer. The result of `op`, such as a `Where`, holds only elements of
+        `selectable_operands`, and zeros.
         """
         if self.non_minimum_values.issuperset(selectable_operands):
             self.non_minimum_values.update(op.outputs)

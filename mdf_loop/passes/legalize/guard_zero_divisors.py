@@ -67,7 +67,7 @@ def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[
 def _guard_empty_division(
     b: Builder, op: Op, producers: Mapping[Value, Op]
 ) -> tuple[Value, ...] | None:
-    """Return a quotient that allows a zero divisor for an empty dividend, or None.
+    """Return a quotient that allows a zero divisor if the dividend is an empty array, or None.
 
     None means that the division needs no change.
     """
@@ -82,7 +82,7 @@ def _guard_empty_division(
 
 
 def _is_guarded(producers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
-    """Return True if a `Where` already replaces the divisor by 1 for an empty dividend."""
+    """Return True if a `Where` already replaces a divisor by 1 for a dividend without elements."""
     selection_op = producers.get(divisor)
     if selection_op is None or selection_op.op_type != "Where":
         return False

@@ -1,4 +1,4 @@
-"""Protection of consecutive casts that ONNX Runtime would merge into one with other results.
+"""Protection of consecutive casts, whose merge by ONNX Runtime would change the results.
 
     i: int64 = Cast(x)                     i: int64 = Cast(x)
     y: int32 = Cast(i)           ->        j: int64 = Max(i)
@@ -46,7 +46,7 @@ def keep_double_casts(program: Program) -> Program:
 
 
 class _CastSeparator:
-    """Rewrite rule for consecutive casts, which tracks the operations before each cast."""
+    """Rewrite rule that separates or removes consecutive casts before ONNX Runtime merges them."""
 
     def __init__(self) -> None:
         self.producers: dict[Value, Op] = {}
@@ -77,7 +77,7 @@ class _CastSeparator:
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
 
     def _path_from_cast(self, b: Builder, current_value: Value) -> list[Op] | None:
-        """Return the operations from the nearest earlier cast to a value, last to first, or None.
+        """Return the chain of operations from a preceding cast to a value, last first, or None.
 
         None means that no cast precedes the value, or that an operation between them changes numbers.
         """
@@ -94,14 +94,14 @@ class _CastSeparator:
 
 
 def _has_kernel_for(move: Op, source: Value) -> bool:
-    """Return True if a data movement has an ONNX Runtime kernel for the dtype of `source`."""
+    """Return True if an ONNX Runtime kernel exists for `move` with the dtype of `source`."""
     typed_inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
     typed_outputs = (replace(move.outputs[0], dtype=source.dtype),)
     return has_kernel(replace(move, inputs=typed_inputs, outputs=typed_outputs))
 
 
 def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:
-    """Append copies of data movements (such as Reshape), which are applied to `source`."""
+    """Append copies of operations (such as Slice or Expand), the first of which reads `source`."""
     for move in reversed(moves):
         source = b.op(move.op_type, source, *move.inputs[1:], **move.attributes)
     return source

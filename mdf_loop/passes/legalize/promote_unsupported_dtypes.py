@@ -42,7 +42,7 @@ _WIDER_DTYPES = {
 
 
 def promote_unsupported_dtypes(program: Program) -> Program:
-    """Compute operations without kernel and decomposition in a wider dtype.
+    """Compute in a wider dtype all operations that have neither a kernel nor a decomposition.
 
     Raises:
         UnsupportedError: No wider dtype has a kernel. The message names the operation, its dtype and place.
@@ -97,7 +97,7 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
 
 
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
-    """Return an operation converted to `dtype`, or None if ONNX does not allow the dtype."""
+    """Return an operation retyped to compute in `dtype`, or None if ONNX forbids the dtype."""
     op_schema = onnx_schema.schema_of(op)
     main_positions = set(main_inputs(op))
     main_parameter = op_schema.inputs[min(main_positions)]

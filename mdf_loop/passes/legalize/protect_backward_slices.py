@@ -1,4 +1,4 @@
-"""Limits on the ends of backward slices, since ONNX Runtime ignores two very large ends.
+"""Limits on the ends of backward slices, as ONNX Runtime misreads 2**31 - 1 and 2**63 - 1.
 
     y = Slice(x, start, end, axes, -1)    ->    e = Min(end, 2147483646)
                                                 y = Slice(x, start, e, axes, -1)
@@ -72,7 +72,7 @@ def _is_capped(
 
 
 def _max_ends(b: Builder, ends: Value, steps: Value, constant_steps: Array | None) -> Value:
-    """Return the largest allowed end per axis: `_MAX_END` for negative steps, else no limit."""
+    """Return the largest allowed slice end per axis, which is lower for negative steps."""
     max_backward_end, max_forward_end = (
         np.array(end, ends.dtype) for end in (_MAX_END, np.iinfo(ends.dtype).max)
     )

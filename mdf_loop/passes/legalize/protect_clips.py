@@ -1,4 +1,4 @@
-"""Prevention of ONNX Runtime's fusion of Relu and Clip for dtypes that the fusion rejects.
+"""Prevention of ONNX Runtime's fusion of Relu and Clip for dtypes for which it fails.
 
     r: float64 = Relu(x)                   r: float64 = Relu(x)
     y = Clip(r, low)              ->       s: float64 = Max(r)
@@ -23,12 +23,12 @@ _FUSED_DTYPES = frozenset(("float32", "float16"))
 
 
 def protect_clips(program: Program) -> Program:
-    """Prevent ONNX Runtime's fusion of Relu and Clip for dtypes that the fusion rejects."""
+    """Prevent ONNX Runtime's fusion of Relu and Clip for dtypes for which it fails."""
     return hide_producer(program, "Relu", _clipped_operand_position)
 
 
 def _clipped_operand_position(op: Op) -> int | None:
-    """Return 0 for a Clip whose fusion with a Relu would fail, or None for others."""
+    """Return the operand position (0) to protect from fusion for a Clip at risk, else None."""
     if (
         op.op_type != "Clip"
         or operand(op).dtype in _FUSED_DTYPES

@@ -1,4 +1,4 @@
-"""Protection of arithmetic with constants that ONNX Runtime rounds to 1 or 0 and removes.
+"""Protection of arithmetic that ONNX Runtime removes as it rounds the constant to 1 or 0.
 
     y: float64 = Mul(x, 0.99999999)  ->   y = Neg(Mul(x, -0.99999999))
     y: float64 = Div(x, 0.99999999)  ->   y = Neg(Div(x, -0.99999999))
@@ -22,7 +22,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_identities(program: Program) -> Program:
-    """Rewrite arithmetic with constants that ONNX Runtime would round to 1 or 0 and remove."""
+    """Rewrite arithmetic that ONNX Runtime would remove as it rounds the constant to 1 or 0."""
     return rewrite(program, _protect_op)
 
 
@@ -53,7 +53,7 @@ def _rounds_to_neutral(number: float, neutral: float) -> bool:
 
 
 def _rewrite_with_negation(b: Builder, op_type: str, variable: Value, constant: Array) -> Value:
-    """Append equivalent arithmetic with two negations, which ONNX Runtime does not remove."""
+    """Append arithmetic with two negations that is equal to `op_type(variable, constant)`."""
     if op_type in ("Mul", "Div"):
         return b.op("Neg", b.op(op_type, variable, b.constant(-constant)))
     added_constant = constant if op_type == "Add" else -constant

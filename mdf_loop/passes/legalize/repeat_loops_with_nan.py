@@ -87,7 +87,7 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
 
 
 def _is_candidate(loop: Loop) -> bool:
-    """Return True for a loop that this pass can rewrite: with ArgMax or ArgMin, deterministic."""
+    """Return True for a loop that has ArgMax or ArgMin, no condition and no random numbers."""
     control_values = (loop.condition, loop.last_condition, loop.member_axis)
     if loop.trip_count is None or control_values != (None, None, None):
         return False

@@ -67,7 +67,7 @@ def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
 def prefix_sums(
     b: Builder, loop: Loop, prefix_sum_specs: Iterable[PrefixSum]
 ) -> dict[Value, Value]:
-    """Append prefix sums in place of a loop, and return the replacements of its recordings.
+    """Append prefix sums that replace a loop, and return the array of sums for each carried value.
 
     The loop has at least one iteration, and one row for each.
     """

@@ -158,7 +158,7 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
         producer, incoming_value = producers.get(carried.body_output), carried.body_input
         if producer is None or producer.op_type != "Add" or incoming_value.dtype != "int64":
             continue
-        if incoming_value.shape != _member_shape(loop):
+        if incoming_value.shape != _counter_shape(loop):
             continue
         left_operand, right_operand = producer.inputs
         if (
@@ -171,8 +171,8 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     return counter_steps
 
 
-def _member_shape(loop: Loop) -> tuple[str, ...]:
-    """Return the shape of a loop counter: one batch axis in a batched loop, else ()."""
+def _counter_shape(loop: Loop) -> tuple[str, ...]:
+    """Return the shape of an iteration counter, which is (batch,) in a batched loop, else ()."""
     return () if loop.member_axis is None else (loop.member_axis,)
 
 
@@ -214,7 +214,7 @@ def _build_moved_operations(
     Return the stacked results by the value of one iteration.
     """
     iteration_numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
-    iteration_column = insert_axes(b, iteration_numbers, 0, len(_member_shape(loop)))
+    iteration_column = insert_axes(b, iteration_numbers, 0, len(_counter_shape(loop)))
     rows_by_value = {}
     for carried in loop.carried:
         if carried.body_input not in counter_steps:

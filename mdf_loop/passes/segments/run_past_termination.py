@@ -1,4 +1,4 @@
-"""Batched loops that run all iterations, and then select the values at each member's end.
+"""Batched loops that run all iterations, and then select the values where each member ended.
 
     loop %i < %most while %go for each batch       loop %i < %most
       carry %x from %a to %b giving %last            carry %x from %a to %b
@@ -56,7 +56,7 @@ SELECT_DTYPES = ("float64", "float32", "int64", "int32")
 
 
 def run_past_termination(program: Program, max_iterations: Value) -> Program:
-    """Replace per-member termination by a loop over all iterations and a final selection.
+    """Let a batched loop run all iterations, and then select the values where each member ended.
 
     Args:
         program: A program with one loop, which has members.
@@ -132,7 +132,7 @@ def _member_shape(carried: Carried) -> tuple[int, ...]:
 
 
 def _operations_in_loop(loop: Loop) -> set[Operation]:
-    """Return the operations of a loop body that cannot run after the loop instead."""
+    """Return the operations that must stay in a loop, rather than be computed after the loop."""
     needed_values = {carried.body_output for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):

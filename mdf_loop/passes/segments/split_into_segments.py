@@ -84,7 +84,7 @@ def _can_be_cut(loop: Loop) -> bool:
 
 
 def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Operation, int]:
-    """Return the number of the straight-line part (between loops) that runs each operation.
+    """Return, for each operation, the index of the loop-free part that runs the operation.
 
     Part 0 is before all loops.
 
@@ -112,7 +112,7 @@ def _assign_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Oper
 
 
 def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Value, int]:
-    """Return the earliest straight-line part (between loops) that can compute each value."""
+    """Return, for each value, the index of the first loop-free part that can compute the value."""
     earliest_part_numbers: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cut_loops:
@@ -128,7 +128,7 @@ def _earliest_parts(program: Program, cut_loops: tuple[Loop, ...]) -> Mapping[Va
 def _loops_without_crossings(
     program: Program, cut_loops: tuple[Loop, ...], part_numbers: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
-    """Return loops at which a program can be split: only arrays are needed after them."""
+    """Return the loops across which only arrays pass, so that a program can be split there."""
     producers = {value: operation for operation in program.ops for value in results(operation)}
     last_reading_parts = {output.value: len(cut_loops) for output in program.outputs}
     for operation in program.ops:

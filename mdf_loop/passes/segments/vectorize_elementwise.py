@@ -17,7 +17,7 @@ from mdf_loop.ops.registry import Reproducibility
 
 
 def is_exact_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation with the same bits at any array position."""
+    """Return True for an elementwise operation that cannot fail and rounds alike everywhere."""
     operation_row = row_of(op.op_type)
     cannot_fail = not operation_row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return (

@@ -47,7 +47,7 @@ def _live_ops(ops: tuple[Operation, ...], needed_values: Iterable[Value]) -> tup
 
 
 def _live_loop(loop: Loop, live: set[Value]) -> Loop:
-    """Return a loop without results and operations that no live value depends on."""
+    """Remove from a loop all results and operations that no live value depends on."""
     last_condition = loop.last_condition if loop.last_condition in live else None
     keeps_condition = loop.condition is not None or last_condition is not None
     live_recordings = tuple(recorded for recorded in loop.recorded if recorded.stack in live)
@@ -85,7 +85,7 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
 
 
 def _live_choice(choice: If, live: set[Value]) -> If:
-    """Return an `If` without outputs and operations that no live value depends on."""
+    """Remove from an `If` all outputs and operations that no live value depends on."""
     live_positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
     def reduce_branch(branch: Branch) -> Branch:

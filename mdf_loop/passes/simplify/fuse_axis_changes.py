@@ -38,7 +38,10 @@ class _AxisChangeFuser:
         self.axis_changes: dict[Value, _AxisChange] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the result of a fused `Unsqueeze` or `Squeeze`, or None for other operations."""
+        """Fuse an `Unsqueeze` or `Squeeze` with an earlier one, or return None if there is none.
+
+        Return the result of the fused operation.
+        """
         axis_change = _axis_change(b, op)
         if axis_change is None:
             return None

@@ -117,7 +117,7 @@ def _is_scalar_selection(op: Op) -> bool:
 
 
 class _SelectionSide(Struct, frozen=True):
-    """Operands that a group of `Where`s selects for one condition value, and their producers."""
+    """Future branch of an `If`: its outputs, and the operations that only this branch needs."""
 
     operands: tuple[Value, ...]
     op_positions: tuple[int, ...]
@@ -188,7 +188,7 @@ def _find_selection_side(
     operand_position: int,
     values_read_after: set[Value],
 ) -> _SelectionSide:
-    """Return the operands at one position of a group of `Where`s, and their sole producers."""
+    """Return one operand of each `Where`, and the operations that only these operands need."""
     side_operands = []
     values_read_elsewhere = set(values_read_after)
     for k in selection_positions:

@@ -97,7 +97,9 @@ class Session:
             whole=whole,
         )
         loaded_program = native_loops.program
-        options = _make_options(native_loops.share(loaded_program), is_large, placement.threads)
+        options = _make_options(
+            native_loops.can_share_lanes(loaded_program), is_large, placement.threads
+        )
         self.native = native_loops.form_by_name
         keep_alive = native_loops.register(options)
         node_writers = NodeWriters(native_loops.writer(write_scan), native_loops.writer(write_loop))
