@@ -129,6 +129,11 @@ class TimeStepper:
         return self.done >= self.total
 
     @property
+    def carried_state(self) -> State | None:
+        """Carried values after the completed evaluations, or None before the first evaluation."""
+        return self._position.state
+
+    @property
     def carried_bytes(self) -> int | None:
         """Number of bytes of the carried values, or None before the first evaluation."""
         state = self._position.state
@@ -157,7 +162,7 @@ class TimeStepper:
 
     # --- execution ----------------------------------------------------------------------------
 
-    def advance(self, max_steps: int, stopping: Stopping) -> Block:
+    def advance(self, max_steps: int, stopping: Stopping | None) -> Block:
         """Run between 1 and `max_steps` further evaluations, and return the recorded rows."""
         session, call = self._session, self._plan_call(max_steps)
         try:

@@ -30,15 +30,20 @@ from mdf_loop.run.backend import Runnable
 from mdf_loop.run.gradient.in_one import GradientInOne
 from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import ObjectiveData
+from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.states import State, is_swept
 from mdf_loop.run.time_session import TimeSession
-from mdf_loop.specification import RunSpecification
+from mdf_loop.run.time_stepper import TimeStepper
+from mdf_loop.specification import RunSpecification, Selection
 
 CHUNK_STATE_BYTES, MIN_CHUNK_STEPS = 1 << 18, 32
 """Bytes of the carried values over all steps of one chunk, and its minimum number of steps."""
 
 MAX_JOINED_CHUNKS = 4
 """Maximum number of large chunks that run as a single program, which avoids a second forward run."""
+
+_NO_RECORDING = RecordingPlan((), Selection())
+"""Plan of a run whose rows are discarded."""
 
 
 class GradientOverTime:
@@ -61,6 +66,7 @@ class GradientOverTime:
         )
         self._data = data
         self._over_time = over_time
+        self._specification = specification
         self._steps, self._dt = specification.steps or 0, specification.dt
         self._precision = session.options.precision
         later_program = programs.later_program
@@ -117,12 +123,9 @@ class GradientOverTime:
         self, bound: BoundValues, max_chunk_steps: int
     ) -> tuple[Array, dict[str, Array]]:
         chunks = self._divide_into_chunks(max_chunk_steps)
-        state, start_states = self._run_first_forward(bound), []
-        is_brief_run = self._session.register_run(self._steps, max(self._session.members(bound), 1))
-        for chunk in chunks:
-            start_states.append(state)
-            if chunk.stop < self._steps:
-                state = self._run_forward(bound, state, chunk, is_brief_run)
+        stepper = TimeStepper(self._session, self._specification, bound, _NO_RECORDING)
+        state = self._run_forward(stepper, 1)
+        start_states = [self._run_forward(stepper, chunk.start) for chunk in chunks]
         zero_derivatives = {name: np.zeros_like(state[name]) for name in self._state_inputs}
         state_derivatives, gradient_sums = (
             zero_derivatives,
@@ -166,30 +169,12 @@ class GradientOverTime:
 
     # --- forward --------------------------------------------------------------------------------
 
-    def _run_first_forward(self, bound: BoundValues) -> State:
-        """Run the first evaluation forward, and return the carried values."""
-        return self._session.state_of(
-            self._session.first_loaded_program.run(self._session.step_inputs(bound, 0))
-        )
-
-    def _run_forward(
-        self, bound: BoundValues, state: State, chunk: range, is_brief_run: bool
-    ) -> State:
-        """Run the steps of a chunk forward, and return the carried values."""
-        session, first_step, end_step = self._session, chunk.start, chunk.stop
-        member_count = max(session.members(bound), 1)
-        while first_step < end_step:
-            later_program = session.get_later_loop(state, is_brief=is_brief_run, thinned=False)
-            step_count = min(
-                end_step - first_step, session.max_evaluations_per_call(later_program, member_count)
-            )
-            step_inputs = session.step_inputs(bound, first_step, first_step + step_count)
-            feeds = session.loop_feeds(
-                later_program, step_inputs, state, step_count, step_count, self._dt
-            )
-            state = session.state_of(later_program.run(feeds))
-            first_step += step_count
-        return state
+    def _run_forward(self, stepper: TimeStepper, end_step: int) -> State:
+        """Run the model forward up to a step, and return the carried values at its beginning."""
+        while stepper.done < end_step:
+            stepper.advance(end_step - stepper.done, None)
+        assert stepper.carried_state is not None
+        return stepper.carried_state
 
     # --- backward -------------------------------------------------------------------------------
 
