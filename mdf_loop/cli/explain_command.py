@@ -46,11 +46,11 @@ def command(
     from mdf_loop.changes import changes
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.pipeline import ONNXRUNTIME, passes_of_evaluation
-    from mdf_loop.verification.acceptance import read_for_run
+    from mdf_loop.verification.acceptance import compile_evaluation
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
     document = open_model(model, loop_condition)
-    model_reading = read_for_run(document, read_inputs(pairs, files), options)
+    model_reading = compile_evaluation(document, read_inputs(pairs, files), options)
     show(changes(model_reading.program, (*passes_of_evaluation(), *ONNXRUNTIME)), end="")
 
 

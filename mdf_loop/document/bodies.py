@@ -77,7 +77,7 @@ def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
 
 
 def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
-    """Return the ids of the node's parameters that contain bodies of a function."""
+    """Return the ids of a node's parameters that specify body or branch graphs of a function."""
     argument_names = GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ())
     bodies = [written_body(owner, node, argument_name) for argument_name in argument_names]
     bodies += written_bodies(owner, node).values()

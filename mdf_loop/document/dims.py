@@ -38,7 +38,7 @@ def _find_dims_of_part(
     nodes_by_id: Mapping[str, Any],
     edges_by_receiver: Mapping[tuple[str, str], Any],
 ) -> tuple[str, ...]:
-    """Return the axis names of a port, parameter or function, or the axis names of its source.
+    """Return the axis names of a port, parameter or function, or of the value it passes on.
 
     The source is the nearest one that passes its value on unchanged and states axis names.
     """

@@ -27,7 +27,7 @@ class Document(Struct, frozen=True, weakref=True):
     import_warnings: tuple[str, ...] = ()
 
     def path_of_graph(self, graph_id: str) -> str:
-        """Return the path of another graph of the model."""
+        """Return the path in the document, `$.graphs['id']`, of the graph with this id."""
         return f"$.graphs['{graph_id}']"
 
 

@@ -1,4 +1,4 @@
-"""Errors for keys of a document that MDF does not define.
+"""Errors for document keys that MDF does not define.
 
 modeci_mdf drops unknown keys silently. A part with a misspelt key would be computed as if the key were
 absent, with other numbers and no error. Remarks of the modeller belong into `metadata`.
@@ -72,8 +72,8 @@ def unread_keys(
             )
 
 
-def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
-    """Report edge parameters that modeci_mdf does not read."""
+def unread_edge_parameters(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
+    """Report each edge parameter that modeci_mdf ignores, which is each one except `weight`."""
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_EDGE_PARAMETERS:
             fault_statement = f"the edge '{edge}' has the parameter '{key}'"
@@ -82,8 +82,8 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
             )
 
 
-def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report top-level keys of a document after the first key, which is the model."""
+def unread_top_level_keys(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report each top-level key of a document except the first one, which is the model's name."""
     model_name, *other_keys = document
     for key in other_keys:
         is_model_key = key in _find_known_keys("model")

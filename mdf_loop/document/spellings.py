@@ -16,7 +16,10 @@ _PartConversion: TypeAlias = Callable[[Any], Any]
 
 
 def model_as_mdf(content: Any) -> Any:
-    """Return the content of a model, `{name: {graphs: ...}}` or `{id: ..., graphs: ...}`, as MDF."""
+    """Return a model's content with deviations of other programs from MDF rewritten as in MDF.
+
+    The content is `{name: {graphs: ...}}` or `{id: ..., graphs: ...}`.
+    """
     if not isinstance(content, Mapping) or not content:
         return content
     if "id" in content:
@@ -26,7 +29,7 @@ def model_as_mdf(content: Any) -> Any:
 
 
 def graph_as_mdf(graph: Any) -> Any:
-    """Return the content of a graph as MDF."""
+    """Return a graph's content with shapes and parameters of other programs rewritten as in MDF."""
     return _map_section(graph, "nodes", _normalize_node)
 
 

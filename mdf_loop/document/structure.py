@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.document.keys import unread_entries, unread_keys, unread_time_unit, unread_weights
+from mdf_loop.document.keys import (
+    unread_edge_parameters,
+    unread_keys,
+    unread_time_unit,
+    unread_top_level_keys,
+)
 from mdf_loop.document.stated_types import type_advice
 from mdf_loop.durations import SECONDS, UNIT_HINT, UNITS
 from mdf_loop.errors import Finding
@@ -58,7 +63,7 @@ def model_findings(model_document: Any) -> Iterator[Finding]:
         yield _create_finding(fault_statement, "$", "write {name: {graphs: ...}}")
         return
     if model_content is not model_document:
-        yield from unread_entries(model_document)
+        yield from unread_top_level_keys(model_document)
     yield from unread_keys("model", model_content, model_name, "$")
     for k, (graph_id, graph_content) in enumerate(
         _iterate_named_parts(model_content.get("graphs", {}), "graph", "$.graphs")
@@ -146,7 +151,7 @@ def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterato
     yield from _common_findings("edge", edge_id, edge, where)
     if not _may_be_mapping(edge.get("parameters")):
         yield _create_mapping_finding("parameters", edge["parameters"], where)
-    yield from unread_weights(edge.get("parameters"), edge_id, where)
+    yield from unread_edge_parameters(edge.get("parameters"), edge_id, where)
 
 
 def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterator[Finding]:

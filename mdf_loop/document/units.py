@@ -70,7 +70,7 @@ def unit_of_time(document: Document) -> Unit:
 
 
 class _UnitStatement(Struct, frozen=True):
-    """Unit that the metadata of a port, parameter, function or node state.
+    """Unit of measurement that is stated in the metadata of a port, parameter, function or node.
 
     Attributes:
         unit: Unit.
@@ -88,7 +88,7 @@ class _UnitStatement(Struct, frozen=True):
 def _find_unit_statement(
     node: Any, part: Any, visited_ids: tuple[int, ...]
 ) -> _UnitStatement | None:
-    """Find the unit of a port, parameter or function, or the unit of its source.
+    """Return the unit stated for a port, parameter or function, or for the value it passes on.
 
     `visited_ids` has the `id()` of objects that were visited.
     """

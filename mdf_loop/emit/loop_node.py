@@ -99,8 +99,8 @@ class LoopParts:
 
     def append_postprocessing(self) -> None:
         """Append the nodes after the Loop that compute values from its outputs."""
-        self.recorded_rows.append_postprocessing()
-        self.extra_carried.append_postprocessing()
+        self.recorded_rows.append_row_shape_checks()
+        self.extra_carried.append_iteration_count()
         self.recorded_rows.append_repeats(self.trip_count)
 
 
@@ -240,8 +240,8 @@ class _RecordedRows:
         value_name = self.outer_scope.writer.new_name(f"{self.loop.name}.{label}")
         return oir.Value(name=value_name, type=value_type(dtype), shape=tensor_shape(shape))
 
-    def append_postprocessing(self) -> None:
-        """Append nodes after the loop that fail if two rows of a recorded output differ in shape."""
+    def append_row_shape_checks(self) -> None:
+        """Append nodes after the loop that fail if rows of a recorded output differ in shape."""
         outer_scope, add_constant = self.outer_scope, self.outer_scope.writer.constant
         for recording, raw_stack in self.raw_stacks.items():
             zero, one = add_constant(np.array([0])), add_constant(np.array([1]))
@@ -294,7 +294,7 @@ def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
 
 
 def _can_repeat(row: Value) -> bool:
-    """Return True if Expand can repeat a row, which requires a known shape and a dtype with a kernel."""
+    """Return True if a row has a known shape and a dtype that ONNX Runtime's Expand supports."""
     return is_fixed(row.shape) and row.dtype in ("float64", "float32", "int64", "int32", "bool")
 
 
@@ -313,13 +313,13 @@ class _ExtraCarried:
         self.last_index: oir.Value | None = None
 
     def initial_values(self) -> list[oir.Value]:
-        """Return the initial values of the additional carried values of a Loop node."""
+        """Return the Loop node's initial values of the carried iteration number and condition."""
         add_constant = self.outer_scope.writer.constant
         initial_counts = [add_constant(np.array(-1))] if self.carries_count else []
         return initial_counts + ([self.condition] if self.carries_condition else [])
 
     def define_final_values(self) -> list[oir.Value]:
-        """Define the outputs of the Loop node for the final values of the extra carried values."""
+        """Define the Loop node's outputs for the last iteration number and the last condition."""
         final_values = []
         if self.carries_count:
             self.last_index = self._new_scalar("int64", "last_index")
@@ -334,14 +334,14 @@ class _ExtraCarried:
         return oir.Value(name=value_name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
-        """Return the body inputs for the extra carried values."""
+        """Return the body inputs for the carried iteration number and condition of a Loop node."""
         extra_inputs = [self._new_scalar("int64", "index_in")] if self.carries_count else []
         return extra_inputs + (
             [self._new_scalar("bool", "condition_in")] if self.carries_condition else []
         )
 
     def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
-        """Return the body outputs for the extra carried values of a Loop node.
+        """Return the body outputs for the carried iteration number and condition of a Loop node.
 
         `number` is the iteration number.
         """
@@ -356,7 +356,7 @@ class _ExtraCarried:
             )
         return extra_outputs
 
-    def append_postprocessing(self) -> None:
+    def append_iteration_count(self) -> None:
         """Append the nodes after the loop that compute the number of executed iterations.
 
         The count is the last iteration number plus 1, the trip count or the length of a recorded stack.

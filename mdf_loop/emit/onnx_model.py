@@ -57,12 +57,12 @@ GuardWriter: TypeAlias = Callable[[OnnxScope, Guard], None]
 
 
 class NodeWriters(Struct, frozen=True):
-    """Functions that write loops and guards as ONNX nodes, chosen for a target runtime.
+    """Functions for one target runtime that write loops and run-time checks as ONNX nodes.
 
     Attributes:
         main_loop_writer: Writer of the loops of the main graph.
         inner_loop_writer: Writer of the loops in bodies.
-        guard_writer: Writer of the guards.
+        guard_writer: Writer of the guards (run-time checks).
     """
 
     main_loop_writer: LoopWriter = write_loop

@@ -279,7 +279,7 @@ def _build_body(
 
 
 def _define_rows(body_scope: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
-    """Yield the body inputs of a Scan for scanned rows, copied where alignment matters."""
+    """Yield the input rows of a Scan's body. Copy each row whose alignment can affect results."""
     writer = body_scope.writer
     for scanned_input in loop.scanned:
         row_value = body_scope.define_value(scanned_input.row)
@@ -291,7 +291,7 @@ def _define_rows(body_scope: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
 
 
 def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
-    """Return True if no reader of a row computes results that depend on the row's address."""
+    """Return True if all readers of a row compute the same bits at every memory address."""
     row_readers = [op for op in walk(loop.ops) if row in reads(op)]
     return all(isinstance(op, Op) and _has_address_independent_bits(op) for op in row_readers)
 
@@ -351,7 +351,7 @@ def _is_float_array(row: Value) -> bool:
 def _build_loop_branch(
     outer_scope: OnnxScope, loop_parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
-    """Build the branch graph of the If that executes the loop as a Loop."""
+    """Build the branch of an If that executes the loop as an ONNX Loop, not as a Scan."""
     writer = outer_scope.writer
     branch_scope = OnnxScope(writer, ())
     branch_outputs = _new_branch_outputs(writer, loop_parts, outputs)

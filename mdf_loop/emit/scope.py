@@ -74,7 +74,7 @@ class NodeRegistry(Struct, frozen=True):
 
 
 class ModelWriter:
-    """State that all graphs of one ONNX model share: values, names and initializers.
+    """Writer of an ONNX model, with the values, names and initializers that all its graphs share.
 
     Attributes:
         node_registry: Registry of the operations that nodes execute, to be filled.
@@ -240,7 +240,10 @@ class OnnxScope:
     def append_like(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
-        """Append a helper node, and return its output with the type and shape of `like`."""
+        """Append a node with one output, whose declared type and shape are those of `like`.
+
+        Return the output.
+        """
         node_output = oir.Value(
             name=self.writer.new_name(op_type), type=like.type, shape=like.shape
         )

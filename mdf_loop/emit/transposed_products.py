@@ -43,7 +43,7 @@ def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
 
 
 def _declared_ranks(graph: onnx.GraphProto) -> dict[str, int]:
-    """Return the declared numbers of axes of the values of an ONNX graph by name."""
+    """Return the declared rank of each value of an ONNX graph, by the name of the value."""
     rank_by_name = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.value_info, *graph.input, *graph.output):
         if value.type.tensor_type.HasField("shape"):

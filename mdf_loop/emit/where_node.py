@@ -80,7 +80,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
 
 
 def _replace_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
-    """Return the condition of a Where, in which a Xor replaces a negation by Not."""
+    """Return the condition of a Where, with a Not that computes it rewritten as Xor with True."""
     node = condition.producer()
     while node is not None and node.op_type in ("Identity", "Not"):
         (operand,) = node.inputs

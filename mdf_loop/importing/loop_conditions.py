@@ -80,7 +80,7 @@ def mark_ambiguous_loops(model: onnx.ModelProto, interpretation: str) -> None:
 
 
 def interpretation_of(node: onnx.NodeProto) -> str | None:
-    """Return the interpretation of the condition that a Loop node's metadata state, or None.
+    """Return the interpretation of a Loop's condition in the node's metadata, or None.
 
     `mark_ambiguous_loops` writes the interpretation.
     """
@@ -105,8 +105,8 @@ class _TrueValues(Struct, frozen=True):
     facts: Facts  # types and constants of the graph
     true_names: frozenset[str] = frozenset()  # names of values that are known to be true
 
-    def for_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
-        """Return the always-true values of a body graph whose inputs `true_names` are true."""
+    def values_in_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
+        """Return the always-true values of a body graph, provided that `true_names` are true."""
         input_names = {value.name for value in body.input}
         body_true_names = (self.true_names - input_names) | frozenset(true_names)
         return _TrueValues(Facts(body, self.facts.version, self.facts), body_true_names)
@@ -134,7 +134,7 @@ class _TrueValues(Struct, frozen=True):
             output_index = list(node.output).index(name)
             branch_graphs = (attribute.g for attribute in node.attribute)
             return all(
-                self.for_body(branch).is_always_true(branch.output[output_index].name)
+                self.values_in_body(branch).is_always_true(branch.output[output_index].name)
                 for branch in branch_graphs
             )
         return False
@@ -152,11 +152,11 @@ def _mark_loops(graph: onnx.GraphProto, true_values: _TrueValues, interpretation
         )
         for body, typed_body in zip(bodies, typed_bodies, strict=True):
             true_body_inputs = [body.input[1].name] if node.op_type == "Loop" else []
-            true_body_values = true_values.for_body(typed_body, *true_body_inputs)
+            true_body_values = true_values.values_in_body(typed_body, *true_body_inputs)
             if _has_no_condition_input(node) and not true_body_values.is_always_true(
                 body.output[0].name
             ):
-                true_body_values = true_values.for_body(typed_body)
+                true_body_values = true_values.values_in_body(typed_body)
                 if not _runs_once(node, true_values.facts):
                     node.metadata_props.add(key=LOOP_CONDITION, value=interpretation)
             _mark_loops(body, true_body_values, interpretation)
@@ -175,7 +175,10 @@ def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
 
 
 def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
-    """Yield the ambiguous loops in the content of an MDF model, outer loops first."""
+    """Yield the imported loops for which it is unclear whether the condition ends the loop.
+
+    Outer loops come first.
+    """
     for model in content.values():
         for graph_index, graph in enumerate(model.get("graphs", {}).values()):
             yield from _loops_in_graph(graph, f"$.graphs[{graph_index}]")

@@ -289,7 +289,7 @@ def _shadowed_arguments(
 
 
 def _schema_of(node: onnx.NodeProto) -> onnx.defs.OpSchema:
-    """Return the oldest ONNX schema, from the package's opset on, that has the node's attributes."""
+    """Return the oldest schema, at the package's opset or later, with all attributes of a node."""
     attribute_names = [
         attribute.name for attribute in node.attribute if attribute.name != "num_outputs"
     ]

@@ -35,7 +35,7 @@ class Library(Struct, frozen=True):
         return Library(opset_versions, functions_by_key)
 
     def function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
-        """Return the function of the file that a node calls, or None for an operator."""
+        """Return the model-local ONNX function that a node calls, or None for an operator."""
         return self.functions.get((_normalized_domain(node.domain), node.op_type, node.overload))
 
     def schema(self, node: onnx.NodeProto, where: str) -> defs.OpSchema:

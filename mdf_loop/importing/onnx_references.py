@@ -27,7 +27,9 @@ UNBOUND_KEY = "mdf_loop.unbound"
 
 
 def resolve_references(model: onnx.ModelProto, library: Library) -> None:
-    """Replace attribute references outside of functions by the values that ONNX Runtime uses.
+    """Resolve attribute references outside of functions like ONNX Runtime: numbers become 0.
+
+    Lists and strings are omitted.
 
     Raises:
         ModelError: A node requires the attribute.

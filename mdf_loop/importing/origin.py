@@ -50,7 +50,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
         array_paths_and_locations = [
             (
                 extracted_array.path,
-                array_locations.locate(extracted_array.array),
+                array_locations.locate_or_store(extracted_array.array),
                 extracted_array.is_list,
             )
             for extracted_array in extracted_arrays
@@ -97,7 +97,7 @@ _Location: TypeAlias = "str | int | dict[str, str]"
 
 
 class _ArrayLocations:
-    """Locations of an MDF model's arrays in its ONNX file: equal initializers, or stored copies."""
+    """Places in an ONNX file where its MDF model's arrays are: initializers or stored copies."""
 
     def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
         self._name_by_digest = {digest: name for name, digest in digests}
@@ -105,8 +105,8 @@ class _ArrayLocations:
         self.stored_tensors: list[onnx.TensorProto] = []
         self.stored_bytes = 0
 
-    def locate(self, array: Array) -> _Location:
-        """Return the location of an array, and store the array if no initializer has its bits."""
+    def locate_or_store(self, array: Array) -> _Location:
+        """Return where the ONNX file has an array's bits, after storing the array if necessary."""
         array_tensor = _to_tensor(array)
         tensor_digest = _tensor_digest(array_tensor)
         if tensor_digest in self._name_by_digest:

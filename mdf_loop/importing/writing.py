@@ -21,7 +21,7 @@ MAX_INLINE_ELEMENTS = 64
 
 
 def check_model_file(path: str | Path) -> Path:
-    """Return the path of a model file, or raise InputError if the file cannot be written later."""
+    """Check that a model file can be written to a path, and return the path."""
     model_path = checked_target(path, (".yaml", ".yml", ".json"), "a model")
     checked_place(model_path)
     return model_path

@@ -1,4 +1,4 @@
-"""Builder of the operations of an MDF model, which also records what constants depend on.
+"""Builder of the operations of an MDF model, with marks for the reason why a value is constant.
 
 Three properties of values decide which operations may be computed at compile time:
 
@@ -54,8 +54,8 @@ class ModelCallSite(Struct, frozen=True):
     pass_count: int = 1
 
     @property
-    def site(self) -> str:
-        """Name of the stream of random numbers, `graph.node.item#k`."""
+    def stream_name(self) -> str:
+        """Name of a stream of random numbers: path and call number, as in `graph.node.item#0`."""
         return f"{self.graph_path}.{self.item_path}#{self.call_index}"
 
 
@@ -94,7 +94,7 @@ class ModelBuilder(Builder):
 
     @contextmanager
     def at_call_site(self, **parts: Any) -> Iterator[None]:
-        """Return a context manager that temporarily replaces fields of the current call site."""
+        """Return a context manager that temporarily sets fields of the current MDF call site."""
         outer_call_site = self.call_site
         self.call_site = replace(outer_call_site, **parts)
         try:
@@ -103,7 +103,10 @@ class ModelBuilder(Builder):
             self.call_site = outer_call_site
 
     def part(self, name: str) -> AbstractContextManager[None]:
-        """Return a context manager that appends a nonempty name to the item path of the call site."""
+        """Return a context manager that appends `name` to the path of the current MDF item.
+
+        The path names streams of random numbers. An empty name changes nothing.
+        """
         return (
             self.at_call_site(item_path=f"{self.call_site.item_path}.{name}")
             if name
@@ -218,9 +221,9 @@ class ModelBuilder(Builder):
         return pooled_constant
 
     def record_broadcast(self, value: Value, *sources: Value) -> Value:
-        """Record that a value was broadcast from `sources`, and return a value that is not a constant.
+        """Record that a value is a broadcast of `sources`, and keep it from constant folding.
 
-        Operations on the returned value are therefore not folded before
+        Return the value, or a copy that is not known to be a constant. So operations on it are not folded before
         `reading.possible_shapes` has found those that depend on the shape before the broadcast.
         """
         if self.constant_of(value) is not None:
@@ -229,7 +232,7 @@ class ModelBuilder(Builder):
         return value
 
     def unrolled_constant(self, array: Array) -> Value:
-        """Return a constant that is marked as known only because a loop is unrolled."""
+        """Return a constant that is marked `unrolled`: known only because a loop is unrolled."""
         return self.constant(array, unrolled=True)
 
     def is_unrolled_constant(self, value: Value | None) -> bool:
@@ -250,7 +253,7 @@ class ModelBuilder(Builder):
         return value in self._model_state.shape_constants
 
     def mark_unrolled_if(self, selector: Value, value: Value) -> Value:
-        """Mark a constant as known only by loop unrolling if the constant `selector` has that mark.
+        """Copy the mark `unrolled` (known only due to loop unrolling) from `selector` to `value`.
 
         Other values are returned unchanged.
         """
@@ -265,9 +268,9 @@ class ModelBuilder(Builder):
         )
 
     def derived_constant(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Return a constant for an array computed from other constants, with the marks of those constants.
+        """Return a constant computed from other constants, with their `unrolled` and shape marks.
 
-        The marks are `unrolled` and `shape_dependent`.
+        The marks `unrolled` and `shape_dependent` are set if one of the other constants has them.
         """
         operands = tuple(sources)
         is_unrolled = any(map(self.is_unrolled_constant, operands))

@@ -45,8 +45,8 @@ class _BranchBuilder(Struct, frozen=True):
     b: ModelBuilder
     outputs: list[Value]
 
-    def branch(self) -> Branch:
-        """Return the complete branch of the conditional."""
+    def build_branch(self) -> Branch:
+        """Return the finished branch of an If: its operations and its output values."""
         return Branch(tuple(self.b.ops), tuple(self.outputs))
 
 
@@ -96,7 +96,14 @@ def choose(
         for k in range(len(then_builder.outputs))
     )
     b.append(
-        If(name, condition, then_builder.branch(), else_builder.branch(), joined_outputs, b.where)
+        If(
+            name,
+            condition,
+            then_builder.build_branch(),
+            else_builder.build_branch(),
+            joined_outputs,
+            b.where,
+        )
     )
     return joined_outputs
 

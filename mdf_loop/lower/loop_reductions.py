@@ -37,7 +37,7 @@ def reduce_in_loop(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],
 ) -> Value | None:
-    """Lower a float reduction to operations with a deterministic result, or return None if impossible.
+    """Lower a float reduction in a loop to operations with deterministic results, or return None.
 
     The result is also None if axes are computed at run time, or if empty axes mean no reduction.
     """

@@ -40,8 +40,8 @@ _MAX_FACTORIAL_ARGUMENT = 10_000
 """Maximum argument of factorial, comb and perm. Results for larger arguments overflow."""
 
 
-def _single_floats(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
-    """Cast numbers without axes to the compilation's precision, or raise an error for arrays."""
+def _cast_scalars(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
+    """Cast scalars to floats of the compilation's precision, or raise an error for an array."""
     for value in values:
         if not is_scalar(value):
             numpy_name = f"numpy.{name}"
@@ -68,7 +68,7 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
         folded_constant = plain_result(b, python_function, values)
         if folded_constant is not None:
             return folded_constant
-        return mark_plain(b, lower_numpy_function(b, *_single_floats(b, name, values)))
+        return mark_plain(b, lower_numpy_function(b, *_cast_scalars(b, name, values)))
 
     def unary_function(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
@@ -95,7 +95,7 @@ def _register_integer_function(name: str, lower: Callable[[ModelBuilder, Value],
         folded_constant = plain_result(b, getattr(math, name), (x,))
         if folded_constant is not None:
             return folded_constant
-        (float_argument,) = _single_floats(b, name, (x,))
+        (float_argument,) = _cast_scalars(b, name, (x,))
         if kind(x) in "iub":
             return as_plain(b, x, "int64")
         return as_plain(b, check_fits_int64(b, lower(b, float_argument), f"math.{name}"), "int64")
@@ -146,7 +146,7 @@ def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     python_number = plain_result(b, math.log, operands)
     if python_number is not None:
         return python_number
-    logarithms = [b.op("Log", argument) for argument in _single_floats(b, "log", operands)]
+    logarithms = [b.op("Log", argument) for argument in _cast_scalars(b, "log", operands)]
     return mark_plain(b, logarithms[0] if base is None else b.op("Div", *logarithms))
 
 
@@ -154,7 +154,7 @@ def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
 def erf(b: ModelBuilder, x: Value, /) -> Value:
     """Return the error function of x."""
     python_number = plain_result(b, math.erf, (x,))
-    return python_number or mark_plain(b, b.op("Erf", *_single_floats(b, "erf", (x,))))
+    return python_number or mark_plain(b, b.op("Erf", *_cast_scalars(b, "erf", (x,))))
 
 
 @register_as("math.hypot")
@@ -163,7 +163,7 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
     python_number = plain_result(b, math.hypot, coordinates)
     if python_number is not None:
         return python_number
-    hypotenuse, *further_coordinates = _single_floats(b, "hypot", coordinates)
+    hypotenuse, *further_coordinates = _cast_scalars(b, "hypot", coordinates)
     for coordinate in further_coordinates or [scalar(b, 0, hypotenuse.dtype)]:
         hypotenuse = elementary.hypot(b, hypotenuse, coordinate)
     return mark_plain(b, hypotenuse)
@@ -172,7 +172,7 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
 @register_as("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """Return the fractional and the integer part of x, both with the sign of x."""
-    fractional_part, integer_part = rounding.modf(b, *_single_floats(b, "modf", (x,)))
+    fractional_part, integer_part = rounding.modf(b, *_cast_scalars(b, "modf", (x,)))
     return mark_plain(b, fractional_part), mark_plain(b, integer_part)
 
 
@@ -181,7 +181,7 @@ def isclose(
     b: ModelBuilder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
 ) -> Value:
     """Return True if `|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
-    first_number, second_number = _single_floats(b, "isclose", (x, y))
+    first_number, second_number = _cast_scalars(b, "isclose", (x, y))
     dtype = first_number.dtype
     largest_magnitude = b.op("Max", b.op("Abs", first_number), b.op("Abs", second_number))
     tolerance = b.op("Mul", scalar(b, rel_tol, dtype), largest_magnitude)

@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, sca
 
 
 def nonnegative_axis(value: Value, axis: int, added: int = 0) -> int:
-    """Return an axis number as a non-negative number, for a value extended by `added` axes."""
+    """Return an axis number as nonnegative, for an array with `added` axes more than `value`."""
     axis_count = len(extents(value)) + added
     if not -axis_count <= axis < axis_count:
         raise OperandError(

@@ -59,7 +59,7 @@ class Scope:
         return scope is not None
 
     def text_in_node(self, name: str) -> Any | None:
-        """Return the text, or list of texts, of a parameter of the MDF node by name, or None."""
+        """Return the text, or list of texts, of the MDF node's parameter `name`, else None."""
         scope: Scope | None = self
         while scope is not None and not scope.is_node:
             scope = scope.parent

@@ -111,7 +111,10 @@ def _lower_get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value
 def _producer_operands(
     b: ModelBuilder, value: Value | None, op_type: str
 ) -> tuple[Value, ...] | None:
-    """Return the operands of the operation that produced a value, or None unless it is an `op_type`."""
+    """Return the operands of the `op_type` operation that computed a value, or None.
+
+    The result is also None if an operand is weakly typed.
+    """
     producer = None if value is None else b.producers.get(value)
     if not isinstance(producer, Op) or producer.op_type != op_type:
         return None

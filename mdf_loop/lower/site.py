@@ -22,7 +22,7 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
     """
     call_site = b.call_site
     site_attributes = {
-        "site": call_site.site,
+        "site": call_site.stream_name,
         "graph": call_site.graph_path,
         "turn": call_site.pass_index,
         "turns": call_site.pass_count,
@@ -31,7 +31,7 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
 
 
 class DrawSite:
-    """Source of random numbers for the current call in an expression, or for a named part of the call."""
+    """Source of random numbers for a call in an expression, or for one named draw of the call."""
 
     def __init__(self, b: ModelBuilder, name: str = "") -> None:
         self._b = b
@@ -43,7 +43,7 @@ class DrawSite:
             return Symbolic(self._b, draw_numbers(self._b, kind, shape))
 
     def part(self, name: str) -> DrawSite:
-        """Return an independent source of random numbers for a named part of this call."""
+        """Return an independent source of random numbers for the draw `name` of this call."""
         return DrawSite(self._b, f"{self._name}.{name}" if self._name else name)
 
     def least(self, parameter: Symbolic) -> float:
@@ -52,9 +52,9 @@ class DrawSite:
         return -np.inf if constant_parameter is None else float(np.min(constant_parameter))
 
     def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
-        """Check that all elements of `fits` are true, and return the distribution parameter.
+        """Check that the condition `fits` is true for all elements of a distribution parameter.
 
-        The check happens at compile time if possible, else at run time.
+        Return the parameter. The check happens at compile time if possible, else at run time.
 
         Raises:
             OperandError: The parameter is known to violate the check.

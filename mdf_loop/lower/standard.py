@@ -152,7 +152,7 @@ def lower_function(
 
 
 def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """Lower an MDF function that simulates a decision, such as drift diffusion, by a loop."""
+    """Build the loop of an MDF function that simulates a decision, such as drift diffusion."""
     argument_defaults, lower_decision = DECISION_FUNCTIONS[name]
     unused_arguments = _unused_arguments(args, tuple(argument_defaults))
     if unused_arguments:
@@ -196,7 +196,7 @@ def function_draws(name: str | None) -> bool:
 
 @contextmanager
 def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
-    """Yield a scope with a function's arguments, which may read earlier arguments.
+    """Yield a scope that defines a function's arguments, each of which may read earlier ones.
 
     An error in an argument is raised where the argument is read. The error in an unused argument becomes a
     note.

@@ -46,7 +46,7 @@ _PROMOTION_RANK_BY_KIND = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def literal(b: ModelBuilder, value: Any) -> Value:
-    """Return a number, bool or (nested) list of numbers in the document as a constant.
+    """Return the constant for a number, bool or (nested) list of numbers in the document.
 
     A single Python number is weakly typed. Floats get the compilation's precision.
     """
@@ -80,7 +80,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
 
 
 def _is_typed(value: Any) -> bool:
-    """Return True if a value is an array of texts, or of a dtype that numpy does not define."""
+    """Return True for a numpy array of a supported dtype, or an object array of strings."""
     if not isinstance(value, np.ndarray):
         return False
     if value.dtype.kind == "O":

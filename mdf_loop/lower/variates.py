@@ -18,7 +18,7 @@ from mdf_loop.variates import VARIATES, Variate
 
 
 def _lower_variate(variate: Variate) -> Callable[..., Value]:
-    """Return the lowering of a random distribution, computed in float64."""
+    """Return the function that lowers a random distribution, whose samples are float64."""
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
         parameters, size = variate.read(*arguments, **keywords)
@@ -47,7 +47,7 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
 
 def _parameter_annotation(parameter: inspect.Parameter) -> str:
-    """Return the type annotation that selects the converter of a distribution's parameter.
+    """Return the type annotation of a distribution's parameter, for the conversion of arguments.
 
     See `lower.arguments`.
     """

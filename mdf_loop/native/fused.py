@@ -15,11 +15,11 @@ import numpy as np
 from mdf_loop.ir import Loop, Op, Value, is_fixed
 from mdf_loop.native.support import reader_ids
 from mdf_loop.ops.native import moves, views
-from mdf_loop.ops.native.code import Arrays, Cell, Code, Extents, NotNative
+from mdf_loop.ops.native.code import ArrayWriter, Cell, Code, Extents, NotNative
 from mdf_loop.ops.native.extents import product, strip_leading_ones
 
 
-class FusedWriter(Arrays, Protocol):
+class FusedWriter(ArrayWriter, Protocol):
     """Interface of the code emitter that writes fused elementwise operations."""
 
     def broadcast_shape(self, op: Op) -> Extents:
@@ -124,7 +124,7 @@ class FusedOperations:
         except ValueError:
             raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
         broadcast_value = Value(value.name, value.dtype, target_extents)
-        return moves.gather_known(
+        return moves.gather_at_known_positions(
             writer, broadcast_value, [(value, operand_cell)], element_indices.reshape(-1)
         )
 

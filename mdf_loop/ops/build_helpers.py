@@ -116,7 +116,7 @@ def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Val
 
 
 def _are_adjacent(axes: Sequence[int] | None) -> bool:
-    """Return True for adjacent axis numbers of an array of any rank, or for None (all axes)."""
+    """Return True if axis numbers are adjacent for every rank, or if `axes` is None (all axes)."""
     return axes is None or (
         len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
     )

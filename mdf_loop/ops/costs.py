@@ -19,18 +19,18 @@ _TRANSCENDENTAL_MICROSECONDS, _MULTIPLICATION_MICROSECONDS = 0.003, 0.00015
 
 
 def transcendental_microseconds(op: Op) -> float:
-    """Return the minimum microseconds of an operation with one transcendental function per element."""
+    """Return the minimum time of one transcendental function per element, in microseconds."""
     return _TRANSCENDENTAL_MICROSECONDS * count_elements(op.outputs)
 
 
 def product_microseconds(op: Op) -> float:
-    """Return the minimum microseconds of a matrix product, from the number of its multiplications."""
+    """Return the minimum time of a matrix product in microseconds, from its multiplications."""
     inner_extent = _known_extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
     return _MULTIPLICATION_MICROSECONDS * inner_extent * count_elements(op.outputs)
 
 
 def convolution_microseconds(op: Op) -> float:
-    """Return the minimum microseconds of a convolution, from the number of its multiplications."""
+    """Return the minimum time of a convolution in microseconds, from its multiplications."""
     kernels = op.inputs[1]
     kernel_size = (
         count_elements((kernels,)) // max(_known_extent(kernels, 0), 1)

@@ -47,7 +47,7 @@ INDEX_OUT_OF_RANGE_MESSAGE = "a position does not exist: a subscript is outside 
 
 
 def check_divisor(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
-    """Build an integer division or remainder for CUDA that fails if the divisor is 0."""
+    """Add a run-time check of the divisor to an integer division or remainder on CUDA."""
     if not may_divide_by_zero(op, known_array):
         return None
     divisor = operand(op, 1)
@@ -56,7 +56,7 @@ def check_divisor(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
 
 
 def check_index(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
-    """Build a gather or scatter along one axis for CUDA that fails if an index is out of range."""
+    """Add a run-time check of the indices to a gather or scatter along one axis on CUDA."""
     if not has_index_outside(op, known_array):
         return None
     axis_extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
@@ -73,7 +73,7 @@ def extent_of(b: Builder, x: Value, axis: int) -> Value:
 
 
 def check_index_tuple(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
-    """Build GatherND or ScatterND for CUDA that fails if an index tuple is out of range."""
+    """Add a run-time check of the index tuples to a GatherND or ScatterND on CUDA."""
     if not has_index_tuple_outside(op, known_array):
         return None
     x, indices = operand(op), operand(op, 1)
@@ -154,19 +154,19 @@ def gelu(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
 
 
 def reduce_sum(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
-    """Build a sum whose operand is padded with a 0 where a summed axis may be empty."""
+    """Build a sum for CUDA with a 0 appended to possibly empty axes, which CUDA refuses."""
     return _with_neutral_element(b, op, known_array, 0)
 
 
 def product(b: Builder, op: Op, known_array: KnownArrays) -> Value | None:
-    """Build a product whose operand is padded with a 1 where a multiplied axis may be empty."""
+    """Build a product for CUDA with a 1 appended to possibly empty axes, which CUDA refuses."""
     return _with_neutral_element(b, op, known_array, 1)
 
 
 def _with_neutral_element(
     b: Builder, op: Op, known_array: KnownArrays, neutral: float
 ) -> Value | None:
-    """Build a reduction whose operand is padded with the neutral element where an axis may be empty."""
+    """Build a reduction with the neutral element appended to possibly empty axes."""
     x, axes = operand(op), _reduced_axes(op, known_array)
     if x.shape is None and axes == _ALL_AXES and not attribute(op, "keepdims"):
         x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
@@ -187,7 +187,7 @@ _ALL_AXES: tuple[int, ...] = ()
 
 
 def _reduced_axes(op: Op, known_array: KnownArrays) -> tuple[int, ...] | None:
-    """Return the axes that a reduction reduces, or None without any or if the axes are unknown."""
+    """Return the axes that a reduction reduces, or None if it reduces none or they are unknown."""
     axes_operand = optional_operand(op, 1)
     axes = op.attributes.get("axes", ()) if axes_operand is None else known_array(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):

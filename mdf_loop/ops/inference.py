@@ -1,4 +1,4 @@
-"""Type inference of operations, by their registry rows or by onnx's shape inference of a single node."""
+"""Type inference of operations, by a registered function or by onnx for a single node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registry rows of reductions for loops: extremes that propagate nan, and sums in a fixed order.
+"""Registry entries of reductions in loops: nan-propagating max and min, and sums in fixed order.
 
     OrderedSum(x)            sum; its order depends neither on addresses nor on other rows
     ReduceMaximum(x)         largest element, or nan if there is one (IEEE 754-2019, maximum)
@@ -69,9 +69,9 @@ def _infer_types(
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
-    """Infer the result type of a reduction along `axes`, or along one `axis` if `dtype` is set.
+    """Infer the result type of OrderedSum or ReduceMaximum, or, with `dtype`, of ArgMaximum.
 
-    The default of `axes` is all axes.
+    The attribute `axes` has all axes as default. ArgMaximum has one `axis` instead.
     """
     input_dtype, operand_shape = inputs[0] or ("", None)
     if operand_shape is None:

@@ -23,7 +23,7 @@ from mdf_loop.ops.decompositions import (
 )
 from mdf_loop.ops.derivatives import networks as slopes
 from mdf_loop.ops.failure_conditions import may_mismatch_unknown_extent, unless_values_known
-from mdf_loop.ops.opset_changes import general_mode_names, opset_of_coordinates, opset_of_grid
+from mdf_loop.ops.opset_changes import mode_name_of_opset_20, opset_of_coordinates, opset_of_grid
 from mdf_loop.ops.recurrent_numpy import compute_recurrent
 from mdf_loop.ops.registry import Reproducibility, Row, Type
 from mdf_loop.ops.roi_align_regions import regions_fault
@@ -140,7 +140,7 @@ IMAGE_ROWS = (
         name="GridSample",
         derivative=slopes.GRID_SAMPLE_DERIVATIVE,
         opset=opset_of_grid,
-        newer_encodings=((20, general_mode_names),),
+        newer_encodings=((20, mode_name_of_opset_20),),
         decomposition=resize.grid_sample,
     ),
     Row(name="AffineGrid"),

@@ -150,7 +150,7 @@ def operator_names() -> tuple[str, ...]:
 
 
 def _attribute_definition(op_type: str, name: str) -> defs.OpSchema.Attribute:
-    """Return an attribute's definition from the first schema of an operation that has the attribute."""
+    """Return an attribute's definition from an operator's oldest supported schema that has it."""
     return schema(op_type, (name,)).attributes[name]
 
 

@@ -75,7 +75,7 @@ def axis_as_operand(op: Op) -> Encoding:
 _GENERAL_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
-def general_mode_names(op: Op) -> Encoding:
-    """Encode the mode of a GridSample by its name in opset 20, which suits any number of axes."""
+def mode_name_of_opset_20(op: Op) -> Encoding:
+    """Encode the mode of a GridSample by its name in opset 20, such as `linear` for `bilinear`."""
     sampling_mode = op.attributes.get("mode", "bilinear")
     return [], {**op.attributes, "mode": _GENERAL_MODES.get(sampling_mode, sampling_mode)}

@@ -31,7 +31,7 @@ def are_adjacent(axes: Sequence[int]) -> bool:
 
 
 def is_summed_in_parts(axes: Sequence[int], rank: int) -> bool:
-    """Return True if an ordered sum along axes may be computed as eight partial sums.
+    """Return True if a fixed-order sum along axes is defined as a sum of eight partial sums.
 
     The axes are sorted.
     """

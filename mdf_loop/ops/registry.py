@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
     from mdf_loop.ops.batching.scope import BatchScope, Operands
     from mdf_loop.ops.derivatives.rule import Derivative
-    from mdf_loop.ops.native.code import Arrays, Cell
+    from mdf_loop.ops.native.code import ArrayWriter, Cell
     from mdf_loop.ops.speeds import LoopCostRule
 
 KnownArrays: TypeAlias = Callable[[Value | None], Array | None]
@@ -83,7 +83,7 @@ NativeVectorCode: TypeAlias = "Callable[..., Sequence[str]]"
 Each operand is a list of the registers of these vectors.
 """
 
-NativeArrayCode: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
+NativeArrayCode: TypeAlias = "Callable[[ArrayWriter, Op, Mapping[Value, Cell]], Cell]"
 """Function that writes machine code for an operation on whole arrays, given their cells."""
 
 
@@ -103,17 +103,23 @@ def never(op: Op, *_: Any) -> bool:
 
 
 def no_attribute_fault(attributes: Mapping[str, Any]) -> str:
-    """Return an empty string (no error), because onnx's shape inference checks the attributes."""
+    """Return an empty string: the default check of attributes finds no fault.
+
+    onnx's shape inference checks the attributes.
+    """
     return ""
 
 
 def no_operand_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
-    """Return an empty string (no error), because onnx's reference can compute all operands fast enough."""
+    """Return an empty string: the default check of operand values finds no fault.
+
+    onnx's reference evaluator computes all operands fast enough.
+    """
     return ""
 
 
 def base_opset(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return the base opset as the minimum opset of an operation."""
+    """Return the package's lowest opset, the default minimum opset of an operation."""
     return OPSET
 
 
@@ -123,7 +129,7 @@ def always(op: Op, *_: Any) -> bool:
 
 
 def elementwise_microseconds(op: Op) -> float:
-    """Return the microseconds of an operation at the cost of one addition per result element."""
+    """Return the time in microseconds of an operation that adds once per result element."""
     return ELEMENT_MICROSECONDS * count_elements(op.outputs)
 
 

@@ -1,4 +1,4 @@
-"""Symbolic arrays, on which numpy formulas append operations to a program.
+"""Symbolic arrays: NumPy formulas applied to them append operations to a program.
 
     streams.exp(x)                              numbers
     streams.exp(Symbolic(b, value)).value       Less, Where, Mul, Add, ...: the operations of the formula

@@ -16,7 +16,7 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Array, Constant, Input, InputRole, Program, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.build_helpers import cast, ints, scalar
-from mdf_loop.ops.derivatives.shapes import shape_of, with_type_of
+from mdf_loop.ops.derivatives.shapes import shape_of, with_shape_of
 from mdf_loop.passes.copying import copy_operations
 
 TIME_EXTENT = "time"
@@ -141,7 +141,9 @@ def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
 
 def _name_extent(b: Builder, rows: Value, extent: str) -> Value:
     """Set the extent name of the first axis of an array, and return the array."""
-    return with_type_of(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:])))
+    return with_shape_of(
+        b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:]))
+    )
 
 
 def _cast_state(b: Builder, state_value: Value, later_input: Value) -> Value:

@@ -30,7 +30,7 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
     Raises:
         LoopError: The model is invalid. The error lists all problems.
     """
-    model_reading = read_for_run(document, inputs, options)
+    model_reading = compile_evaluation(document, inputs, options)
     refuse_without_outputs(document, model_reading.program.outputs)
     prepared_program = prepare(model_reading.program, CHECK, first=passes_of_evaluation())
     PROGRAM_BACKENDS["onnxruntime"].load(prepared_program, Placement("cpu", native="off"))
@@ -49,8 +49,8 @@ def _has_memory(document: Document) -> bool:
     return has_states or bool(cycle_groups(graph))
 
 
-def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """Compile a model to the program of one evaluation with these inputs.
+def compile_evaluation(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
+    """Compile a model to the program that evaluates the model once with the given inputs.
 
     Missing required inputs have their stated types.
 

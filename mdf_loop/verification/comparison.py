@@ -121,7 +121,7 @@ class Verification:
         return html_table(str(self).splitlines()[-1 - len(self.notes)], column_titles, table_rows)
 
     def _summaries(self) -> list[str]:
-        """Return one line of text per engine about all equal parameters."""
+        """Return a line per engine with the number of equal parameters and largest differences."""
         summary_lines = []
         for engine in dict.fromkeys(comparison.engine for comparison in self.comparisons):
             equal_parameters = [

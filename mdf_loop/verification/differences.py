@@ -1,4 +1,4 @@
-"""Notes on constructs for which modeci_mdf's engine and this library compute other numbers.
+"""Notes on constructs for which modeci_mdf's engine and this library compute different numbers.
 
 Each function finds the differences of one row in the tables of docs/explanation/semantics.md.
 """
@@ -79,7 +79,7 @@ def _note_random_order(document: Document, value_by_path: ValueByPath) -> _Notes
 
 
 def _note_in_place_sums(document: Document, value_by_path: ValueByPath) -> _Notes:
-    """Note input ports for which modeci_mdf's engine sums edges in the first sender's array."""
+    """Note ports whose incoming arrays modeci_mdf's engine combines in place in the first one."""
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:
@@ -131,7 +131,7 @@ def _note_list_weights(document: Document, value_by_path: ValueByPath) -> _Notes
 
 
 def _note_emptied_ports(document: Document, value_by_path: ValueByPath) -> _Notes:
-    """Note edges from a node to itself that empty an input port of modeci_mdf's engine too early."""
+    """Note self-edges at which modeci_mdf's engine clears a port before its node has run."""
     graph_edges = document.graph.edges
     for edge_index, edge in enumerate(graph_edges):
         earlier_edges = [
@@ -207,7 +207,7 @@ def has_onnx_functions(document: Document) -> bool:
 
 
 def _note_narrow_ports(document: Document, value_by_path: ValueByPath) -> _Notes:
-    """Note input ports with a dtype narrower than 64 bits, which modeci_mdf's engine ignores."""
+    """Note ports of dtypes under 64 bits, to which modeci_mdf's engine does not cast the inputs."""
     for open_port in open_ports(document):
         dtype = stated_dtype(open_port.port, "float64")
         if dtype is None or not is_tensor(dtype) or dtype in ("string", "bool"):
@@ -247,7 +247,7 @@ def _note_overlooked_states(document: Document, value_by_path: ValueByPath) -> _
     """Note stateful parameters that modeci_mdf's engine does not recognize as stateful."""
     for node in document.graph.nodes:
         for parameter in node.parameters:
-            if is_stateful(parameter) and not _is_stateful_in_engine(parameter):
+            if is_stateful(parameter) and not _may_be_stateful_in_engine(parameter):
                 yield (
                     f"modeci_mdf's engine does not see '{parameter.id}' behind the last [...] of its "
                     "value: it evaluates that twice in the first evaluation; with a "
@@ -256,8 +256,8 @@ def _note_overlooked_states(document: Document, value_by_path: ValueByPath) -> _
                 )
 
 
-def _is_stateful_in_engine(parameter: Any) -> bool:
-    """Return True if modeci_mdf's engine keeps the parameter as a state, or cannot parse it."""
+def _may_be_stateful_in_engine(parameter: Any) -> bool:
+    """Return True if modeci_mdf's engine may keep a parameter as a state, or cannot parse it."""
     try:
         return bool(parameter.is_stateful())
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Expressions that Python, as in modeci_mdf's engine, evaluates differently from this library.
+"""Expressions that modeci_mdf's engine evaluates in plain Python, unlike this library.
 
 Python lists are no arrays, Python bools are no NumPy numbers, and Python integers have no limit.
 """
@@ -147,7 +147,7 @@ def growing_states(expression_by_name: Mapping[str, str]) -> Iterator[str]:
 
 
 def _may_grow(expression: str, state_cycle: Collection[str]) -> bool:
-    """Return True if an expression may grow: it multiplies a state of a cycle or reads it twice."""
+    """Return True if a state may grow exponentially: its update multiplies a state or reads two."""
     syntax_nodes = list(_syntax_nodes(expression))
     binary_operations = [
         syntax_node for syntax_node in syntax_nodes if isinstance(syntax_node, ast.BinOp)

@@ -10,7 +10,7 @@ from mdf_loop.specification import RunSpecification
 
 
 def prepare(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
-    """Compile and cache the programs of a run, and return the run's bound inputs.
+    """Compile and cache the programs of a run, and return the values of the programs' inputs.
 
     Raises:
         LoopError: An argument does not fit the model, or the model cannot be compiled.

@@ -1,4 +1,4 @@
-"""Element types and shapes of an IR, as dtypes and shapes of this package.
+"""Conversion of element types and shapes of an OpenVINO IR file to dtypes and shapes.
 
 Source: OpenVINO IR versions 10 and 11; attributes `element_type`, `precision`, `shape`, `<dim>`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.errors import ModelError, UnsupportedError
 
 Extents: TypeAlias = "tuple[int | None, ...] | None"
-"""Shape in an IR, with None for unknown extents, or None for an unknown shape."""
+"""Shape in an OpenVINO IR file, with None for unknown extents, or None for an unknown shape."""
 
 DTYPE_BY_ELEMENT_TYPE = {
     "f64": "float64",

@@ -61,7 +61,7 @@ def write_layers(network_writer: NetworkWriter) -> None:
         import_module(f"mdf_loop.importing.openvino.{module}")
     constant_layers = [layer for layer in network_writer.network.layers if layer.type == "Const"]
     for layer in constant_layers:
-        network_writer.add_constant_layer(layer)
+        network_writer.read_constant_layer(layer)
     for layer in network_writer.network.layers:
         if layer.type in BODY_LAYER_WRITERS:
             BODY_LAYER_WRITERS[layer.type](layer, network_writer)

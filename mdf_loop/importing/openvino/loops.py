@@ -38,7 +38,7 @@ _RESERVED_NAMES = (
 
 @body_layer("Loop", "TensorIterator")
 def write_loop(layer: Layer, network_writer: NetworkWriter) -> None:
-    """Write a Loop or TensorIterator layer as a node, with its body in the arguments."""
+    """Write a Loop or TensorIterator layer and its body as one MDF node, an `onnx::Loop`."""
     network = read_network(require_child(layer.xml_element, "body", layer.location), layer.location)
     body_ports = read_ports(layer, network)
     _LoopWriter(layer, network_writer, network, body_ports).write()
@@ -135,10 +135,7 @@ class _LoopWriter:
     # --- inputs of the body ---------------------------------------------------------------------
 
     def _read_outer(self, binding: PortBinding) -> str:
-        """Return the name of the outer value at a loop port, which the MDF node then reads.
-
-        Return the name of the value.
-        """
+        """Return the name of the outside value at a port of the loop, and record it as read."""
         outer_value_name = self.outer_writer.ensure_node(self._outer_source(binding))
         self.loop_parts.names_read.append(outer_value_name)
         return outer_value_name
@@ -157,7 +154,7 @@ class _LoopWriter:
         body_network_writer.name_values()
 
     def _outer_source(self, binding: PortBinding) -> str:
-        """Return the name of the outer value at a port of the loop."""
+        """Return the name of the value outside the loop that feeds a port of the loop."""
         return self.outer_writer.value_names[
             self.outer_writer.network.source_by_input[self.layer.id, binding.port_id]
         ]
@@ -217,7 +214,7 @@ class _LoopWriter:
         return scalar_name
 
     def _copy_constants(self) -> None:
-        """Copy the constants among the loop-invariant outer values to the body."""
+        """Copy constants that are loop-invariant inputs of an OpenVINO loop to the loop's body."""
         for binding in self.body_ports.invariant_inputs:
             constant_array = self.outer_writer.constant_arrays.get(self._outer_source(binding))
             if constant_array is not None:
@@ -318,7 +315,7 @@ class _LoopWriter:
         )
 
     def _output_name(self, result_layer: Layer) -> str:
-        """Return the name of a body output, after copying a value that is already an output."""
+        """Return the name of a body output. Copy the value if it is already another output."""
         value_name = self.inner_writer.ensure_node(self.inner_writer.input_name(result_layer, 0))
         if value_name not in self.loop_parts.used_output_names:
             self.loop_parts.used_output_names.add(value_name)

@@ -1,4 +1,4 @@
-"""Layers, ports and edges of an IR as immutable data, with all ids checked.
+"""Immutable layers, ports and edges of an OpenVINO IR file, with all references checked.
 
 Source: OpenVINO IR versions 10 and 11.
 """

@@ -122,8 +122,8 @@ class NetworkWriter:
 
     # --- values ---------------------------------------------------------------------------------
 
-    def add_constant_layer(self, layer: Layer) -> None:
-        """Read the array of a constant layer, whose node is added when another layer reads it."""
+    def read_constant_layer(self, layer: Layer) -> None:
+        """Read the array of a Const layer. Its MDF node is written only if other layers need it."""
         layer_attributes, layer_location = layer.attributes, layer.location
         dtype = dtype_of_type(layer_attributes.get("element_type", ""), layer_location)
         shape = read_integers(layer_attributes.get("shape", ""), "shape", layer_location)
@@ -159,7 +159,7 @@ class NetworkWriter:
         return name
 
     def write_outputs(self, root_terms: Sequence[Term], names: Sequence[str], node_id: str) -> None:
-        """Write the nodes that compute `root_terms`, and name the computed values `names`.
+        """Write MDF nodes that compute several ONNX expressions, with the results named `names`.
 
         A term is a value name, a constant array, or the output of an ONNX operator.
         """
@@ -178,7 +178,7 @@ class NetworkWriter:
             self._write_node(op("Identity", term), [name], node_id)
 
     def write_term(self, term: Term, node_id: str) -> str:
-        """Return the value name of a term, after writing the operators of the term if necessary."""
+        """Return the name of a value, after writing the operators that compute it if necessary."""
         if isinstance(term, str):
             return self.ensure_node(term)
         if isinstance(term, np.ndarray):

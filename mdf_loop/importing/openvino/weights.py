@@ -1,4 +1,4 @@
-"""Weights of an IR, which are parts of the `.bin` file beside the `.xml` file.
+"""Weights of an OpenVINO IR file (`.xml`), stored in the `.bin` file beside it.
 
 The file is read once, with the first constant. Each array is a view of the file's content.
 """
@@ -16,7 +16,7 @@ from mdf_loop.paths import record_read_file
 
 
 class Weights:
-    """The `.bin` file of an IR, which may be missing if the IR has no constants."""
+    """The `.bin` file of an OpenVINO IR file, which may be missing if there are no constants."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -21,7 +21,10 @@ ML_DOMAIN = "ai.onnx.ml"
 
 
 def _array_feature_extractor(rewrite: Rewrite) -> None:
-    """Convert ArrayFeatureExtractor, whose result for a vector has two axes."""
+    """Convert ArrayFeatureExtractor to a Gather along the last axis.
+
+    The result for a vector has two axes, the first of them with extent 1.
+    """
     rank = rewrite.rank(rewrite.input(0))
     flat_indices = rewrite.add_node("Reshape", [rewrite.input(1), rewrite.add_integers([-1])])
     if rank > 1:

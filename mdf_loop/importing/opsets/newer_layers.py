@@ -6,12 +6,12 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def average_pool_19(rewrite: Rewrite) -> None:
-    """Downgrade AveragePool: remove `dilations`, which is new in 19, if all dilations are 1."""
+    """Downgrade AveragePool: remove `dilations` (new in opset 19) if all dilations are 1."""
     rewrite.add_copy(drop=() if _is_dilated(rewrite) else ("dilations",))
 
 
 def lp_pool_18(rewrite: Rewrite) -> None:
-    """Downgrade LpPool: remove `dilations` and `ceil_mode`, which are new in 18, if they have no effect."""
+    """Downgrade LpPool: remove `dilations` and `ceil_mode` (new in opset 18) if without effect."""
     uses_new_attributes = _is_dilated(rewrite) or rewrite.attribute("ceil_mode", 0)
     rewrite.add_copy(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
 
@@ -35,7 +35,9 @@ def grid_sample_20(rewrite: Rewrite) -> None:
 
 
 def dft_20(rewrite: Rewrite) -> None:
-    """Downgrade DFT: turn the input `axis` into an attribute. The default axis is -2 from 20 on, 1 before.
+    """Downgrade DFT: turn the input `axis` into an attribute.
+
+    The default axis is -2 from opset 20 on, and 1 before.
 
     A node with an axis that is not constant, or with a one-sided inverse, keeps its form.
     """

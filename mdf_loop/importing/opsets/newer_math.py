@@ -365,7 +365,7 @@ def space_to_depth(rewrite: Rewrite) -> None:
 
 
 def is_half_range(rewrite: Rewrite) -> bool:
-    """Return True if a Range computes half-precision floats, which are new in 27."""
+    """Return True if a Range computes half-precision floats, which it supports since opset 27."""
     return rewrite.dtype(rewrite.input(0)) in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 

@@ -31,7 +31,7 @@ def quantize_19(rewrite: Rewrite) -> None:
 def quantize_21(rewrite: Rewrite) -> None:
     """Downgrade QuantizeLinear: decompose quantization by blocks and to 16-bit integers.
 
-    Both are new in 21. The attribute `output_dtype` is replaced by a zero point.
+    Both are new in opset 21. The attribute `output_dtype` is replaced by a zero point.
     """
     output_dtype = rewrite.attribute("output_dtype", 0) or (
         rewrite.dtype(rewrite.input(2)) if rewrite.input(2) else TensorProto.UINT8
@@ -68,7 +68,7 @@ def quantize_23(rewrite: Rewrite) -> None:
 def dequantize_21(rewrite: Rewrite) -> None:
     """Downgrade DequantizeLinear: decompose dequantization of blocks and of 16-bit integers.
 
-    Both are new in 21.
+    Both are new in opset 21.
     """
     if not rewrite.attribute("block_size", 0) and rewrite.dtype(rewrite.input(0)) not in (
         TensorProto.INT16,
@@ -97,7 +97,7 @@ def dequantize_23(rewrite: Rewrite) -> None:
 
 
 def q_linear_mat_mul_21(rewrite: Rewrite) -> None:
-    """Cast float16 scales to float32, the only dtype of scales before 21."""
+    """Cast float16 scales to float32, the only dtype of scales before opset 21."""
     input_names = list(rewrite.node.input)
     for scale_index in (1, 4, 6):
         if rewrite.dtype(input_names[scale_index]) == TensorProto.FLOAT16:

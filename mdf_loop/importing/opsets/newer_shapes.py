@@ -118,8 +118,9 @@ def pad_19(rewrite: Rewrite) -> None:
 
 
 def resize_18(rewrite: Rewrite) -> None:
-    """Extend a Resize of some axes to all axes. `antialias` and `keep_aspect_ratio_policy` are new in 18.
+    """Downgrade Resize: extend a Resize of some axes to all axes.
 
+    The attributes `antialias` and `keep_aspect_ratio_policy` are new in opset 18.
     A node that keeps the aspect ratio of its own axes keeps its form.
     """
     if rewrite.input(3) and rewrite.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":

@@ -10,14 +10,14 @@ _TRAINING_REASON = "it is in training mode"
 
 
 def batch_norm_7(rewrite: Rewrite) -> None:
-    """Upgrade BatchNormalization: remove `is_test`, which marks inference before 7."""
+    """Upgrade BatchNormalization: remove `is_test`, the inference flag of opsets before 7."""
     if not rewrite.attribute("is_test", 0):
         rewrite.refuse(_TRAINING_REASON)
     rewrite.add_copy(drop=("is_test",))
 
 
 def batch_norm_9(rewrite: Rewrite) -> None:
-    """Upgrade BatchNormalization: remove `spatial`, which is always on from 9."""
+    """Upgrade BatchNormalization: remove `spatial`, which is always on from opset 9 on."""
     if not rewrite.attribute("spatial", 1):
         rewrite.refuse("it has statistics for every position (spatial=0)")
     rewrite.add_copy(drop=("spatial",))
@@ -34,14 +34,17 @@ def batch_norm_14(rewrite: Rewrite) -> None:
 
 
 def dropout_7(rewrite: Rewrite) -> None:
-    """Upgrade Dropout: remove `is_test`, which marks inference before 7."""
+    """Upgrade Dropout: remove `is_test`, the inference flag of opsets before 7."""
     if not rewrite.attribute("is_test", 0):
         rewrite.refuse(_TRAINING_REASON)
     rewrite.add_copy(drop=("is_test",))
 
 
 def dropout_12(rewrite: Rewrite) -> None:
-    """Upgrade Dropout: turn the ratio into an input. Before 12, inference leaves the mask undefined."""
+    """Upgrade Dropout: turn the attribute `ratio`, used before opset 12, into an input.
+
+    Before opset 12 the mask is undefined outside of training, so a model that reads the mask is refused.
+    """
     if rewrite.is_read(rewrite.output(1)):
         rewrite.refuse("the mask is used, but what it holds out of training was not said before 12")
     ratio = rewrite.add_constant(np.array(rewrite.attribute("ratio", 0.5), dtype=np.float32))
@@ -63,7 +66,7 @@ def gru_3(rewrite: Rewrite) -> None:
 
 
 def recurrent_7(rewrite: Rewrite) -> None:
-    """Upgrade recurrent layers: remove `output_sequence`, which is obsolete from 7 on.
+    """Upgrade recurrent layers: remove `output_sequence`, which is obsolete from opset 7 on.
 
     From 7 on, output Y is computed if it has a name.
     """
@@ -71,5 +74,5 @@ def recurrent_7(rewrite: Rewrite) -> None:
 
 
 def roi_align_16(rewrite: Rewrite) -> None:
-    """Upgrade RoiAlign: state that coordinates are not shifted by half a pixel, the only form before 16."""
+    """Upgrade RoiAlign: write the mode without half-pixel shift, the only mode before opset 16."""
     rewrite.add_copy(coordinate_transformation_mode="output_half_pixel")

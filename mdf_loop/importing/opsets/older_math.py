@@ -29,7 +29,7 @@ def broadcast(rewrite: Rewrite) -> None:
 
 
 def prelu_7(rewrite: Rewrite) -> None:
-    """Upgrade PRelu: append axes to the slopes, which before 7 are one per channel or a single slope."""
+    """Upgrade PRelu: append axes to the slopes, which before opset 7 are per channel or single."""
     slope_name = rewrite.input(1)
     shape = rewrite.facts.shape(slope_name)
     if shape != (1,) and shape != ():
@@ -42,12 +42,12 @@ def prelu_7(rewrite: Rewrite) -> None:
 
 
 def gemm_7(rewrite: Rewrite) -> None:
-    """Upgrade Gemm: remove `broadcast`, which is always on from 7."""
+    """Upgrade Gemm: remove `broadcast`, which is always on from opset 7 on."""
     rewrite.add_copy(drop=("broadcast",))
 
 
 def cast_6(rewrite: Rewrite) -> None:
-    """Upgrade Cast: turn `to`, a word before 6, into the number of the element type."""
+    """Upgrade Cast: turn `to`, a word before opset 6, into the number of the element type."""
     type_name = str(rewrite.attribute("to", "")).upper()
     if type_name not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
         rewrite.refuse(f"there is no element type '{rewrite.attribute('to')}'")
@@ -89,7 +89,7 @@ def selu_6(rewrite: Rewrite) -> None:
 
 
 def softmax_13(rewrite: Rewrite) -> None:
-    """Upgrade Softmax: flatten all axes from `axis` on, which before 13 were treated as one axis."""
+    """Upgrade Softmax: flatten the axes from `axis` on, which are one axis before opset 13."""
     axis = rewrite.attribute("axis", 1)
     data_name = rewrite.input(0)
     shape = rewrite.facts.shape(data_name)

@@ -114,7 +114,7 @@ def upsample_10(rewrite: Rewrite) -> None:
 
 
 def resize_11(rewrite: Rewrite) -> None:
-    """Upgrade Resize: write the attributes for the coordinates and the rounding of opset 10.
+    """Upgrade Resize: write opset 10's coordinate and rounding modes as attributes.
 
     The coordinates are x_original = x / scale.
 

@@ -164,7 +164,7 @@ class Rewrite:
         )
 
     def intermediate_name(self, suffix: str) -> str:
-        """Return a new name for an intermediate value of the replacement."""
+        """Return a new name for an intermediate value of the nodes that replace the old node."""
         name_prefix = self.node.name or next((name for name in self.node.output if name), "")
         return self.name_generator.unique_name(f"{name_prefix}_{suffix}")
 

@@ -33,10 +33,10 @@ def scan_9(rewrite: Rewrite) -> None:
         num_scan_inputs=scan_count,
         scan_input_directions=list(rewrite.attribute("directions", [0] * scan_count)),
     )
-    sample_input_values = _sample_values(
+    sample_input_values = _declare_sample_values(
         body_graph.input, sample_inputs, first_row=len(sample_inputs) - scan_count
     )
-    sample_output_values = _sample_values(
+    sample_output_values = _declare_sample_values(
         body_graph.output, sample_outputs, first_row=len(sample_inputs) - scan_count
     )
     batch_body = helper.make_graph(
@@ -50,10 +50,10 @@ def scan_9(rewrite: Rewrite) -> None:
     )
 
 
-def _sample_values(
+def _declare_sample_values(
     values: Sequence[onnx.ValueInfoProto], names: Sequence[str], first_row: int
 ) -> list[onnx.ValueInfoProto]:
-    """Return declarations of a body's inputs or outputs for one sample, with new names.
+    """Return the inputs or outputs of a Scan-8 body, declared for one batch entry and renamed.
 
     Values from index `first_row` on have a time axis.
     """

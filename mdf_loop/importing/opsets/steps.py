@@ -208,7 +208,7 @@ def _type_word(type_proto: onnx.TypeProto) -> str:
 def _convert_nodes(
     model: onnx.ModelProto, is_affected: Callable[[onnx.NodeProto], bool], convert: NodeConversion
 ) -> onnx.ModelProto | None:
-    """Return a model with all affected nodes converted, or None if no node is affected."""
+    """Return a model with the nodes selected by `is_affected` converted, or None if unchanged."""
     if not any(is_affected(node) for graph in graphs_of(model.graph) for node in graph.node):
         return None
     typed_model = infer_types(model)

@@ -30,7 +30,7 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
     `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`.
     """
     result_shape = _result_shape(present_operands(operands))
-    return scope.apply(
+    return scope.append_copy(
         op, *(_broadcast_operand(scope, x, result_shape) for x in present_operands(operands))
     )
 
@@ -72,7 +72,7 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """
     x = required_operand(operands)
     if not any(bound_operand.is_batched for bound_operand in present_operands(operands[1:])):
-        return scope.apply(op, *operand_values(operands))
+        return scope.append_copy(op, *operand_values(operands))
     run_shape = x.single_run_value.shape or ()
     clipped_values = x.value
     for op_type, position, bound_name in (("Less", 1, "min"), ("Greater", 2, "max")):
@@ -100,11 +100,11 @@ def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     PRelu broadcasts only the slope.
     """
     x, slope = required_operand(operands, 0), required_operand(operands, 1)
-    return scope.apply(op, scope.with_run_axis(x), scope.align_rank(slope, x.rank))
+    return scope.append_copy(op, scope.with_run_axis(x), scope.align_rank(slope, x.rank))
 
 
 def cast_like(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build CastLike for a batch of model runs: a cast of the first operand to the dtype of the second."""
-    return scope.apply(
+    return scope.append_copy(
         op, scope.with_run_axis(required_operand(operands, 0)), required_operand(operands, 1).value
     )

@@ -131,7 +131,7 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         )
     ]
     equation = f"{','.join(batched_terms)}->{run_letter}{result_term}"
-    return scope.apply(op, *(x.value for x in present_operands(operands)), equation=equation)
+    return scope.append_copy(op, *(x.value for x in present_operands(operands)), equation=equation)
 
 
 def apply_to_last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -139,4 +139,4 @@ def apply_to_last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Seq
     x, *other_operands = present_operands(operands)
     if any(operand.is_batched for operand in other_operands):
         raise batching_error(op, "each of them has its own diagonal")
-    return scope.apply(op, x.value, *(operand.value for operand in other_operands))
+    return scope.append_copy(op, x.value, *(operand.value for operand in other_operands))

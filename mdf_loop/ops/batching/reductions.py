@@ -62,7 +62,7 @@ def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Se
 def apply_along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build an operation along one axis of its first operand for a batch of model runs."""
     refuse_other_batched(op, operands, 0)
-    return scope.apply(op, *operand_values(operands), axis=shift_axis(attribute(op, "axis")))
+    return scope.append_copy(op, *operand_values(operands), axis=shift_axis(attribute(op, "axis")))
 
 
 def cumulative_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -71,4 +71,4 @@ def cumulative_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Va
     axis = scope.constant(op, operands, 1)
     assert axis is not None
     shifted_axis = scope.b.constant(np.where(axis >= 0, axis + 1, axis).astype(axis.dtype))
-    return scope.apply(op, required_operand(operands).value, shifted_axis)
+    return scope.append_copy(op, required_operand(operands).value, shifted_axis)

@@ -139,8 +139,8 @@ class BatchScope(Struct):
         is_constant = self.b.constant_of(value) is not None
         return self.defining_builders.get(value, self.root_builder if is_constant else self.b)
 
-    def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
-        """Append an operation like `op`, with other inputs and changed attributes."""
+    def append_copy(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
+        """Append a copy of `op` with other operands and changed attributes."""
         attributes = {**op.attributes, **changes}
         return self.b.multi(op.op_type, *inputs, output_count=len(op.outputs), **attributes)
 
@@ -153,7 +153,7 @@ def _unsqueeze(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def required_operand(operands: Operands, position: int = 0) -> Operand:
-    """Return the required operand of a batched operation at a position."""
+    """Return the operand at a position of a batched operation, which must be present."""
     x = operands[position]
     assert x is not None
     return x
@@ -208,8 +208,8 @@ def _input_name(op: Op, position: int) -> str:
     return str(schema_inputs[min(position, len(schema_inputs) - 1)].name)
 
 
-def refuse_sequence(value: Value) -> None:
-    """Raise an error if a value of a batch of model runs is not a tensor of known rank."""
+def require_known_rank(value: Value) -> None:
+    """Raise an error unless a value of a batch of model runs is a tensor of known rank."""
     if not is_tensor(value.dtype):
         raise UnsupportedError(
             f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "

@@ -23,7 +23,7 @@ def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x, indices = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")
     if not indices.is_batched:
-        return scope.apply(op, x.value, indices.value, axis=shift_axis(axis))
+        return scope.append_copy(op, x.value, indices.value, axis=shift_axis(axis))
     axis %= x.rank
     if x.is_batched:
         return (_gather_per_run(scope, x, indices, axis),)
@@ -61,8 +61,8 @@ def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x, indices = required_operand(operands, 0), required_operand(operands, 1)
     batch_axis_count = attribute(op, "batch_dims")
     if not x.is_batched and not batch_axis_count:
-        return scope.apply(op, x.value, indices.value)
-    return scope.apply(
+        return scope.append_copy(op, x.value, indices.value)
+    return scope.append_copy(
         op, scope.with_run_axis(x), scope.with_run_axis(indices), batch_dims=batch_axis_count + 1
     )
 
@@ -76,13 +76,15 @@ def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
     run_number_column = b.op("Reshape", run_numbers, ints(b, -1, *unit_extents))
     index_shape = b.op("Shape", indices, end=-1)
     run_indices = b.op("Expand", run_number_column, b.op("Concat", index_shape, ints(b, 1), axis=0))
-    return scope.apply(op, updated_array, b.op("Concat", run_indices, indices, axis=-1), updates)
+    return scope.append_copy(
+        op, updated_array, b.op("Concat", run_indices, indices, axis=-1), updates
+    )
 
 
 def apply_to_elements(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build GatherElements or ScatterElements for a batch of model runs, with the run axis in all operands."""
     batched_operands = (scope.with_run_axis(x) for x in present_operands(operands))
-    return scope.apply(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))
+    return scope.append_copy(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))
 
 
 def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -91,9 +93,9 @@ def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     x, mask = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")
     if axis is not None:
-        return scope.apply(op, x.value, mask.value, axis=shift_axis(axis))
+        return scope.append_copy(op, x.value, mask.value, axis=shift_axis(axis))
     flattened_shape = scope.b.op(
         "Concat", scope.run_count(), size_between(scope.b, x.value, 1), axis=0
     )
     flattened_runs = scope.b.op("Reshape", x.value, flattened_shape, allowzero=1)
-    return scope.apply(op, flattened_runs, mask.value, axis=1)
+    return scope.append_copy(op, flattened_runs, mask.value, axis=1)

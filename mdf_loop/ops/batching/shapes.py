@@ -52,7 +52,7 @@ def transpose(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build Transpose for a batch of model runs: permute or reverse the axes of each run."""
     x = required_operand(operands)
     axis_order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
-    return scope.apply(op, x.value, perm=(0, *(axis + 1 for axis in axis_order)))
+    return scope.append_copy(op, x.value, perm=(0, *(axis + 1 for axis in axis_order)))
 
 
 def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -60,7 +60,9 @@ def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     refuse_other_batched(op, operands, 0)
     axes = scope.constant(op, operands, 1)
     assert axes is not None
-    return scope.apply(op, required_operand(operands).value, _shift_axes(scope.b, axes.tolist()))
+    return scope.append_copy(
+        op, required_operand(operands).value, _shift_axes(scope.b, axes.tolist())
+    )
 
 
 def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -68,14 +70,16 @@ def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     refuse_other_batched(op, operands, 0)
     x, axes = required_operand(operands), scope.constant(op, operands, 1)
     if axes is not None:
-        return scope.apply(op, x.value, _shift_axes(scope.b, axes.tolist()))
+        return scope.append_copy(op, x.value, _shift_axes(scope.b, axes.tolist()))
     run_extents = x.single_run_value.shape or ()
     if any(isinstance(extent, str) for extent in run_extents):
         raise batching_error(
             op, f"the shape of {x.single_run_value.type} must be known, or the axes given"
         )
     unit_axes = [axis for axis, extent in enumerate(run_extents) if extent == 1]
-    return scope.apply(op, x.value, _shift_axes(scope.b, unit_axes)) if unit_axes else (x.value,)
+    return (
+        scope.append_copy(op, x.value, _shift_axes(scope.b, unit_axes)) if unit_axes else (x.value,)
+    )
 
 
 def _shift_axes(b: Builder, axes: Sequence[int]) -> Value:
@@ -95,7 +99,7 @@ def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     refuse_other_batched(op, operands, 0)
     b, member_shape = scope.b, op.outputs[0].shape
     if is_fixed(member_shape) and 0 not in member_shape:
-        return scope.apply(
+        return scope.append_copy(
             op, required_operand(operands).value, ints(b, 0, *member_shape), allowzero=0
         )
     known_shape = b.constant_of(required_operand(operands, 1).value)
@@ -107,10 +111,10 @@ def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
             inferred_extent if extent == -1 else ints(b, int(extent)) for extent in known_shape
         )
         target_shape = b.op("Concat", ints(b, 0), *target_extents, axis=0)
-        return scope.apply(op, required_operand(operands).value, target_shape, allowzero=0)
+        return scope.append_copy(op, required_operand(operands).value, target_shape, allowzero=0)
     first_extent = scope.run_count() if attribute(op, "allowzero") else ints(b, 0)
     target_shape = b.op("Concat", first_extent, required_operand(operands, 1).value, axis=0)
-    return scope.apply(op, required_operand(operands).value, target_shape)
+    return scope.append_copy(op, required_operand(operands).value, target_shape)
 
 
 def flatten(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -141,14 +145,14 @@ def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         target_shape.value,
         axis=0,
     )
-    return scope.apply(op, scope.align_rank(x, axis_count), padded_shape)
+    return scope.append_copy(op, scope.align_rank(x, axis_count), padded_shape)
 
 
 def tile(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build Tile for a batch of model runs, without repetition of the run axis."""
     refuse_other_batched(op, operands, 0)
     repeats = scope.b.op("Concat", ints(scope.b, 1), required_operand(operands, 1).value, axis=0)
-    return scope.apply(op, required_operand(operands).value, repeats)
+    return scope.append_copy(op, required_operand(operands).value, repeats)
 
 
 def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -159,7 +163,7 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         return (_pad_per_run(scope, op, operands, fill_value),)
     axes, pads = scope.constant(op, operands, 3), required_operand(operands, 1).value
     if axes is not None:
-        return scope.apply(
+        return scope.append_copy(
             op, x.value, pads, *operand_values(operands[2:3]), _shift_axes(b, axes.tolist())
         )
     axis_count, pad_count, zero = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
@@ -168,7 +172,7 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         b.op("Slice", pads, axis_count, pad_count),
     )
     shifted_pads = b.op("Concat", zero, leading_pads, zero, trailing_pads, axis=0)
-    return scope.apply(op, x.value, shifted_pads, *operand_values(operands[2:]))
+    return scope.append_copy(op, x.value, shifted_pads, *operand_values(operands[2:]))
 
 
 def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Operand) -> Value:
@@ -194,7 +198,7 @@ def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Oper
 def _pad_shared(scope: BatchScope, op: Op, operands: Operands) -> Value:
     """Pad with zeros an operand that all model runs share."""
     x, pads, _, *axes = operand_values(operands)
-    return scope.apply(op, x, pads, None, *axes)[0]
+    return scope.append_copy(op, x, pads, None, *axes)[0]
 
 
 def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -202,7 +206,7 @@ def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[V
     refuse_other_batched(op, operands, 0)
     x = required_operand(operands)
     axes = attribute(op, "axes") or range(x.rank)
-    return scope.apply(
+    return scope.append_copy(
         op, x.value, required_operand(operands, 1).value, axes=tuple(map(shift_axis, axes))
     )
 
@@ -217,7 +221,7 @@ def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         np.array([*map(shift_axis, listed_axes)], starts_operand.single_run_value.dtype)
     )
     steps_operand = optional_operand(operands, 4)
-    return scope.apply(
+    return scope.append_copy(
         op,
         *operand_values(operands[:3]),
         shifted_axes,
@@ -239,4 +243,4 @@ def _known_length(op: Op, x: Operand) -> int:
 def concat(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build Concat for a batch of model runs, with shared operands expanded to all runs."""
     batched_operands = (scope.with_run_axis(x) for x in present_operands(operands))
-    return scope.apply(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))
+    return scope.append_copy(op, *batched_operands, axis=shift_axis(attribute(op, "axis")))

@@ -225,7 +225,10 @@ def det(b: Builder, op: Op) -> Value:
 
 
 def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
-    """Build one step of Gaussian elimination: signed pivots, and remaining matrices of size `k - 1`."""
+    """Build one step of Gaussian elimination with pivoting, for a batch of `k` by `k` matrices.
+
+    Return the pivots, negated where rows are exchanged, and the remaining matrices of size `k - 1`.
+    """
     zero = constant_like(b, 0.0, rows)
     first_column = b.op("Squeeze", _slice_axis(b, rows, 2, 0, 1), ints(b, 2))
     pivot_position = b.op("ArgMax", b.op("Abs", first_column), axis=1, keepdims=1)

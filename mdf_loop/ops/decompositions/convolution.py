@@ -142,9 +142,9 @@ def _insert_zeros(b: Builder, op: Op, x: Value, strides: tuple[int, ...]) -> Val
 def _equivalent_geometry(
     op: Op, x: Value, kernel: list[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
-    """Return the geometry of the convolution that a ConvTranspose equals, with zeros around x.
+    """Return strides, dilations and padding of the convolution that equals a ConvTranspose.
 
-    The parts are strides, dilations, numbers of zeros before, and numbers of zeros after.
+    The padding is the number of zeros before and after x along each axis.
 
     The number of zeros is the extent of the dilated kernel minus 1 minus the pads of the output.
     """

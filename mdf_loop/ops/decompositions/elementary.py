@@ -57,7 +57,7 @@ def log1p(b: Builder, x: Value) -> Value:
 
 
 def expm1(b: Builder, x: Value) -> Value:
-    """Build operations that compute `exp(x) - 1`, also for tiny x, for x between -40 and 700.
+    """Build operations that compute `exp(x) - 1` accurately for x from -40 to 700, also near 0.
 
         u = exp(x); Where(u == 1, x, (u - 1) * (x / log(u)))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _build_moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
-    """Build the mean, `x - mean` and the variance along axes, which keep an extent of 1."""
+    """Build the mean along axes, `x - mean`, and the variance. The axes are kept with extent 1."""
     mean = _build_mean(b, x, axes)
     centred_x = b.op("Sub", x, mean)
     return mean, centred_x, _build_mean(b, b.op("Mul", centred_x, centred_x), axes)

@@ -100,14 +100,14 @@ def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | N
 
 
 def _build_axis_neutral_element(b: Builder, x: Value, axis: int) -> Value:
-    """Build the initial term of a sum along an axis: -0.0, or 0.0 if the axis is empty."""
+    """Build the initial term of a sum along an axis: 0.0 if the axis is empty, else -0.0."""
     return _build_neutral_element(
         b, x, b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
     )
 
 
 def _build_neutral_element(b: Builder, x: Value, count: Value) -> Value:
-    """Build the initial term of a sum of `count` terms: -0.0, or 0.0 without terms.
+    """Build the initial term of a sum of `count` terms: 0.0 if `count` is 0, else -0.0.
 
     The term is selected by Gather, because Where would lose the sign.
     """
@@ -189,7 +189,7 @@ def _pad_last_axis(b: Builder, x: Value, padding_count: int) -> Value:
 
 
 def _sum_part_pairs(b: Builder, partial_sums: Value) -> Value:
-    """Build the sums of the eight partial sums of each vector by adding pairs."""
+    """Add the eight partial sums of each vector pairwise, in three steps, to one sum."""
     for _ in range(PARTIAL_SUM_COUNT.bit_length() - 1):
         part_pairs = b.op("Reshape", partial_sums, ints(b, 2, -1))
         partial_sums = b.op("ReduceSum", part_pairs, ints(b, 0), keepdims=0)
@@ -300,9 +300,9 @@ def _concatenate_extents(b: Builder, *extents: Value) -> Value:
 
 
 def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Reshape an array to a list of its axes, in which None denotes one axis of another extent.
+    """Reshape an array to the extents of its own axes, with `count` for None in `axes`.
 
-    None stands for an axis of `count` elements, or of all remaining elements.
+    If `count` is None, None in `axes` stands for all remaining elements.
     """
     return b.op("Reshape", x, _target_shape(b, x, axes, count))
 

@@ -145,9 +145,11 @@ def _rnn_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Valu
 
 
 def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
-    """Build one time step of an LSTM from its gates I, O, F, C = x + h R'.
+    """Build one time step of an LSTM, and return the new hidden state and cell state.
 
     c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
+
+    The sums I, O, F and C of the gates are the four parts of `x + h R'`.
     """
     gate_activation, cell_activation, output_activation = weights.activations
     hidden_state, cell_state = states

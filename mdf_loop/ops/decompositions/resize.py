@@ -11,7 +11,7 @@ from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.decompositions.build_helpers import extents, operand, optional_operand
 from mdf_loop.ops.numpy_evaluation import evaluate
-from mdf_loop.ops.opset_changes import general_mode_names
+from mdf_loop.ops.opset_changes import mode_name_of_opset_20
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -97,7 +97,7 @@ def grid_sample(b: Builder, op: Op) -> Value:
     rounded.
     """
     x, grid = operand(op), operand(op, 1)
-    mode_attributes = general_mode_names(op)[1]
+    mode_attributes = mode_name_of_opset_20(op)[1]
     is_float = np.dtype(x.dtype).kind == "f"
     if x.dtype not in _OPERATORS_EXACT_IN_FLOAT64 or not (
         is_float or mode_attributes["mode"] == "nearest"

@@ -42,7 +42,7 @@ class Windows(Struct, frozen=True):
 
 
 def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
-    """Return the sliding windows of a convolution or pool, with pads for its `auto_pad`."""
+    """Return the sliding windows of a convolution or pool, with `auto_pad` resolved to pads."""
     axis_count = len(kernel)
     strides = tuple(op.attributes.get("strides") or (1,) * axis_count)
     dilations = tuple(op.attributes.get("dilations") or (1,) * axis_count)

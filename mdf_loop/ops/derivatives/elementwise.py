@@ -183,7 +183,7 @@ CLIP_DERIVATIVE = DecomposedDerivative(_decompose_clip)
 
 
 def _multiply_by_slope(slope: ElementDerivative) -> Pointwise:
-    """Return the derivative rule of a unary function from a function that builds its slope."""
+    """Return the rule of a unary function that multiplies by its derivative, built by `slope`."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 
@@ -204,7 +204,7 @@ def _square(b: Builder, x: Value) -> Value:
 
 
 def _square_root_slope(constant: float, op_type: str) -> ElementDerivative:
-    """Return a function that builds the slope `sqrt(constant + x * x)` or `sqrt(constant - x * x)`.
+    """Return a function that builds `sqrt(constant + x * x)` or `sqrt(constant - x * x)`.
 
     `op_type` is `Add` or `Sub`.
     """
@@ -214,9 +214,9 @@ def _square_root_slope(constant: float, op_type: str) -> ElementDerivative:
 def _square_slope(
     op_type: str, constant: float = 1.0, *, of_result: bool = False
 ) -> ElementDerivative:
-    """Return a function that builds the slope `constant + x * x` or `constant - x * x`.
+    """Return a function that builds `constant + x * x` or `constant - x * x` for a derivative.
 
-    x is the operand or the result.
+    x is the operand or the result. `op_type` is `Add` or `Sub`.
     """
 
     def slope(b: Builder, op: Op, g: Value) -> Value:

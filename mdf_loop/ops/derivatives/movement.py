@@ -25,7 +25,7 @@ from mdf_loop.ops.derivatives.shapes import (
     shape_of,
     sum_copies,
     sum_to_shape,
-    with_type_of,
+    with_shape_of,
     zeros,
 )
 
@@ -282,7 +282,7 @@ def _range_tangents(
     if start_tangent is not None:
         start_tangent = broadcast_like(b, start_tangent, y)
     tangent_terms = [tangent for tangent in (start_tangent, step_tangents) if tangent is not None]
-    return (with_type_of(b, sum_values(b, tangent_terms), y) if tangent_terms else None,)
+    return (with_shape_of(b, sum_values(b, tangent_terms), y) if tangent_terms else None,)
 
 
 def _range_cotangent(

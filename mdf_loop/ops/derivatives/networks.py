@@ -93,7 +93,7 @@ def _decompose_mean_variance(b: Builder, op: Op) -> Value:
 
 
 def _decompose_group_normalization(b: Builder, op: Op) -> Value:
-    """Decompose GroupNormalization into `(x - mean) / sqrt(var + epsilon)` of each group, scale and bias.
+    """Decompose GroupNormalization: normalize each group of channels, then apply scale and bias.
 
     Scale and bias have one element for each channel.
     """

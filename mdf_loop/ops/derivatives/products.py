@@ -23,7 +23,7 @@ from mdf_loop.ops.derivatives.shapes import (
     extent,
     shape_of,
     sum_to_shape,
-    with_type_of,
+    with_shape_of,
 )
 from mdf_loop.ops.registry import qualified_name
 
@@ -247,7 +247,7 @@ def _einsum_tangents(
         if tangent is not None
     ]
     return (
-        with_type_of(b, sum_values(b, tangent_terms), op.outputs[0]) if tangent_terms else None,
+        with_shape_of(b, sum_values(b, tangent_terms), op.outputs[0]) if tangent_terms else None,
     )
 
 

@@ -19,7 +19,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.ops.build_helpers import scalar
-from mdf_loop.ops.derivatives.shapes import broadcast_like, sum_to_shape, with_type_of, zeros
+from mdf_loop.ops.derivatives.shapes import broadcast_like, sum_to_shape, with_shape_of, zeros
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -139,7 +139,9 @@ def linear(transposed: CotangentFunction, positions: Sequence[int] = (0,)) -> Ex
         outputs = b.multi(
             op.op_type, *tangent_inputs, output_count=len(op.outputs), **op.attributes
         )
-        return [with_type_of(b, tangent, y) for tangent, y in zip(outputs, op.outputs, strict=True)]
+        return [
+            with_shape_of(b, tangent, y) for tangent, y in zip(outputs, op.outputs, strict=True)
+        ]
 
     return ExplicitDerivative(tangents, transposed)
 
@@ -160,14 +162,14 @@ def bilinear(
             if operand_tangents[k] is not None:
                 tangent_inputs = (*op.inputs[:k], operand_tangents[k], *op.inputs[k + 1 :])
                 tangent_term = b.op(op.op_type, *tangent_inputs, **op.attributes)
-                tangent_terms.append(with_type_of(b, tangent_term, op.outputs[0]))
+                tangent_terms.append(with_shape_of(b, tangent_term, op.outputs[0]))
         return (sum_values(b, tangent_terms) if tangent_terms else None,)
 
     return ExplicitDerivative(tangents, transposed)
 
 
 def first_operand_cotangent(build_cotangent: ElementDerivative) -> CotangentFunction:
-    """Return a cotangent function of an operation of which only the first operand has a cotangent.
+    """Return a function that builds the cotangent of the first operand, and None for others.
 
     The operation has one result.
     """

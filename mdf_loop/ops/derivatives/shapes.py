@@ -32,11 +32,11 @@ def zeros(b: Builder, x: Value) -> Value:
     """Build zeros with the shape and dtype of a value."""
     if is_fixed(x.shape):
         return b.constant(np.zeros(x.shape, x.dtype))
-    return with_type_of(b, b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x)), x)
+    return with_shape_of(b, b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x)), x)
 
 
-def with_type_of(b: Builder, derivative: Value, like: Value) -> Value:
-    """Return a tangent or cotangent with the declared shape of the value `like`.
+def with_shape_of(b: Builder, derivative: Value, like: Value) -> Value:
+    """Declare the shape of `like` as the shape of the tangent or cotangent that was just built.
 
     The last operation of the builder must compute `derivative`, else `derivative` is returned.
 
@@ -59,14 +59,14 @@ def broadcast_like(b: Builder, derivative: Value, like: Value) -> Value:
     """Broadcast a tangent or cotangent to the shape of a value."""
     if derivative.shape is not None and derivative.shape == like.shape:
         return derivative
-    return with_type_of(b, b.op("Expand", derivative, shape_of(b, like)), like)
+    return with_shape_of(b, b.op("Expand", derivative, shape_of(b, like)), like)
 
 
 def reshape_like(b: Builder, derivative: Value, like: Value) -> Value:
     """Reshape a tangent or cotangent to the shape of a value."""
     if derivative.shape is not None and derivative.shape == like.shape:
         return derivative
-    return with_type_of(b, b.op("Reshape", derivative, shape_of(b, like), allowzero=1), like)
+    return with_shape_of(b, b.op("Reshape", derivative, shape_of(b, like), allowzero=1), like)
 
 
 def sum_to_shape(b: Builder, derivative: Value, like: Value) -> Value:

@@ -17,7 +17,7 @@ from mdf_loop.ops.derivatives.rule import (
     contains_floats,
     is_float,
 )
-from mdf_loop.ops.derivatives.shapes import with_type_of, zeros
+from mdf_loop.ops.derivatives.shapes import with_shape_of, zeros
 from mdf_loop.ops.registry import qualified_name, row_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Sweep:
         """Add a contribution from one reader of a value to the cotangent of the value."""
         if value is None or contribution is None or not self.needs_cotangent(value):
             return
-        contribution = with_type_of(self.b, contribution, value)
+        contribution = with_shape_of(self.b, contribution, value)
         accumulated_cotangent = self.cotangents.get(value)
         self.cotangents[value] = (
             contribution

@@ -101,8 +101,8 @@ class Failure(Struct, frozen=True):
         return self.error_class(filled_message, self.where, self.hint)
 
 
-class Arrays(Protocol):
-    """Interface of a writer of LLVM code for arrays in memory.
+class ArrayWriter(Protocol):
+    """Protocol of a writer of LLVM code that processes arrays in memory.
 
     Attributes:
         function_text: Text of the function.
@@ -160,10 +160,10 @@ class Arrays(Protocol):
         """Write LLVM code of the product of two integers, such as a count and a size."""
 
     def load(self, code: Code, dtype: str, pointer: str, index: str = "0") -> str:
-        """Write LLVM code that loads consecutive array elements, one for each lane of `code`."""
+        """Write LLVM code that loads consecutive array elements, one for each vector lane."""
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, index: str = "0") -> None:
-        """Write LLVM code that stores consecutive array elements, one from each lane of `code`."""
+        """Write LLVM code that stores the lanes of a register as consecutive array elements."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Write LLVM code that copies bytes between memory areas, which may overlap."""

@@ -73,7 +73,7 @@ class ReducedExponent(Struct, frozen=True):
     r_low: Register
 
     def power_of_two(self) -> Register:
-        """Return the power of two `2**k` of the argument reduction, if it is a normal number."""
+        """Return `2**k` as a float64, for a k for which this is a normal (not subnormal) number."""
         return (self.biased_exponent << 52).float()
 
     def multiply_by_power(self, value: Register) -> Register:
@@ -92,7 +92,7 @@ class ReducedExponent(Struct, frozen=True):
 
 
 def reduce_exponent(x: Register) -> ReducedExponent:
-    """Return the argument reduction `x = k log(2) + r + r_low` with the nearest integer k."""
+    """Split x into `k log(2) + r + r_low` with the nearest integer k, to compute exp(x)."""
     shifted_k = fma(x, INVERSE_LOG2, ROUNDING_CONSTANT)
     k = shifted_k - ROUNDING_CONSTANT
     x_minus_k_log2 = fma(k, -LOG2_PARTS[0], x)

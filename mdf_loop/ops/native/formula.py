@@ -132,7 +132,7 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def float(self) -> Register:
-        """Return an int64 register, whose bits are reinterpreted as a float64."""
+        """Return the float64 register that has the same bits as this int64 register."""
         return Register(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
@@ -161,7 +161,7 @@ def with_sign(size: Register, sign: Register) -> Register:
 
 
 def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> Register:
-    """Return the polynomial `c[0] + c[1] x + c[2] x**2 + ...`, for `square = x * x`.
+    """Return `c[0] + c[1] x + c[2] x**2 + ...`, where `square` is the precomputed `x * x`.
 
     Even and odd powers are summed independently, which halves the latency at the same number of instructions.
     """
@@ -180,7 +180,7 @@ def horner(x: Register, coefficients: Sequence[float]) -> Register:
 def select_rare(
     condition: Register, common: Register, compute_rare: Callable[[], Register]
 ) -> Register:
-    """Return `compute_rare()` if a condition is true in any lane, else the register `common`.
+    """Write a run-time branch: `compute_rare()` if the condition holds in a lane, else `common`.
 
     The rare value is computed only if the condition is true in a lane. In each lane, the rare value must depend on
     this lane only, and must equal `common` if the condition is false there. The result of a lane is then
@@ -193,9 +193,9 @@ def select_rare(
 def select_all_rare(
     condition: Register, common: Sequence[Register], compute_rare: Callable[[], Sequence[Register]]
 ) -> list[Register]:
-    """Return `compute_rare()` if a condition is true in any lane, else the registers `common`.
+    """Write a run-time branch: `compute_rare()` if the condition holds in a lane, else `common`.
 
-    `select_rare` does the same for a single register.
+    Each is a list of registers. `select_rare` does the same for a single register.
     """
     lane_code = condition.code
     local_pointers = [

@@ -100,9 +100,9 @@ def _log_of_special(x: Register, log_if_normal: Register) -> Register:
 
 
 def _log(x: Register, extra_exponent: Register, rest: Register) -> Register:
-    """Return the logarithm of a normal number, plus a multiple of log(2) and a small number.
+    """Return `log(x) + extra_exponent * log(2) + rest` for a normal (not subnormal) x.
 
-    This is `log(x) + extra_exponent * log(2) + rest`, for a small rest.
+    The absolute value of `rest` is small.
     """
     k, f = split_exponent(x)
     s = f / (2.0 + f)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op, Shape, Value, is_fixed
 from mdf_loop.ops.inference import infer
-from mdf_loop.ops.native.code import ITEM_BYTES, Arrays, Cell, Code, NotNative
+from mdf_loop.ops.native.code import ITEM_BYTES, ArrayWriter, Cell, Code, NotNative
 from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.registry import qualified_name, row_of
 
@@ -30,7 +30,7 @@ MAX_ELEMENT_RUNS = 64
 """Maximum number of copies of adjacent elements. Otherwise, a table contains the position of each element."""
 
 
-def write_move(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def write_move(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of an operation that only moves elements, such as a Transpose.
 
     Raises:
@@ -41,10 +41,10 @@ def write_move(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         (operand, _move_to_memory(writer, operand, writer.cell(operand, cells)))
         for operand in moved_operands
     ]
-    return gather_known(writer, op.outputs[0], source_cells, positions)
+    return gather_at_known_positions(writer, op.outputs[0], source_cells, positions)
 
 
-def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
+def element_positions(writer: ArrayWriter, op: Op) -> tuple[list[Value], Array]:
     """Return the moved operands of an operation, and the source index of each output element.
 
     The index is the position in the concatenation of the moved operands, or `ZERO_POSITION`.
@@ -71,7 +71,7 @@ def has_known_positions(op: Op, find_constant: ArrayLookup) -> bool:
     )
 
 
-def _infer_shape(writer: Arrays, op: Op) -> Shape:
+def _infer_shape(writer: ArrayWriter, op: Op) -> Shape:
     """Return the output shape that ONNX infers for an operation from known input extents."""
     known_arrays = {
         k: array
@@ -140,22 +140,24 @@ def _other_operands(op: Op) -> list[Value]:
     ]
 
 
-def _move_to_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
+def _move_to_memory(writer: ArrayWriter, value: Value, cell: Cell) -> Cell:
     return cell if cell.is_scalar else Cell(pointer=writer.pointer_of(value, cell))
 
 
-def gather_known(
-    writer: Arrays, output: Value, source_cells: Sequence[tuple[Value, Cell]], positions: Array
+def gather_at_known_positions(
+    writer: ArrayWriter, output: Value, source_cells: Sequence[tuple[Value, Cell]], positions: Array
 ) -> Cell:
-    """Write LLVM code of an array that consists of elements of other arrays, and of zeros.
+    """Write LLVM code that fills an array with elements of other arrays at known positions.
 
     Args:
         writer: Writer of the code.
-        output: The array.
+        output: The array. Its other elements are zeros.
         source_cells: Arrays whose elements are copied.
         positions: Index of each output element in the concatenation of the sources, or `ZERO_POSITION`.
     """
-    element_runs = _find_runs([writer.shape(value) for value, _ in source_cells], positions)
+    element_runs = _find_contiguous_ranges(
+        [writer.shape(value) for value, _ in source_cells], positions
+    )
     if len(element_runs) == 1 and element_runs[0][0] != ZERO_POSITION:
         source_index, first_element, _ = element_runs[0]
         return _view(writer, output, *source_cells[source_index], first_element)
@@ -197,7 +199,7 @@ def gather_known(
 
 
 def _concatenate_sources(
-    writer: Arrays, dtype: str, source_cells: Sequence[tuple[Value, Cell]]
+    writer: ArrayWriter, dtype: str, source_cells: Sequence[tuple[Value, Cell]]
 ) -> tuple[Value, Cell]:
     """Write LLVM code that copies arrays one after the other into one array."""
     element_counts = [math.prod(writer.shape(value)) for value, _ in source_cells]
@@ -212,8 +214,10 @@ def _concatenate_sources(
     return concatenation, Cell(pointer=output_pointer)
 
 
-def _find_runs(shapes: Sequence[tuple[int, ...]], positions: Array) -> list[tuple[int, int, int]]:
-    """Return the runs of adjacent source elements, as source index, first element and count.
+def _find_contiguous_ranges(
+    shapes: Sequence[tuple[int, ...]], positions: Array
+) -> list[tuple[int, int, int]]:
+    """Group moved elements into contiguous source ranges (source index, first element, count).
 
     The source of zeros is `ZERO_POSITION`.
     """
@@ -237,7 +241,7 @@ def _find_runs(shapes: Sequence[tuple[int, ...]], positions: Array) -> list[tupl
 
 
 def _make_fill(
-    writer: Arrays, dtype: str, register: str, target: str
+    writer: ArrayWriter, dtype: str, register: str, target: str
 ) -> Callable[[Code, str], None]:
     """Return a function that writes LLVM code which stores a scalar in all array elements."""
 
@@ -247,7 +251,7 @@ def _make_fill(
     return write
 
 
-def _view(writer: Arrays, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
+def _view(writer: ArrayWriter, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
     """Return a view of a contiguous part of an array, without a copy."""
     if cell.is_scalar:
         return cell
@@ -256,12 +260,12 @@ def _view(writer: Arrays, output: Value, value: Value, cell: Cell, begin: int) -
     )
 
 
-def _offset_pointer(writer: Arrays, pointer: str, size: int) -> str:
+def _offset_pointer(writer: ArrayWriter, pointer: str, size: int) -> str:
     return writer.offset_pointer(pointer, size) if size else pointer
 
 
 def _gather_by_table(
-    writer: Arrays, output: Value, source: tuple[Value, Cell], positions: Array, target: str
+    writer: ArrayWriter, output: Value, source: tuple[Value, Cell], positions: Array, target: str
 ) -> None:
     """Write an LLVM loop that copies elements whose source indices are in a constant table."""
     (value, cell), scalar_code = source, writer.scalar_code

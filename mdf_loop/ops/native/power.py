@@ -63,7 +63,7 @@ class DoubleWord(Struct, frozen=True):
 
 
 def add_words(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
-    """Return the sum `a + b + rest` as a double word, for |b| <= |a| and a small rest."""
+    """Return `a + b + rest` as a sum of two floats (double word), for |b| <= |a|."""
     high_part = a + b
     low_part = (a - high_part) + b
     return DoubleWord(high_part, low_part if rest is None else low_part + rest)
@@ -183,7 +183,7 @@ POWER_FORMULAS = {2.0: _square, 3.0: _cube, 4.0: _fourth}
 
 
 def _power_of_special(x: Register, y: Register, magnitude_power: Register) -> Register:
-    """Return the power `x ** y` for any x and y, including 0, infinity and nan.
+    """Return `x ** y` for any x and y, by the rules of C for 0, infinity, nan and negative x.
 
     `magnitude_power` is |x| ** y if x and y are finite and x is not 0.
     """

@@ -107,7 +107,10 @@ def one_correction_suffices(c: float, r: float, precision: int) -> bool:
 def _correct_quotient(
     code: Code, dtype: str, operands: tuple[str, str], constants: tuple[float, float]
 ) -> str:
-    """Write LLVM code of the corrected quotient `q - (q * c - x) * r`."""
+    """Write LLVM code that corrects an approximate quotient q = x / c: `q - (q * c - x) * r`.
+
+    r is 1 / c, rounded.
+    """
     (x, q), (c, r) = operands, constants
     llvm_type = code.type(dtype)
     negated_number = code.emit(f"fneg {llvm_type} {x}")
@@ -163,7 +166,7 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
 def _select_quotients(
     code: Code, dtype: str, is_extreme: str, quotients: _Quotients, c: str
 ) -> Sequence[str]:
-    """Write LLVM code that recomputes all quotients by division in extreme cases."""
+    """Write LLVM code that replaces all quotients by true divisions if `is_extreme` is true."""
     function_text = code.function_text
     quick_block, slow_block, end_block = (
         function_text.new_name(stem) for stem in ("quick", "slow", "divided")

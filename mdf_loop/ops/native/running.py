@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.code import Arrays, Cell, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.code import ArrayWriter, Cell, Code, Extent, Extents, Failure, NotNative
 from mdf_loop.ops.native.extents import product, subtract_extents
 from mdf_loop.ops.native.grids import advance, loop_over_grid
 from mdf_loop.ops.native.products import write_sum
 from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 
-def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def running_sum(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of ONNX's `CumSum`, the cumulative sum along an axis.
 
     Each sum is the sum of the previous sum and one number. `reverse` begins at the end.
@@ -79,9 +79,9 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _sum_writers(
-    writer: Arrays, dtype: str, tail_size: Extent, is_exclusive: bool
+    writer: ArrayWriter, dtype: str, tail_size: Extent, is_exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
-    """Return functions that write the first cumulative sum, and each following one."""
+    """Return functions that write LLVM code of the first and the later steps of a CumSum."""
 
     def begin(input_pointer: str, sum_pointer: str) -> None:
         def first(code: Code, k: str) -> None:
@@ -115,7 +115,7 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
         nan_wins: True if nan is the extreme.
     """
 
-    def write(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+    def write(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         array, output, scalar_code = op.inputs[0], op.outputs[0], writer.scalar_code
         assert array is not None
         array_shape, dtype = writer.extents(array), array.dtype

@@ -10,19 +10,19 @@ from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops.native.code import (
     ITEM_BYTES,
     NUMBER_PLACEHOLDER,
-    Arrays,
+    ArrayWriter,
     Cell,
     Extent,
     Failure,
     NotNative,
 )
 from mdf_loop.ops.native.extents import product
-from mdf_loop.ops.native.grids import NO_POSITION_HINT, write_position
+from mdf_loop.ops.native.grids import NO_POSITION_HINT, write_checked_index
 from mdf_loop.ops.native.moves import write_move
 from mdf_loop.ops.native.views import contiguous_axes, strided_view
 
 
-def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def gather(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of ONNX's `Gather`, for constant or computed indices."""
     gathered_array, index_array = op.inputs[0], op.inputs[1]
     assert gathered_array is not None
@@ -53,16 +53,16 @@ def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     return _gather_slices(writer, op, cells, gather_axis)
 
 
-def _checked_position(writer: Arrays, op: Op, number: str, extent: Extent) -> str:
+def _checked_position(writer: ArrayWriter, op: Op, number: str, extent: Extent) -> str:
     """Write LLVM code that checks an index of `Gather` and makes a negative index nonnegative."""
     assert op.inputs[1] is not None
     error_sentence = f"position {NUMBER_PLACEHOLDER} does not exist: the axis has positions {NUMBER_PLACEHOLDER} to {NUMBER_PLACEHOLDER}"
     position_failure = Failure(error_sentence, op.where, NO_POSITION_HINT)
-    return write_position(writer, op.inputs[1].dtype, number, extent, position_failure)
+    return write_checked_index(writer, op.inputs[1].dtype, number, extent, position_failure)
 
 
 def _view_slice(
-    writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int, offset: str
+    writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell], axis: int, offset: str
 ) -> Cell:
     """Return the elements of an array at one index along an axis, without a copy if possible."""
     gathered_array = op.inputs[0]
@@ -79,7 +79,7 @@ def _view_slice(
     )
 
 
-def _gather_slices(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
+def _gather_slices(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
     """Write LLVM code that copies the slices of an array at several computed indices."""
     (gathered_array, index_array), output, scalar_code = (
         op.inputs[:2],

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from mdf_loop.ir import Value
-from mdf_loop.ops.native.code import ITEM_BYTES, Arrays, Cell, Code, Extent, Extents
+from mdf_loop.ops.native.code import ITEM_BYTES, ArrayWriter, Cell, Code, Extent, Extents
 from mdf_loop.ops.native.extents import Factors, canonical_product, product
 
 UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
@@ -22,7 +22,7 @@ UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
 
 
 class StridedAxis(Struct, frozen=True):
-    """Extent and memory stride of an array axis, as unevaluated products.
+    """Extent and memory stride of an array axis, each as a tuple of factors of a product.
 
     The stride is the distance of neighbours in elements.
     """
@@ -50,7 +50,7 @@ def merge_axes(axes: Sequence[StridedAxis]) -> list[StridedAxis]:
 
 
 def copy_strided(
-    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
+    writer: ArrayWriter, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
 ) -> None:
     """Write LLVM code that copies a strided view to contiguous memory."""
     axes = merge_axes(axes)
@@ -61,7 +61,7 @@ def copy_strided(
 
 
 def _copy_merged(
-    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
+    writer: ArrayWriter, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
 ) -> None:
     """Write LLVM code that copies a nonempty strided view to contiguous memory."""
     scalar_code, first_axis = writer.scalar_code, axes[0]
@@ -92,9 +92,9 @@ def _copy_merged(
 
 
 def _make_line_copy(
-    writer: Arrays, dtype: str, target: str, source: str, is_contiguous: bool
+    writer: ArrayWriter, dtype: str, target: str, source: str, is_contiguous: bool
 ) -> Callable[[Code, str], None]:
-    """Return a function that writes copies of contiguous elements, or of one element."""
+    """Return a function that writes code to copy contiguous elements, or to repeat one element."""
     repeated_element = "" if is_contiguous else writer.load(writer.scalar_code, dtype, source)
 
     def write(code: Code, k: str) -> None:
@@ -109,7 +109,7 @@ def _make_line_copy(
 
 
 def strided_view(
-    writer: Arrays,
+    writer: ArrayWriter,
     output: Value,
     source: tuple[Value, Cell],
     axes: Sequence[StridedAxis],
@@ -127,7 +127,7 @@ def strided_view(
     return writer.as_cell(output, view_pointer)
 
 
-def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
+def broadcast(writer: ArrayWriter, value: Value, cell: Cell, extents: Extents) -> Cell:
     """Return an array that is broadcast to a given shape."""
     broadcast_value = Value(
         value.name,

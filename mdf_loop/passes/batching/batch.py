@@ -53,7 +53,7 @@ from mdf_loop.ops.batching.scope import (
     BatchScope,
     Operand,
     batching_error,
-    refuse_sequence,
+    require_known_rank,
 )
 from mdf_loop.ops.build_helpers import all_true, rank
 from mdf_loop.passes.batching.branch_as_loop import branch_as_loop, refuse_two_shapes
@@ -183,7 +183,7 @@ class _Batcher:
 
     def _add_batched_value(self, value: Value) -> Value:
         """Create the batched version of a value: same dtype, with a leading batch axis."""
-        refuse_sequence(value)
+        require_known_rank(value)
         batched_value = Value(
             value.name, value.dtype, (self.batch_axis, *(value.shape or ())), value.where
         )

@@ -49,7 +49,7 @@ from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.varying import propagate_varying
 from mdf_loop.passes.gradient.decompose_for_derivatives import decompose_for_derivatives
 from mdf_loop.passes.gradient.derivative_errors import report_all_underivable
-from mdf_loop.passes.gradient.reverse import refuse_sequence
+from mdf_loop.passes.gradient.reverse import require_known_rank
 
 UNIT_EXTENT = "unit"
 """Extent name of the axis of tangents that are computed together."""
@@ -212,7 +212,7 @@ class _TangentBuilder:
             carried for carried in loop.carried if self._may_have_tangent(carried.body_input)
         ]
         for carried in carried_with_tangents:
-            refuse_sequence(loop, carried.body_input, carried.name)
+            require_known_rank(loop, carried.body_input, carried.name)
             self._tangents[carried.body_input] = _new_tangent(b, carried.body_input)
         self.append_scope(body_builder, loop.ops)
         carried_tangents = [

@@ -219,7 +219,7 @@ def _captured_cotangent(branch_builder: Builder, sweep: Sweep, value: Value) -> 
     )
 
 
-def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
+def require_known_rank(loop: Loop, enter: Value, name: str) -> None:
     """Raise an error for a carried value that is a sequence or an optional value.
 
     Raises:
@@ -240,7 +240,7 @@ def _refuse_changing_shape(loop: Loop, carried: Carried) -> None:
     Raises:
         UnsupportedError: The value is not an array, or may change its shape.
     """
-    refuse_sequence(loop, carried.body_input, carried.name)
+    require_known_rank(loop, carried.body_input, carried.name)
     if carried.body_input.shape is None or (loop.has_dynamic_shapes and not carried.keeps_shape):
         raise UnsupportedError(
             f"'{carried.name or carried.body_input.name}' of the loop '{loop.name}' may change its shape: "
