@@ -73,7 +73,7 @@ def unread_keys(
 
 
 def unread_edge_parameters(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
-    """Report each edge parameter that modeci_mdf ignores, which is each one except `weight`."""
+    """Report the edge parameters that modeci_mdf ignores, which are all except `weight`."""
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_EDGE_PARAMETERS:
             fault_statement = f"the edge '{edge}' has the parameter '{key}'"

@@ -16,7 +16,7 @@ _PartConversion: TypeAlias = Callable[[Any], Any]
 
 
 def model_as_mdf(content: Any) -> Any:
-    """Return a model's content with deviations of other programs from MDF rewritten as in MDF.
+    """Return a model's content as standard MDF, with deviations of other programs corrected.
 
     The content is `{name: {graphs: ...}}` or `{id: ..., graphs: ...}`.
     """
@@ -29,7 +29,7 @@ def model_as_mdf(content: Any) -> Any:
 
 
 def graph_as_mdf(graph: Any) -> Any:
-    """Return a graph's content with shapes and parameters of other programs rewritten as in MDF."""
+    """Return a graph's content as standard MDF, with deviations of other programs corrected."""
     return _map_section(graph, "nodes", _normalize_node)
 
 

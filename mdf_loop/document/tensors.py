@@ -50,7 +50,7 @@ def array_metadata(array: Array) -> dict[str, Any]:
 
 
 def with_arrays(content: Any, open_archive_file: ArchiveOpener | None, where: str = "$") -> Any:
-    """Replace each value in a document for which a dtype is stated by an array of this dtype.
+    """Convert values in a document to arrays of the dtypes that their metadata state.
 
     Raises:
         ModelError: Numbers do not fit the stated dtype or shape, or a side file is missing or in another

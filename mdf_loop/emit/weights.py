@@ -19,7 +19,7 @@ LARGE_CONSTANT_BYTES = 1 << 20
 
 
 def has_large_weight(loop: Loop, constant_array: Callable[[Value], Array | None]) -> bool:
-    """Return True if a loop reads a weight of 1 MiB or more that ONNX Runtime packs.
+    """Return True if a loop reads a weight of 1 MiB or more that ONNX Runtime repacks for a kernel.
 
     Packing is a copy into a kernel's memory layout. A weight of this size is too large to copy.
 
@@ -37,7 +37,7 @@ def has_large_weight(loop: Loop, constant_array: Callable[[Value], Array | None]
 
 
 def copy_packed_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
-    """Give a body graph its own copies of the weights that ONNX Runtime packs, and return them.
+    """Give a body graph its own copies of weights that ONNX Runtime packs. Return the copies.
 
     Args:
         body: The graph, in which nodes (also those of graphs within it) read constants of the main graph.

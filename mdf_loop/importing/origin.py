@@ -106,7 +106,7 @@ class _ArrayLocations:
         self.stored_bytes = 0
 
     def locate_or_store(self, array: Array) -> _Location:
-        """Return where the ONNX file has an array's bits, after storing the array if necessary."""
+        """Return where in the ONNX file an array is stored, after storing it if necessary."""
         array_tensor = _to_tensor(array)
         tensor_digest = _tensor_digest(array_tensor)
         if tensor_digest in self._name_by_digest:

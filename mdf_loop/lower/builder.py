@@ -94,7 +94,7 @@ class ModelBuilder(Builder):
 
     @contextmanager
     def at_call_site(self, **parts: Any) -> Iterator[None]:
-        """Return a context manager that temporarily sets fields of the current MDF call site."""
+        """Return a context manager that temporarily sets the current MDF graph, item or call."""
         outer_call_site = self.call_site
         self.call_site = replace(outer_call_site, **parts)
         try:

@@ -18,7 +18,7 @@ from mdf_loop.variates import VARIATES, Variate
 
 
 def _lower_variate(variate: Variate) -> Callable[..., Value]:
-    """Return the function that lowers a random distribution, whose samples are float64."""
+    """Return the function that lowers a random distribution, with samples computed in float64."""
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
         parameters, size = variate.read(*arguments, **keywords)

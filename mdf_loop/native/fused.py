@@ -15,11 +15,11 @@ import numpy as np
 from mdf_loop.ir import Loop, Op, Value, is_fixed
 from mdf_loop.native.support import reader_ids
 from mdf_loop.ops.native import moves, views
-from mdf_loop.ops.native.code import ArrayWriter, Cell, Code, Extents, NotNative
+from mdf_loop.ops.native.code import ArrayCode, Cell, Code, Extents, NotNative
 from mdf_loop.ops.native.extents import product, strip_leading_ones
 
 
-class FusedWriter(ArrayWriter, Protocol):
+class FusedWriter(ArrayCode, Protocol):
     """Interface of the code emitter that writes fused elementwise operations."""
 
     def broadcast_shape(self, op: Op) -> Extents:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import ArrayWriter, Cell, Extent, Extents, literal
+from mdf_loop.ops.native.code import ArrayCode, Cell, Extent, Extents, literal
 from mdf_loop.ops.native.moves import ZERO_POSITION, element_positions, has_known_positions
 
 MAX_SMALL_ARRAY_ELEMENTS = 16
@@ -24,7 +24,7 @@ def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
     return Cell(tuple(map(str, numbers)), is_scalar=len(numbers) == 1)
 
 
-def compute_in_registers(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
+def compute_in_registers(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
     """Emit an operation on small integer arrays in registers; return None for other arrays."""
     operation_row, op_output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
@@ -65,7 +65,7 @@ def compute_in_registers(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell
     )
 
 
-def load_elements(writer: ArrayWriter, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+def load_elements(writer: ArrayCode, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
     """Return the elements of a small integer array, or None for any other array.
 
     The elements are loaded from memory if necessary.
@@ -89,7 +89,7 @@ def load_elements(writer: ArrayWriter, value: Value, cells: Mapping[Value, Cell]
 
 
 def _registers(
-    writer: ArrayWriter, value: Value, cells: Mapping[Value, Cell]
+    writer: ArrayCode, value: Value, cells: Mapping[Value, Cell]
 ) -> tuple[str, ...] | None:
     """Return the registers of a small integer array, or None if it is only in memory."""
     constant_array = writer.constant_of(value)

@@ -67,7 +67,7 @@ def has_empty_axis(op: Op, known_array: KnownArrays) -> bool:
 
 
 def unless_values_known(*positions: int) -> FailureRule:
-    """Return a rule that an operation may fail unless the operands at `positions` are constants."""
+    """Return a predicate that is True (may fail) unless operands at `positions` are constants."""
 
     def may_fail(op: Op, known_array: KnownArrays) -> bool:
         operands = [
@@ -81,7 +81,7 @@ def unless_values_known(*positions: int) -> FailureRule:
 
 
 def unless_shape_and_values_known(*positions: int) -> FailureRule:
-    """Return a rule that an operation may fail if a shape or certain operand values are unknown.
+    """Return a predicate that is True (may fail) if a shape or operand values are unknown.
 
     The shape is that of the first operand. The operands are at `positions`.
     """

@@ -1,4 +1,4 @@
-"""Type inference of operations, by a registered function or by onnx for a single node."""
+"""Type inference of operations, by a registered rule or by onnx's shape inference of one node."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def evaluate(
     attributes: Mapping[str, Any],
     output_count: int,
 ) -> list[Data]:
-    """Compute the outputs of an operation by its registered NumPy function, or else by onnx.
+    """Compute an operation's outputs by its registered NumPy function, or by onnx's reference.
 
     Attributes keep the precision of the model: 0.1 is not rounded to 0.10000000149.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
     from mdf_loop.ops.batching.scope import BatchScope, Operands
     from mdf_loop.ops.derivatives.rule import Derivative
-    from mdf_loop.ops.native.code import ArrayWriter, Cell
+    from mdf_loop.ops.native.code import ArrayCode, Cell
     from mdf_loop.ops.speeds import LoopCostRule
 
 KnownArrays: TypeAlias = Callable[[Value | None], Array | None]
@@ -83,7 +83,7 @@ NativeVectorCode: TypeAlias = "Callable[..., Sequence[str]]"
 Each operand is a list of the registers of these vectors.
 """
 
-NativeArrayCode: TypeAlias = "Callable[[ArrayWriter, Op, Mapping[Value, Cell]], Cell]"
+NativeArrayCode: TypeAlias = "Callable[[ArrayCode, Op, Mapping[Value, Cell]], Cell]"
 """Function that writes machine code for an operation on whole arrays, given their cells."""
 
 
@@ -129,7 +129,7 @@ def always(op: Op, *_: Any) -> bool:
 
 
 def elementwise_microseconds(op: Op) -> float:
-    """Return the time in microseconds of an operation that adds once per result element."""
+    """Return an operation's time in microseconds, as that of one addition per result element."""
     return ELEMENT_MICROSECONDS * count_elements(op.outputs)
 
 

@@ -79,7 +79,7 @@ def _note_random_order(document: Document, value_by_path: ValueByPath) -> _Notes
 
 
 def _note_in_place_sums(document: Document, value_by_path: ValueByPath) -> _Notes:
-    """Note ports whose incoming arrays modeci_mdf's engine combines in place in the first one."""
+    """Note ports whose incoming arrays modeci_mdf's engine combines in the first one's memory."""
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:

@@ -41,7 +41,10 @@ class Facts:
         self._constant_arrays: dict[str, Array | None] = {}
 
     def defining_facts(self, name: str) -> Facts | None:
-        """Return the `Facts` of the graph that defines a value, this or an outer one, or None."""
+        """Return the `Facts` (types, constants) of the graph that defines a value, or None.
+
+        The graph is this one or an enclosing one.
+        """
         candidate_facts: Facts | None = self
         while candidate_facts is not None:
             if (

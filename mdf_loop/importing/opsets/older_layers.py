@@ -17,7 +17,7 @@ def batch_norm_7(rewrite: Rewrite) -> None:
 
 
 def batch_norm_9(rewrite: Rewrite) -> None:
-    """Upgrade BatchNormalization: remove `spatial`, which is always on from opset 9 on."""
+    """Upgrade BatchNormalization: remove `spatial`, which is always on since opset 9."""
     if not rewrite.attribute("spatial", 1):
         rewrite.refuse("it has statistics for every position (spatial=0)")
     rewrite.add_copy(drop=("spatial",))

@@ -42,7 +42,7 @@ def prelu_7(rewrite: Rewrite) -> None:
 
 
 def gemm_7(rewrite: Rewrite) -> None:
-    """Upgrade Gemm: remove `broadcast`, which is always on from opset 7 on."""
+    """Upgrade Gemm: remove `broadcast`, which is always on since opset 7."""
     rewrite.add_copy(drop=("broadcast",))
 
 

@@ -183,7 +183,7 @@ CLIP_DERIVATIVE = DecomposedDerivative(_decompose_clip)
 
 
 def _multiply_by_slope(slope: ElementDerivative) -> Pointwise:
-    """Return the rule of a unary function that multiplies by its derivative, built by `slope`."""
+    """Return a unary function's differentiation rule: multiply by its derivative, `slope`."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 

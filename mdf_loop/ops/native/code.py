@@ -101,7 +101,7 @@ class Failure(Struct, frozen=True):
         return self.error_class(filled_message, self.where, self.hint)
 
 
-class ArrayWriter(Protocol):
+class ArrayCode(Protocol):
     """Protocol of a writer of LLVM code that processes arrays in memory.
 
     Attributes:

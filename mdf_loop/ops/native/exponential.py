@@ -73,7 +73,7 @@ class ReducedExponent(Struct, frozen=True):
     r_low: Register
 
     def power_of_two(self) -> Register:
-        """Return `2**k` as a float64, for a k for which this is a normal (not subnormal) number."""
+        """Return `2**k` as a float64. The result is valid only if it is a normal number."""
         return (self.biased_exponent << 52).float()
 
     def multiply_by_power(self, value: Register) -> Register:

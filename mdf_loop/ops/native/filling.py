@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.code import ArrayWriter, Cell, Code, Extents, NotNative
+from mdf_loop.ops.native.code import ArrayCode, Cell, Code, Extents, NotNative
 from mdf_loop.ops.native.extents import (
     add_extents,
     product,
@@ -20,7 +20,7 @@ from mdf_loop.ops.registry import qualified_name
 Cells = Mapping[Value, Cell]
 
 
-def fill_constant(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def fill_constant(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `ConstantOfShape`.
 
     Raises:
@@ -46,7 +46,7 @@ def fill_constant(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return writer.as_cell(filled_array, output_pointer)
 
 
-def write_range(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def write_range(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Range` of int64.
 
     Raises:
@@ -80,7 +80,7 @@ def write_range(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return writer.as_cell(range_array, output_pointer)
 
 
-def _load_elements(writer: ArrayWriter, op: Op, position: int, cells: Cells) -> Extents:
+def _load_elements(writer: ArrayCode, op: Op, position: int, cells: Cells) -> Extents:
     """Return the elements of a small integer operand, as numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None

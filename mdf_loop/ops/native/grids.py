@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from mdf_loop.ops.native.code import NUMBER_PLACEHOLDER, ArrayWriter, Extent, Failure
+from mdf_loop.ops.native.code import NUMBER_PLACEHOLDER, ArrayCode, Extent, Failure
 from mdf_loop.ops.native.extents import subtract_extents
 
 NO_POSITION_HINT = "a subscript is outside of its array"
@@ -18,7 +18,7 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def loop_over_grid(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     shape: Sequence[Extent],
     steps: Sequence[Sequence[Extent]],
     write: Callable[[list[str]], None],
@@ -54,7 +54,7 @@ def loop_over_grid(
     write_axis(0, ["0"] * len(steps))
 
 
-def advance(writer: ArrayWriter, offset: str, number: str, step: Extent) -> str:
+def advance(writer: ArrayCode, offset: str, number: str, step: Extent) -> str:
     """Write LLVM code of the memory offset `offset + number * step`."""
     if step == 0:
         return offset
@@ -67,7 +67,7 @@ def advance(writer: ArrayWriter, offset: str, number: str, step: Extent) -> str:
 
 
 def write_checked_index(
-    writer: ArrayWriter, dtype: str, register: str, extent: Extent, failure: Failure
+    writer: ArrayCode, dtype: str, register: str, extent: Extent, failure: Failure
 ) -> str:
     """Write LLVM code that checks an index, and return the index as a nonnegative one.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op, Shape, Value, is_fixed
 from mdf_loop.ops.inference import infer
-from mdf_loop.ops.native.code import ITEM_BYTES, ArrayWriter, Cell, Code, NotNative
+from mdf_loop.ops.native.code import ITEM_BYTES, ArrayCode, Cell, Code, NotNative
 from mdf_loop.ops.numpy_evaluation import evaluate
 from mdf_loop.ops.registry import qualified_name, row_of
 
@@ -30,7 +30,7 @@ MAX_ELEMENT_RUNS = 64
 """Maximum number of copies of adjacent elements. Otherwise, a table contains the position of each element."""
 
 
-def write_move(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def write_move(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of an operation that only moves elements, such as a Transpose.
 
     Raises:
@@ -44,7 +44,7 @@ def write_move(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell
     return gather_at_known_positions(writer, op.outputs[0], source_cells, positions)
 
 
-def element_positions(writer: ArrayWriter, op: Op) -> tuple[list[Value], Array]:
+def element_positions(writer: ArrayCode, op: Op) -> tuple[list[Value], Array]:
     """Return the moved operands of an operation, and the source index of each output element.
 
     The index is the position in the concatenation of the moved operands, or `ZERO_POSITION`.
@@ -71,7 +71,7 @@ def has_known_positions(op: Op, find_constant: ArrayLookup) -> bool:
     )
 
 
-def _infer_shape(writer: ArrayWriter, op: Op) -> Shape:
+def _infer_shape(writer: ArrayCode, op: Op) -> Shape:
     """Return the output shape that ONNX infers for an operation from known input extents."""
     known_arrays = {
         k: array
@@ -140,12 +140,12 @@ def _other_operands(op: Op) -> list[Value]:
     ]
 
 
-def _move_to_memory(writer: ArrayWriter, value: Value, cell: Cell) -> Cell:
+def _move_to_memory(writer: ArrayCode, value: Value, cell: Cell) -> Cell:
     return cell if cell.is_scalar else Cell(pointer=writer.pointer_of(value, cell))
 
 
 def gather_at_known_positions(
-    writer: ArrayWriter, output: Value, source_cells: Sequence[tuple[Value, Cell]], positions: Array
+    writer: ArrayCode, output: Value, source_cells: Sequence[tuple[Value, Cell]], positions: Array
 ) -> Cell:
     """Write LLVM code that fills an array with elements of other arrays at known positions.
 
@@ -199,7 +199,7 @@ def gather_at_known_positions(
 
 
 def _concatenate_sources(
-    writer: ArrayWriter, dtype: str, source_cells: Sequence[tuple[Value, Cell]]
+    writer: ArrayCode, dtype: str, source_cells: Sequence[tuple[Value, Cell]]
 ) -> tuple[Value, Cell]:
     """Write LLVM code that copies arrays one after the other into one array."""
     element_counts = [math.prod(writer.shape(value)) for value, _ in source_cells]
@@ -241,7 +241,7 @@ def _find_contiguous_ranges(
 
 
 def _make_fill(
-    writer: ArrayWriter, dtype: str, register: str, target: str
+    writer: ArrayCode, dtype: str, register: str, target: str
 ) -> Callable[[Code, str], None]:
     """Return a function that writes LLVM code which stores a scalar in all array elements."""
 
@@ -251,7 +251,7 @@ def _make_fill(
     return write
 
 
-def _view(writer: ArrayWriter, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
+def _view(writer: ArrayCode, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
     """Return a view of a contiguous part of an array, without a copy."""
     if cell.is_scalar:
         return cell
@@ -260,12 +260,12 @@ def _view(writer: ArrayWriter, output: Value, value: Value, cell: Cell, begin: i
     )
 
 
-def _offset_pointer(writer: ArrayWriter, pointer: str, size: int) -> str:
+def _offset_pointer(writer: ArrayCode, pointer: str, size: int) -> str:
     return writer.offset_pointer(pointer, size) if size else pointer
 
 
 def _gather_by_table(
-    writer: ArrayWriter, output: Value, source: tuple[Value, Cell], positions: Array, target: str
+    writer: ArrayCode, output: Value, source: tuple[Value, Cell], positions: Array, target: str
 ) -> None:
     """Write an LLVM loop that copies elements whose source indices are in a constant table."""
     (value, cell), scalar_code = source, writer.scalar_code

@@ -14,7 +14,7 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import (
     ITEM_BYTES,
     NUMBER_PLACEHOLDER,
-    ArrayWriter,
+    ArrayCode,
     Cell,
     Code,
     Failure,
@@ -47,7 +47,7 @@ def _shape_mismatch(op: Op) -> str:
     return f"it has {qualified_name(op.op_type)} of operands whose shapes do not fit"
 
 
-def _copy_first_operand(writer: ArrayWriter, op: Op, cells: Cells) -> str:
+def _copy_first_operand(writer: ArrayCode, op: Op, cells: Cells) -> str:
     """Write LLVM code that copies the first operand of a scatter operation to the output."""
     first_operand = _operands(op)[0]
     output_pointer = writer.allocate_buffer(op.outputs[0])
@@ -63,7 +63,7 @@ def _copy_first_operand(writer: ArrayWriter, op: Op, cells: Cells) -> str:
 # --- along one axis -------------------------------------------------------------------------------
 
 
-def gather_elements(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def gather_elements(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `GatherElements`."""
     array, indices = _operands(op)
     if writer.constant_of(indices) is not None:
@@ -85,7 +85,7 @@ def gather_elements(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return writer.as_cell(op.outputs[0], output_pointer)
 
 
-def scatter_elements(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def scatter_elements(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `ScatterElements`.
 
     Several updates of one position are reduced, or the last one remains.
@@ -119,7 +119,7 @@ def scatter_elements(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
 
 
 def _for_positions(
-    writer: ArrayWriter, op: Op, cells: Cells, failure: Failure, change: WriteChange
+    writer: ArrayCode, op: Op, cells: Cells, failure: Failure, change: WriteChange
 ) -> None:
     """Write LLVM loops over the indices of GatherElements or ScatterElements.
 
@@ -152,7 +152,7 @@ def _for_positions(
 # --- along several axes ---------------------------------------------------------------------------
 
 
-def gather_nd(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def gather_nd(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `GatherND`."""
     array, indices = _operands(op)
     if writer.constant_of(indices) is not None:
@@ -177,7 +177,7 @@ def gather_nd(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return writer.as_cell(op.outputs[0], output_pointer)
 
 
-def scatter_nd(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def scatter_nd(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `ScatterND`.
 
     Several updates of one position are reduced, or the last one remains.
@@ -216,14 +216,14 @@ def scatter_nd(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return writer.as_cell(op.outputs[0], output_pointer)
 
 
-def _slice_size(writer: ArrayWriter, op: Op) -> int:
+def _slice_size(writer: ArrayCode, op: Op) -> int:
     """Return the number of elements that one index tuple of GatherND or ScatterND selects."""
     array, indices = _operands(op)[:2]
     indexed_axis_count = op.attributes.get("batch_dims", 0) + writer.shape(indices)[-1]
     return math.prod(writer.shape(array)[indexed_axis_count:])
 
 
-def _for_position_rows(writer: ArrayWriter, op: Op, cells: Cells, change: WriteChange) -> None:
+def _for_position_rows(writer: ArrayCode, op: Op, cells: Cells, change: WriteChange) -> None:
     """Write LLVM loops over the index tuples of GatherND or ScatterND.
 
     `change` writes the move for one index tuple.
@@ -276,7 +276,7 @@ def _select_reduction(op: Op) -> Combiner | None:
 
 
 def _update_element(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     code: Code,
     dtype: str,
     target: tuple[str, str],

@@ -13,7 +13,7 @@ from typing import TypeVar
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import (
     REGISTER_TYPES,
-    ArrayWriter,
+    ArrayCode,
     Cell,
     Code,
     Extent,
@@ -43,7 +43,7 @@ MAX_MATRIX_ELEMENTS = 1 << 20
 """Maximum number of elements of a matrix. The runtime multiplies larger matrices faster."""
 
 
-def matmul(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def matmul(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of the matrix product `a @ b` of vectors, matrices and stacks of matrices.
 
     Raises:
@@ -141,7 +141,7 @@ def _stack_axes(left: Extents, right: Extents) -> Extents:
 
 
 def _write_product(
-    writer: ArrayWriter, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
+    writer: ArrayCode, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
 ) -> None:
     """Write LLVM code of the product of two matrices."""
     left_pointer, right_pointer, output_pointer = pointers
@@ -171,7 +171,7 @@ def _write_product(
 
 
 def _for_row_groups(
-    writer: ArrayWriter, row_count: Extent, make_writer: Callable[[int], Callable[[str], None]]
+    writer: ArrayCode, row_count: Extent, make_writer: Callable[[int], Callable[[str], None]]
 ) -> None:
     """Write LLVM loops over groups of matrix rows, and over the remaining single rows.
 
@@ -198,7 +198,7 @@ def _multiply_add(code: Code, dtype: str, a: str, b: str, total: str) -> str:
 
 
 def _multiply_rows_by_matrix(
-    writer: ArrayWriter, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
+    writer: ArrayCode, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
     """Write LLVM code of the product of a few matrix rows and a matrix."""
     (row_count, _, column_count), first_column = shape, 0
@@ -225,7 +225,7 @@ def _multiply_rows_by_matrix(
 
 
 def _multiply_columns(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     vectors: tuple[Code, int],
     dtype: str,
     pointers: tuple[str, str, str],
@@ -303,7 +303,7 @@ def _multiply_columns(
 
 
 def _sum_in_parts(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     code: Code,
     dtype: str,
     sum_pointers: Sequence[str],
@@ -348,7 +348,7 @@ def _sum_in_parts(
 
 
 def _multiply_rows_by_vector(
-    writer: ArrayWriter, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
+    writer: ArrayCode, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
 ) -> None:
     """Write LLVM code of the product of a matrix and a vector."""
     (left_pointer, right_pointer, output_pointer), (row_count, term_count) = pointers, shape
@@ -372,7 +372,7 @@ def _multiply_rows_by_vector(
 
 
 def _compute_dot_products(
-    writer: ArrayWriter, dtype: str, pointers: tuple[str, str], inner: int, row_count: int
+    writer: ArrayCode, dtype: str, pointers: tuple[str, str], inner: int, row_count: int
 ) -> list[str]:
     """Write LLVM code of the dot products of several matrix rows with a vector.
 

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.arithmetic import extreme_of_two
 from mdf_loop.ops.native.code import (
-    ArrayWriter,
+    ArrayCode,
     Cell,
     Code,
     Extent,
@@ -66,7 +66,7 @@ def reduction_writer(
         mean: True to divide by the number of elements.
     """
 
-    def write(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+    def write(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         array, output = op.inputs[0], op.outputs[0]
         assert array is not None
         if array.dtype == "bool":
@@ -108,7 +108,7 @@ def reduction_writer(
     return write
 
 
-def _shape_and_axes(writer: ArrayWriter, op: Op) -> tuple[Extents, range]:
+def _shape_and_axes(writer: ArrayCode, op: Op) -> tuple[Extents, range]:
     """Return the output shape of a reduction, and the range of reduced axes.
 
     Raises:
@@ -152,7 +152,7 @@ def stated_axes(op: Op, rank: int, find_constant: ArrayLookup) -> list[int]:
 
 
 def _reduce_last_axes(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent],
@@ -177,7 +177,7 @@ def _reduce_last_axes(
 
 
 def _reduce_contiguous(
-    writer: ArrayWriter, dtype: str, pointer: str, count: Extent, reducer: tuple[Combiner, str]
+    writer: ArrayCode, dtype: str, pointer: str, count: Extent, reducer: tuple[Combiner, str]
 ) -> str:
     """Write LLVM code that reduces contiguous numbers to one number."""
     (write_combination, neutral_literal), scalar_code = reducer, writer.scalar_code
@@ -196,7 +196,7 @@ def _reduce_contiguous(
 
 
 def _reduce_in_parts(
-    writer: ArrayWriter, dtype: str, pointer: str, count: Extent, combine: Combiner
+    writer: ArrayCode, dtype: str, pointer: str, count: Extent, combine: Combiner
 ) -> str:
     """Write LLVM code that reduces eight interleaved parts of an array, and joins the results."""
     part_code, scalar_code = Code(writer.function_text, PARTIAL_SUM_COUNT, True), writer.scalar_code
@@ -237,7 +237,7 @@ def _reduce_in_parts(
 
 
 def _reduce_unknown_count(
-    writer: ArrayWriter, dtype: str, pointer: str, count: str, reducer: tuple[Combiner, str]
+    writer: ArrayCode, dtype: str, pointer: str, count: str, reducer: tuple[Combiner, str]
 ) -> str:
     """Write LLVM code of a reduction of numbers whose count is known only at run time."""
     (write_combination, neutral_literal), scalar_code = reducer, writer.scalar_code
@@ -271,7 +271,7 @@ def _reduce_unknown_count(
 
 
 def _reduce_inner_axes(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent, Extent],
@@ -299,7 +299,7 @@ def _reduce_inner_axes(
 
 
 def _reduce_first_axes(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent],
@@ -351,7 +351,7 @@ def _reduce_first_axes(
 
 
 def _divide_by_count(
-    writer: ArrayWriter, output: Value, output_pointer: str, reduced_size: Extent
+    writer: ArrayCode, output: Value, output_pointer: str, reduced_size: Extent
 ) -> None:
     """Write LLVM code that divides sums by the number of terms, to compute means.
 

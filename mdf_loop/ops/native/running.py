@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.code import ArrayWriter, Cell, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.code import ArrayCode, Cell, Code, Extent, Extents, Failure, NotNative
 from mdf_loop.ops.native.extents import product, subtract_extents
 from mdf_loop.ops.native.grids import advance, loop_over_grid
 from mdf_loop.ops.native.products import write_sum
 from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 
-def running_sum(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def running_sum(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of ONNX's `CumSum`, the cumulative sum along an axis.
 
     Each sum is the sum of the previous sum and one number. `reverse` begins at the end.
@@ -79,7 +79,7 @@ def running_sum(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cel
 
 
 def _sum_writers(
-    writer: ArrayWriter, dtype: str, tail_size: Extent, is_exclusive: bool
+    writer: ArrayCode, dtype: str, tail_size: Extent, is_exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
     """Return functions that write LLVM code of the first and the later steps of a CumSum."""
 
@@ -115,7 +115,7 @@ def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeA
         nan_wins: True if nan is the extreme.
     """
 
-    def write(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+    def write(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         array, output, scalar_code = op.inputs[0], op.outputs[0], writer.scalar_code
         assert array is not None
         array_shape, dtype = writer.extents(array), array.dtype

@@ -10,7 +10,7 @@ from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops.native.code import (
     ITEM_BYTES,
     NUMBER_PLACEHOLDER,
-    ArrayWriter,
+    ArrayCode,
     Cell,
     Extent,
     Failure,
@@ -22,7 +22,7 @@ from mdf_loop.ops.native.moves import write_move
 from mdf_loop.ops.native.views import contiguous_axes, strided_view
 
 
-def gather(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+def gather(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """Write LLVM code of ONNX's `Gather`, for constant or computed indices."""
     gathered_array, index_array = op.inputs[0], op.inputs[1]
     assert gathered_array is not None
@@ -53,7 +53,7 @@ def gather(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     return _gather_slices(writer, op, cells, gather_axis)
 
 
-def _checked_position(writer: ArrayWriter, op: Op, number: str, extent: Extent) -> str:
+def _checked_position(writer: ArrayCode, op: Op, number: str, extent: Extent) -> str:
     """Write LLVM code that checks an index of `Gather` and makes a negative index nonnegative."""
     assert op.inputs[1] is not None
     error_sentence = f"position {NUMBER_PLACEHOLDER} does not exist: the axis has positions {NUMBER_PLACEHOLDER} to {NUMBER_PLACEHOLDER}"
@@ -62,7 +62,7 @@ def _checked_position(writer: ArrayWriter, op: Op, number: str, extent: Extent) 
 
 
 def _view_slice(
-    writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell], axis: int, offset: str
+    writer: ArrayCode, op: Op, cells: Mapping[Value, Cell], axis: int, offset: str
 ) -> Cell:
     """Return the elements of an array at one index along an axis, without a copy if possible."""
     gathered_array = op.inputs[0]
@@ -79,7 +79,7 @@ def _view_slice(
     )
 
 
-def _gather_slices(writer: ArrayWriter, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
+def _gather_slices(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
     """Write LLVM code that copies the slices of an array at several computed indices."""
     (gathered_array, index_array), output, scalar_code = (
         op.inputs[:2],

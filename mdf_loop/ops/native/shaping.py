@@ -14,7 +14,7 @@ from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops.native.code import (
     ITEM_BYTES,
     NUMBER_PLACEHOLDER,
-    ArrayWriter,
+    ArrayCode,
     Cell,
     Code,
     Extent,
@@ -41,7 +41,7 @@ Cells = Mapping[Value, Cell]
 def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
     """Return a code writer that uses `rule` only for shapes unknown at compile time."""
 
-    def write(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+    def write(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
         operands = [operand for operand in op.inputs if operand is not None]
         has_known_operands = all(
             writer.constant_of(operand) is not None for operand in operands[1:]
@@ -61,7 +61,7 @@ def _first_operand(op: Op) -> Value:
 
 
 def _stated_integers(
-    writer: ArrayWriter, op: Op, cells: Cells, operand_index: int, name: str
+    writer: ArrayCode, op: Op, cells: Cells, operand_index: int, name: str
 ) -> Extents | None:
     """Return the integers of an operand or an attribute, such as a shape, or None.
 
@@ -87,7 +87,7 @@ def _stated_integers(
 
 
 def _stated_axes(
-    writer: ArrayWriter, op: Op, cells: Cells, operand_index: int, rank: int
+    writer: ArrayCode, op: Op, cells: Cells, operand_index: int, rank: int
 ) -> list[int] | None:
     """Return the axes that an operand or the attribute `axes` states, or None."""
     axis_numbers = _stated_integers(writer, op, cells, operand_index, "axes")
@@ -98,7 +98,7 @@ def _stated_axes(
     return [axis % rank for axis in axis_numbers]
 
 
-def _with_extents(writer: ArrayWriter, op: Op, cells: Cells, extents: Extents) -> Cell:
+def _with_extents(writer: ArrayCode, op: Op, cells: Cells, extents: Extents) -> Cell:
     """Return the first operand with a new shape and the same order of elements."""
     operand, output = _first_operand(op), op.outputs[0]
     operand_cell = writer.cell(operand, cells)
@@ -120,13 +120,13 @@ def _register_extent(register: str) -> Extent:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def shape(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def shape(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Shape`."""
     axis_range = slice(op.attributes.get("start", 0), op.attributes.get("end"))
     return writer.integer_cell(op.outputs[0], writer.extents(_first_operand(op))[axis_range])
 
 
-def size(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def size(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Size`."""
     return writer.integer_cell(
         op.outputs[0], [product(writer.scalar_code, writer.extents(_first_operand(op)))]
@@ -136,12 +136,12 @@ def size(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
 # --- operations that keep the order of elements ---------------------------------------------------
 
 
-def identity(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def identity(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Identity`."""
     return _with_extents(writer, op, cells, writer.extents(_first_operand(op)))
 
 
-def flatten(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def flatten(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Flatten`."""
     input_extents = writer.extents(_first_operand(op))
     split_axis = op.attributes.get("axis", 1)
@@ -153,7 +153,7 @@ def flatten(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return _with_extents(writer, op, cells, tuple(side_sizes))
 
 
-def unsqueeze(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def unsqueeze(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Unsqueeze`."""
     input_extents = writer.extents(_first_operand(op))
     stated_axes = _stated_integers(writer, op, cells, 1, "axes") or ()
@@ -168,7 +168,7 @@ def unsqueeze(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     )
 
 
-def squeeze(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def squeeze(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Squeeze`."""
     input_extents = writer.extents(_first_operand(op))
     squeezed_axes = _stated_axes(writer, op, cells, 1, len(input_extents))
@@ -190,7 +190,7 @@ def squeeze(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
     return _with_extents(writer, op, cells, tuple(output_extents))
 
 
-def reshape(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def reshape(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Reshape`.
 
     A stated extent of 0 keeps the axis unless `allowzero` is set, and -1 stands for the remaining extent.
@@ -270,7 +270,7 @@ def _remaining_extent(code: Code, input_extents: Extents, divisors: Sequence[Ext
 
 
 def _check_size(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     op: Op,
     shapes: tuple[Extents, Sequence[Extent], Sequence[Extent]],
     is_invalid: str,
@@ -316,7 +316,7 @@ def _check_size(
 
 
 @_for_unknown_shapes
-def transpose(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def transpose(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Transpose`."""
     operand, output = _first_operand(op), op.outputs[0]
     input_extents = writer.extents(operand)
@@ -329,7 +329,7 @@ def transpose(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
 
 
 @_for_unknown_shapes
-def expand(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def expand(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Expand`."""
     operand, output = _first_operand(op), op.outputs[0]
     stated_extents = _stated_integers(writer, op, cells, 1, "shape") or ()
@@ -352,7 +352,7 @@ def expand(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
 
 
 def _broadcast_extent(
-    writer: ArrayWriter, op: Op, input_extent: Extent, target_extent: Extent
+    writer: ArrayCode, op: Op, input_extent: Extent, target_extent: Extent
 ) -> Extent:
     """Write LLVM code of the extent of an axis after an Expand."""
     if input_extent in (1, target_extent):
@@ -375,7 +375,7 @@ def _broadcast_extent(
 
 
 @_for_unknown_shapes
-def slice_axes(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def slice_axes(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Slice`."""
     operand, output = _first_operand(op), op.outputs[0]
     input_extents = writer.extents(operand)
@@ -407,7 +407,7 @@ def slice_axes(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
 
 
 def _slice_range(
-    writer: ArrayWriter, extent: Extent, start: Extent, end: Extent, step: int
+    writer: ArrayCode, extent: Extent, start: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
     """Write LLVM code of the first index and the length of a slice along one axis.
 
@@ -451,7 +451,7 @@ def _normalize_position(code: Code, position: Extent, extent: Extent) -> Extent:
     return code.emit(f"select i1 {is_negative}, i64 {wrapped_position}, i64 {position}")
 
 
-def concatenate(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
+def concatenate(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     """Write LLVM code of ONNX's `Concat`.
 
     The parts of all arrays are copied for each position of the axes in front.
@@ -491,7 +491,7 @@ def concatenate(writer: ArrayWriter, op: Op, cells: Cells) -> Cell:
 
 
 def _copy_with_stride(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     dtype: str,
     pointers: tuple[str, str],
     parts: tuple[Extent, Extent],
@@ -529,7 +529,7 @@ def _copy_with_stride(
     writer.repeat("0", str(part_count), 1, part)
 
 
-def _check_equal_axes(writer: ArrayWriter, op: Op, values: tuple[Value, Value], axis: int) -> None:
+def _check_equal_axes(writer: ArrayCode, op: Op, values: tuple[Value, Value], axis: int) -> None:
     """Write LLVM code that ends the run if two arrays cannot be joined by a Concat."""
     scalar_code = writer.scalar_code
     first_extents, other_extents = (writer.extents(array) for array in values)

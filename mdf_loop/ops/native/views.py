@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from mdf_loop.ir import Value
-from mdf_loop.ops.native.code import ITEM_BYTES, ArrayWriter, Cell, Code, Extent, Extents
+from mdf_loop.ops.native.code import ITEM_BYTES, ArrayCode, Cell, Code, Extent, Extents
 from mdf_loop.ops.native.extents import Factors, canonical_product, product
 
 UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
@@ -50,7 +50,7 @@ def merge_axes(axes: Sequence[StridedAxis]) -> list[StridedAxis]:
 
 
 def copy_strided(
-    writer: ArrayWriter, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
+    writer: ArrayCode, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
 ) -> None:
     """Write LLVM code that copies a strided view to contiguous memory."""
     axes = merge_axes(axes)
@@ -61,7 +61,7 @@ def copy_strided(
 
 
 def _copy_merged(
-    writer: ArrayWriter, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
+    writer: ArrayCode, dtype: str, target: str, source: str, axes: Sequence[StridedAxis]
 ) -> None:
     """Write LLVM code that copies a nonempty strided view to contiguous memory."""
     scalar_code, first_axis = writer.scalar_code, axes[0]
@@ -92,7 +92,7 @@ def _copy_merged(
 
 
 def _make_line_copy(
-    writer: ArrayWriter, dtype: str, target: str, source: str, is_contiguous: bool
+    writer: ArrayCode, dtype: str, target: str, source: str, is_contiguous: bool
 ) -> Callable[[Code, str], None]:
     """Return a function that writes code to copy contiguous elements, or to repeat one element."""
     repeated_element = "" if is_contiguous else writer.load(writer.scalar_code, dtype, source)
@@ -109,7 +109,7 @@ def _make_line_copy(
 
 
 def strided_view(
-    writer: ArrayWriter,
+    writer: ArrayCode,
     output: Value,
     source: tuple[Value, Cell],
     axes: Sequence[StridedAxis],
@@ -127,7 +127,7 @@ def strided_view(
     return writer.as_cell(output, view_pointer)
 
 
-def broadcast(writer: ArrayWriter, value: Value, cell: Cell, extents: Extents) -> Cell:
+def broadcast(writer: ArrayCode, value: Value, cell: Cell, extents: Extents) -> Cell:
     """Return an array that is broadcast to a given shape."""
     broadcast_value = Value(
         value.name,
