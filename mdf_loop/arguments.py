@@ -16,7 +16,9 @@ from mdf_loop.errors import InputError
 
 
 def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
-    """Return an argument that must be a mapping as a dict with text keys, or {} for None.
+    """Check that an argument is a mapping, and return it as a dict with text keys.
+
+    None becomes an empty dict.
 
     Args:
         argument: The argument of the user.
@@ -78,7 +80,7 @@ def text(argument: Any, what: str, example: str) -> str:
 
 
 def flag(argument: Any, what: str) -> bool:
-    """Return an argument that must be True or False as a Python bool, or raise InputError.
+    """Convert an argument that must be True or False to a bool, or raise InputError.
 
     Raises:
         InputError: The argument is neither True nor False.
@@ -102,7 +104,7 @@ def word(argument: Any, what: str, allowed: Collection[str]) -> str:
 
 
 def positive_integer(argument: Any, what: str) -> int:
-    """Return an argument that must be a whole number above 0 as a Python int, or raise InputError.
+    """Convert an argument that must be a whole number above 0 to an int, or raise InputError.
 
     Raises:
         InputError: The argument is no whole number above 0, or exceeds 64 bits.

@@ -62,9 +62,9 @@ def as_supported_array(
 def in_native_byte_order(
     array: Array, what: str, where: str = "", error: type[LoopError] = InputError
 ) -> Array:
-    """Return an array in the byte order of this machine, or raise an error for wide numbers.
+    """Return an array in native byte order, or raise an error if its numbers are too wide.
 
-    A wide number has more than 64 bits.
+    The numbers are too wide if they have more than 64 bits.
 
     Raises:
         LoopError: The numbers are wider than 64 bits. The error has the class `error`.
@@ -79,7 +79,7 @@ def in_native_byte_order(
 
 
 def is_too_wide(array: Array) -> bool:
-    """Return True if the numbers of an array are wider than models support."""
+    """Return True if the numbers of an array have more bits than models support."""
     element_size = array.dtype.itemsize
     return element_size > _MAX_ITEM_BYTES.get(array.dtype.kind, element_size)
 

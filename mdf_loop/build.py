@@ -202,7 +202,7 @@ class Builder:
         return self._pooled(array, name)
 
     def _pooled(self, array: Any, name: str = "", labels: _ConstantLabels = ()) -> Value:
-        """Return the constant with an array and labels, and create it if none exists yet."""
+        """Return the program's constant for an array and its labels, after adding it if missing."""
         array = np.asarray(array)
         root_builder = self
         while root_builder.parent is not None:
@@ -234,7 +234,7 @@ class Builder:
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
-        """Make adopted constants with an array's dtype and shape available for reuse.
+        """Let later constants reuse the old program's constants of this array's dtype and shape.
 
         The keys of adopted constants are computed only when needed, because the constants may be large.
         """
@@ -253,10 +253,13 @@ class Builder:
         The run may compute other last bits. Use this method for values that must be known at compile
         time, such as an axis, and `constant_of` for all other values.
         """
-        return None if value is None else self._evaluated(value, {})
+        return None if value is None else self._evaluate_cached(value, {})
 
-    def _evaluated(self, value: Value, results: dict[Value, Array | None]) -> Array | None:
-        """Return the array of a value computed from constants only, with a cache of arrays."""
+    def _evaluate_cached(self, value: Value, results: dict[Value, Array | None]) -> Array | None:
+        """Return the array of a value that depends only on constants, or None for other values.
+
+        `results` caches the computed arrays.
+        """
         known_array = self.constant_of(value)
         if known_array is not None or value in results:
             return results.get(value) if known_array is None else known_array
@@ -265,7 +268,8 @@ class Builder:
         if not isinstance(op, Op):
             return None
         operand_arrays = [
-            None if operand is None else self._evaluated(operand, results) for operand in op.inputs
+            None if operand is None else self._evaluate_cached(operand, results)
+            for operand in op.inputs
         ]
         results.update(zip(op.outputs, _compute_operation(op, operand_arrays) or (), strict=False))
         return results[value]
@@ -419,7 +423,7 @@ def _pool_key(array: Array) -> _PoolKey:
 
 
 def add_place(error: LoopError, where: str) -> LoopError:
-    """Set the MDF path of findings of an error without a path, and return the error."""
+    """Set the MDF path of those findings of an error that have none, and return the error."""
     error.findings = tuple(
         finding if finding.where else replace(finding, where=where) for finding in error.findings
     )

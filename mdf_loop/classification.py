@@ -1,4 +1,4 @@
-"""Classification of trip counts, conditions and indices as constant or variable.
+"""Classification of trip counts, conditions and branch indices as constant or variable.
 
     for i in range(M)   M: 10                     constant: 10
     while v < limit     v an input                variable: depends on input 'v'
@@ -47,7 +47,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class Decision(Struct, frozen=True):
-    """Trip count, loop condition or index, classified as constant or variable.
+    """Control value (trip count, condition or branch index) with its class: constant or variable.
 
     Attributes:
         name: Node and function with the decision, such as `A.f`, from the outermost to the innermost.
@@ -65,7 +65,7 @@ class Decision(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Kind of the trip count, condition or index: `constant` or `variable`."""
+        """Class of the trip count, condition or branch index: `constant` or `variable`."""
         return "variable" if self.reads else "constant"
 
     @property
@@ -77,7 +77,7 @@ class Decision(Struct, frozen=True):
 
 
 def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[Decision, ...]:
-    """Return every trip count, condition and index of a model, those of outer loops first.
+    """Classify the trip counts, conditions and branch indices of a model, outer loops first.
 
     A decision that is known only in the first evaluation of a model over time is variable, since it
     depends on a state.
@@ -97,15 +97,17 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
         state_descriptions = {
             state_name(state): _describe_state(state) for state in over_time.states
         }
-        return decisions(over_time.later_program, over_time.terms_by_path, state_descriptions)
+        return classify_program(
+            over_time.later_program, over_time.terms_by_path, state_descriptions
+        )
     model_reading = read_annotated(document, inputs, options=options)
-    return decisions(model_reading.program, model_reading.terms_by_path)
+    return classify_program(model_reading.program, model_reading.terms_by_path)
 
 
-def decisions(
+def classify_program(
     program: Program, types: Mapping[str, Any], states: Mapping[str, str] | None = None
 ) -> tuple[Decision, ...]:
-    """Return every trip count, condition and index of a program, those of outer loops first.
+    """Classify the trip counts, conditions and branch indices of a program, outer loops first.
 
     Args:
         program: The program.
@@ -155,7 +157,7 @@ def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
 
 
 def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
-    """Classify the trip count, condition or index at an MDF path as constant or variable."""
+    """Classify the trip count, condition or branch index at an MDF path as constant or variable."""
     dependencies = tuple(
         dict.fromkeys(
             dependency for value in values for dependency in sources.dependencies_of(value)
@@ -224,7 +226,7 @@ class _Sources:
             )
 
     def dependencies_of(self, value: Value) -> tuple[str, ...]:
-        """Return the inputs and states on which a value depends, or only its loop variables.
+        """Describe the inputs and states on which a value depends, or else its loop variables.
 
         A constant has no dependencies.
         """

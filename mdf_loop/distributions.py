@@ -46,7 +46,7 @@ class SiteTurn(Struct, frozen=True):
         return _stream_key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:
-        """Return an independent source of random numbers for a named part of this call."""
+        """Return an independent source of random numbers for the draw `name` of this call."""
         item_path, _, call_number = self.site.rpartition("#")
         return replace(self, site=f"{item_path}.{name}#{call_number}")
 
@@ -55,7 +55,7 @@ class SiteTurn(Struct, frozen=True):
         return float(np.min(parameter))
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Check that all elements of `fits` are true, and return the distribution parameter.
+        """Return a distribution parameter, or raise an error if an element of `fits` is False.
 
         The message of the error is `sentence`.
         """
@@ -189,7 +189,7 @@ def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
 
 
 def _count_by_sums(u: Any, rate: Any) -> Any:
-    """Return the Poisson number of u: the number of cumulative probabilities that are at most u.
+    """Return the Poisson quantile of u: the number of cumulative probabilities up to u.
 
     The sum ends where it no longer grows in float64.
     """
@@ -215,7 +215,10 @@ def _count_by_sums(u: Any, rate: Any) -> Any:
 
 
 def max_event_count(rate: Any) -> int:
-    """Return an exclusive upper bound of Poisson numbers computed by sums at these rates."""
+    """Return a number above all Poisson numbers that can be drawn with the given rates.
+
+    The rates are small, so that `_count_by_sums` computes the numbers.
+    """
     largest_rate = float(np.max(rate, initial=0.0))
     term = cumulative_probability = float(streams.exp(-largest_rate))
     event_count = 1

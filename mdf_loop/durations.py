@@ -177,7 +177,7 @@ def unit_of_step(dt: str) -> str | None:
 
 
 def _match_step(text: str) -> re.Match[str] | None:
-    """Return the number, digits and unit in the text of a time step as a match, or None."""
+    """Match a text such as `0.1 ms` with the pattern of a time step, or return None."""
     return _STEP_PATTERN.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
 
 

@@ -1,4 +1,4 @@
-"""Gamma random numbers of large shape, each from one normal number without rejection.
+"""Gamma random numbers with a large shape parameter, each computed from one normal number.
 
     x = a * y**3,  y = 1 + eta/3 - 1/(9 a) + ...,  eta = z / sqrt(a)
 
@@ -91,7 +91,10 @@ POLYNOMIAL_COEFFICIENTS: tuple[tuple[float, ...], ...] = (
 
 
 def gamma_quantile(z: Any, a: Any) -> Any:
-    """Return the gamma quantile of shape `a` (at least 6) at the cumulative probability of z.
+    """Return the quantile of a gamma distribution with shape `a` at the probability Phi(z).
+
+    Phi is the cumulative distribution function of the standard normal distribution. The shape is at
+    least 6.
 
     The number `z` is standard normal.
     """

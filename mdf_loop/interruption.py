@@ -122,5 +122,5 @@ def attach_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: boo
 
 
 def _is_nested(interrupt: KeyboardInterrupt) -> bool:
-    """Return True if the results of an exception belong to a nested call."""
+    """Return True if the results attached to a KeyboardInterrupt come from a nested call."""
     return getattr(interrupt, "is_nested", False)

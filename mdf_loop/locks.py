@@ -56,7 +56,7 @@ class ForkSafeLock:
         return is_acquired
 
     def release(self) -> None:
-        """Release the lock once."""
+        """Undo one `acquire` of the reentrant lock."""
         self._depth -= 1
         if self._depth == 0:
             self._owner = None
@@ -93,7 +93,7 @@ class LockHeldOverForks:
         self._lock.acquire()
 
     def release(self) -> None:
-        """Release the lock once."""
+        """Undo one `acquire` of the reentrant lock."""
         self._lock.release()
 
 

@@ -40,7 +40,7 @@ class Loss(Struct, frozen=True):
 
 
 def parse_losses(of: Any) -> tuple[Loss, ...]:
-    """Convert the user's mapping from outputs to terms of an objective, with checks.
+    """Return the terms of the objective that a mapping from outputs to losses describes.
 
     Raises:
         InputError: A term is invalid, or the mapping is empty.

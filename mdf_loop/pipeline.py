@@ -199,7 +199,7 @@ CUDA: PassOrder = (
 
 
 def prepare(program: Program, order: PassOrder, first: PassOrder = ()) -> Program:
-    """Return the program after the passes in `first` and then the passes in `order`.
+    """Apply the passes in `first`, and then the passes in `order`, to a program.
 
     Raises:
         UnsupportedError: The program cannot be prepared for the target. The message names the place.

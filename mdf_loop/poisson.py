@@ -34,7 +34,7 @@ LARGEST_RATE = 9.2e18
 
 
 def poisson_quantile(z: Any, rate: Any) -> Any:
-    """Return the Poisson quantile, as a float, at the cumulative probability of z.
+    """Return the quantile of the Poisson distribution, as a float, at the probability Phi(z).
 
     The number `z` is standard normal.
 

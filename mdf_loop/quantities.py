@@ -300,7 +300,7 @@ def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
 
 
 def _to_plain_number(number: Any) -> Any:
-    """Return the magnitude of a Quantity, such as a Decimal, as a float or NumPy array."""
+    """Convert the magnitude of a Quantity, which may be a Decimal, to a float or NumPy array."""
     if isinstance(number, Decimal | Fraction):
         return float(number)
     if type(number) is not np.ndarray:

@@ -146,7 +146,7 @@ def remove_listener(listener: Listener) -> None:
 
 
 def interrupt_count() -> int:
-    """Return the number of Ctrl-C interrupts after which a call returned partial results."""
+    """Return how many Ctrl-C signals have led to partial results instead of an exception."""
     return _interrupt_count
 
 
@@ -244,7 +244,7 @@ def handling_signals(
 
 @contextlib.contextmanager
 def raising_signals() -> Iterator[None]:
-    """Let signals raise exceptions inside this context, because the code in it catches them."""
+    """Make signals raise exceptions inside this context, instead of ending the process."""
     global _end_process
     end_process, _end_process = _end_process, None
     try:
@@ -271,13 +271,13 @@ def deferring_signals() -> Iterator[None]:
 
 
 def record_answer() -> None:
-    """Record that the main thread has received a signal, and completes partial results."""
+    """Record that the main thread reacts to a signal, so that the watchdog lets it finish."""
     global _is_answered
     _is_answered = True
 
 
 def is_answered() -> bool:
-    """Return True if the main thread has received a signal or completes partial results."""
+    """Return True if the main thread reacts to a signal, or is in `delaying_interrupt`."""
     return _is_answered or _finishing_depth > 0
 
 
@@ -375,7 +375,7 @@ class WakeupSocket:
         return True
 
     def uninstall(self) -> None:
-        """Restore the wake-up descriptor that was installed before this socket."""
+        """Restore the file descriptor that `signal.set_wakeup_fd` had before `install`."""
         if self in _INSTALLED_SOCKETS:
             _INSTALLED_SOCKETS.remove(self)
             _replace_wakeup_fd(self._descriptor, self._previous_descriptor)

@@ -86,11 +86,11 @@ class Selection(Struct, frozen=True):
     @property
     def records_only_outputs(self) -> bool:
         """True if the run records exactly the outputs of the model."""
-        return self.only is None and not self.named
+        return self.only is None and not self.extra_names
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """Names in `record`, `reduce` and `when`, whose values the run also computes."""
+    def extra_names(self) -> tuple[str, ...]:
+        """Names in `record`, `reduce` and `when`, which are computed besides the outputs."""
         condition_names = () if self.when is None else (self.when,)
         return (*self.record, *self.reduce, *condition_names)
 
@@ -115,14 +115,14 @@ class RunControls(Struct, frozen=True):
         return self.nan not in (None, "ignore")
 
     @property
-    def begins(self) -> bool:
-        """True if the run starts at its first step, as it has no checkpoint to resume from."""
+    def is_new_run(self) -> bool:
+        """True if the run starts at its first step, because it has no checkpoint to resume from."""
         resume_path = self.resume
         return resume_path is None or (resume_path == self.checkpoint and not resume_path.exists())
 
     @property
-    def is_patient(self) -> bool:
-        """True if no option requires dividing the run into short segments."""
+    def can_run_in_one_call(self) -> bool:
+        """True if an evaluation may run in one call, because no option needs control during it."""
         is_observed = callable(self.progress) or self.checkpoint_path is not None or self.watches
         return not is_observed and (self.time_limit is None or self.time_limit > 1.0)
 
@@ -176,7 +176,7 @@ class RunSpecification(Struct, frozen=True):
         return self.options.overwrite
 
     def with_options(self, **changes: Any) -> RunSpecification:
-        """Return the specification with other options of the run."""
+        """Return a copy of the specification with some options of the run replaced."""
         return replace(self, options=replace(self.options, **changes))
 
     @property
@@ -185,16 +185,16 @@ class RunSpecification(Struct, frozen=True):
         selection, stepping_mode = self.selection, None
         if self.steps is not None:
             stepping_mode = (self.dt is not None, self.execution_list)
-        return selection.named, selection.only, self.controls.watches, stepping_mode
+        return selection.extra_names, selection.only, self.controls.watches, stepping_mode
 
     @property
-    def begins(self) -> bool:
-        """True if the run starts at its first step."""
-        return self.controls.begins and not (self.sharing is not None and self.sharing.resumes)
+    def is_new_run(self) -> bool:
+        """True if the run is new: it continues no checkpoint and no store of an earlier run."""
+        return self.controls.is_new_run and not (self.sharing is not None and self.sharing.resumes)
 
     @property
-    def writes(self) -> bool:
-        """True if the run writes files."""
+    def writes_files(self) -> bool:
+        """True if the run writes its results or checkpoints to files."""
         return self.output is not None or self.controls.checkpoint_path is not None
 
     @property
@@ -264,7 +264,7 @@ def _has_only_inputs(options: RunOptions) -> bool:
 
 
 def _build_values(options: RunOptions) -> Values:
-    """Return the values of a run from its options, with checked types."""
+    """Return the inputs, parameters, sweep, state and seed of a run, with checked types."""
     sweep = options.sweep
     if not isinstance(sweep, ComputedSweep):
         sweep = arguments.mapping(sweep, "sweep", "sweep={'node.parameter': [0.1, 0.2]}")

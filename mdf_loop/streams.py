@@ -218,7 +218,7 @@ def site(name: str) -> int:
 
 
 def sites(names: Iterable[str]) -> Words:
-    """Return hashes of the names of random draws, which select their streams of random numbers."""
+    """Return the hash of each random draw's name, which selects the stream of random numbers."""
     return np.array([site(name) for name in names], np.uint64)
 
 
@@ -249,7 +249,9 @@ def _mix(x: Any) -> Words:
 
 
 def _draw_digits(choices: Words, *, odd: bool) -> Words:
-    """Convert random words to keys of eight different hexadecimal digits from 1 to 15.
+    """Convert each random word to a number with eight distinct hexadecimal digits 1 to 15.
+
+    Two such numbers form the key of a random stream.
 
     A drawn digit is replaced by the first remaining digit, and the list of remaining digits begins one
     place later.

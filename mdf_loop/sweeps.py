@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ComputedSweep(Mapping[str, Array]):
-    """Sweep whose parameter values are computed on access, as a mapping by name."""
+    """Sweep as a mapping from names to parameter values, which are computed on access."""
 
     @property
     @abstractmethod
@@ -81,7 +81,7 @@ class Grid(ComputedSweep):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of values of each swept name, which are the axes of results."""
+        """Number of values of each swept name, which is the length of its axis in the results."""
         return tuple(len(values) for values in self.along.values())
 
     def part(self, first: int, last: int) -> dict[str, Array]:
@@ -351,7 +351,7 @@ def _to_numbers(name: str, values: Any) -> Array:
         raise
     except ValueError:
         rows = np.empty(0, object)
-    are_numbers = rows.dtype.kind in "biuf" or _are_single(rows)
+    are_numbers = rows.dtype.kind in "biuf" or _are_scalar_quantities(rows)
     if rows.ndim != 1 or not len(rows) or not are_numbers:
         raise InputError(
             f"'{name}' has no list of numbers in the grid: {values!r}"[:200],
@@ -360,8 +360,8 @@ def _to_numbers(name: str, values: Any) -> Array:
     return rows
 
 
-def _are_single(rows: Array) -> bool:
-    """Return True if all swept values are scalars and some are Quantities."""
+def _are_scalar_quantities(rows: Array) -> bool:
+    """Return True if all swept values are scalars, and at least one is a Quantity."""
     return has_unit(rows) and not any(getattr(row, "shape", ()) for row in rows)
 
 

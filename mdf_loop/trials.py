@@ -21,7 +21,7 @@ from mdf_loop.request.recording_options import OVER_TRIALS_EXAMPLE
 
 
 class Draws(Struct, frozen=True):
-    """Seed of the random numbers of a run, and the numbers of its trials.
+    """Random seed of a run, and the indices of its trials.
 
     Attributes:
         seed: Seed of all random numbers.

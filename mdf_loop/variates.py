@@ -33,13 +33,13 @@ class CallSite(Protocol):
         """
 
     def part(self, name: str) -> Self:
-        """Return an independent source of random numbers for a named part of this call."""
+        """Return an independent source of random numbers for the draw `name` of this call."""
 
     def least(self, parameter: Any) -> float:
         """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Check that all elements of `fits` are true, and return the distribution parameter."""
+        """Return a distribution parameter, after a check that its condition `fits` is true everywhere."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class Variate(Struct, frozen=True):
 
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
-        """Parameters of a call of the distribution, with `size` at the end if the call has it."""
+        """Parameters that a model passes to the distribution, then `size` if `has_size` is True."""
         parameters = tuple(inspect.signature(self.formula).parameters.values())[2:]
         size_parameter = inspect.Parameter(
             "size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.classification import Decision, classify, decisions
+from mdf_loop.classification import Decision, classify, classify_program
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import BoundValues
@@ -134,5 +134,5 @@ def test_a_parameter_is_variable_once_it_is_set() -> None:
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
     reading = read_once(document, BoundValues.of(bind(document, {}, options), settings), options)
-    (decision,) = decisions(reading.program, reading.terms_by_path)
+    (decision,) = classify_program(reading.program, reading.terms_by_path)
     assert decision.why == "depends on parameter 'm.limit', which is set"

@@ -62,7 +62,7 @@ def test_every_argument_has_its_field() -> None:
     assert values.state is not None
     assert (selection.record, selection.only, selection.every) == (("A.o",), ("A.p",), 3)
     assert (selection.when, selection.reduce) == ("A.w", {"A.r": ("mean",)})
-    assert selection.named == ("A.o", "A.r", "A.w")
+    assert selection.extra_names == ("A.o", "A.r", "A.w")
     assert (controls.time_limit, controls.nan, controls.progress) == (120, "stop", False)
     assert (controls.checkpoint, controls.resume) == (Path("c"), Path("d"))
     assert (controls.checkpoint_every, controls.memory_limit) == (300, 4 * 10**9)

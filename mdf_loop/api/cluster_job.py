@@ -149,7 +149,10 @@ class Job:
         return ComputedBlock(tuple(batches), tuple(failures), earliest(nonfinite_values))
 
     def _run(self, box: Box) -> Results:
-        """Run a box of members, and return their results without the model and the inputs."""
+        """Run the members in a box (one slice per axis), and return the results without the model.
+
+        The attributes `model` and `run_values` of the results are empty.
+        """
         results = run_without_files(self.prepared, self.spec_of(box))
         nonfinite_value = results.not_finite
         if nonfinite_value is not None and nonfinite_value.member is not None:
@@ -180,7 +183,7 @@ def _shorten(value: Any) -> str:
 
 
 def _halve_box(box: Box) -> Iterator[Box]:
-    """Yield both halves of a box of members, split along the first axis that is longer than 1."""
+    """Yield both halves of a box (one slice per axis), cut along the first axis longer than 1."""
     axis = next(k for k, axis_slice in enumerate(box) if axis_slice.stop - axis_slice.start > 1)
     midpoint = (box[axis].start + box[axis].stop) // 2
     for half_slice in (slice(box[axis].start, midpoint), slice(midpoint, box[axis].stop)):

@@ -113,7 +113,7 @@ class MemorySink:
         self.put(pilot_run.block, pilot_run.computed_block)
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
-        """Return all blocks of members except the first, which the pilot runs computed."""
+        """Return all blocks of members but the first, which was run to estimate the speed."""
         return (block for block in self._partition.blocks() if block.block_number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
@@ -129,7 +129,7 @@ class MemorySink:
         self.done_member_count += block.member_count
 
     def _keyed_arrays(self, batch: ConsecutiveMembers) -> Iterator[tuple[_ArrayKey, Array]]:
-        """Yield each output, row count and loop report of consecutive members, with a key."""
+        """Yield ((kind, name), array) for the outputs, row counts and loop reports of a batch."""
         for name, array in flatten_members(batch.results).items():
             yield ("output", name), array
         for name, array in flatten_lengths(batch.results).items():
@@ -176,7 +176,7 @@ class MemorySink:
         return split_grid_axis(results, self._spec.values.sweep)
 
     def _arrays_of_kind(self, kind: str, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return all outputs or all row counts by name, reshaped to one axis per member axis."""
+        """Return all arrays of a kind, such as `output`, with the members reshaped to `shape`."""
         arrays = {
             name: array for (array_kind, name), array in self._arrays.items() if array_kind == kind
         }
@@ -231,7 +231,7 @@ class OverTrialsSink:
         self.put(pilot_run.block, pilot_run.computed_block)
 
     def missing_blocks(self) -> Iterator[MemberBlock]:
-        """Return all blocks of members except the first, which the pilot runs computed."""
+        """Return all blocks of members but the first, which was run to estimate the speed."""
         return (block for block in self._partition.blocks() if block.block_number)
 
     def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:

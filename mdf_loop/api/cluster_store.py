@@ -92,7 +92,7 @@ class StoreSink:
         pilot_run: PilotRun,
         lease: StoreLease,
     ) -> StoreSink:
-        """Return a destination of results in a new Zarr store with the first block of members."""
+        """Create a Zarr store, write the first block of members, and return the store as a sink."""
         lease.check_can_create()
         first_member_results = _select_first_member(
             pilot_run.computed_block.batches[0].results, spec
@@ -323,7 +323,7 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
 def _make_coordinate_readers(
     template: Results, spec: RunSpecification
 ) -> dict[str, CoordinateFunction]:
-    """Return functions that read each coordinate of the member axes, by name in the store.
+    """Map the store's coordinate names to functions that return the values of some members.
 
     The function returns the coordinate values of a range of members.
     """

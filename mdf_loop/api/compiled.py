@@ -150,12 +150,12 @@ class CompiledModel:
 
     @property
     def parameters(self) -> Mapping[str, Description]:
-        """Descriptions of the parameters that are no states, by `node.parameter`."""
+        """Descriptions of the parameters other than `states`, by `node.parameter`."""
         return self._description.parameters
 
     @property
     def states(self) -> Mapping[str, Description]:
-        """Descriptions of the states, which keep a value between evaluations, by `node.parameter`."""
+        """Descriptions of parameters that keep values between evaluations, by `node.parameter`."""
         return self._description.states
 
     @property
@@ -177,7 +177,7 @@ class CompiledModel:
 
     @property
     def program(self) -> Program:
-        """Program of the last evaluation, or of the default inputs before the first evaluation."""
+        """Program of the last evaluation, or for the default inputs if nothing was evaluated."""
         return self.prepared.latest_evaluation.program
 
     @property

@@ -59,7 +59,7 @@ class DifferentiatedNames:
         self._model_values: dict[str, Any] = {}
 
     def restricted_to(self, name: str) -> DifferentiatedNames:
-        """Return a copy of the names with only one parameter or input to differentiate by."""
+        """Return a copy that differentiates the same outputs by one parameter or input only."""
         return DifferentiatedNames(
             self.prepared,
             (*self.outputs,),

@@ -58,7 +58,7 @@ def _ends_finite(rows: Any, lengths: Any) -> bool:
 def over_time(
     prepared: PreparedModel, values: Values, results: Results, completed_run: CompletedRun
 ) -> NotFinite | None:
-    """Return the first nan or infinite value, if a run over time ends with one, or None.
+    """Return the first nan or infinity of a run over time, or None if all values end finite.
 
     A state that is nan or infinite initially, such as the time of a spike that never came, is reported
     only if an output shows the state.
@@ -93,7 +93,7 @@ def over_time(
 
 
 def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first nan or infinite value of a run in modeci_mdf's engine, or None.
+    """Return the first nan or infinity of a modeci_mdf run, or None if all values end finite.
 
     Only a run that ends with such a value is reported.
 

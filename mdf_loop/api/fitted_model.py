@@ -190,7 +190,7 @@ class FittedModel:
         return self._central_differences(values)
 
     def check_method(self, values: Mapping[str, Array], method: str | None) -> None:
-        """Check that the outputs suit least squares, unless the user requests least squares.
+        """Check that the outputs suit least squares, if the user did not choose this method.
 
         Args:
             values: Values of the free parameters.

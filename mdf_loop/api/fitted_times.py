@@ -128,7 +128,7 @@ def read_observed_times(
 
 
 def _read_column(table: Table, word: str, output: str) -> Array:
-    """Return the data column `word`, or raise an error with the advice to rename a column."""
+    """Return the column `word` of the data, or raise an error that suggests this column name."""
     return find_column(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 

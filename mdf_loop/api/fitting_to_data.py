@@ -236,7 +236,9 @@ def _names_of_items(document: Document) -> Iterator[str]:
 def refuse_columns_of_inputs(
     document: Document, columns: Iterable[str], read: Container[str]
 ) -> None:
-    """Raise InputError for data columns named like a model input, since a fit ignores them.
+    """Raise InputError if an unused data column has the name of a model input.
+
+    A fit does not read inputs from the data.
 
     Args:
         document: The model.

@@ -106,7 +106,7 @@ def _build_sweep(at: Mapping[str, Array], name: str, step_sizes: Array) -> dict[
 
 
 def _compute_differences(step_sizes: Array, scalars: Array, dtype: Any) -> tuple[Array, Array]:
-    """Return central differences with Richardson extrapolation, and error bounds."""
+    """Return central differences with Richardson extrapolation, and bounds of their errors."""
     full_step_slopes = (scalars[:, 0] - scalars[:, 1]) / (2 * step_sizes)
     half_step_slopes = (scalars[:, 2] - scalars[:, 3]) / step_sizes
     rounding_bounds = _bound_rounding_errors(step_sizes, scalars, dtype)
@@ -118,7 +118,10 @@ def _compute_differences(step_sizes: Array, scalars: Array, dtype: Any) -> tuple
 def _compute_differences_in_steps(
     evaluate_moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
-    """Return central differences of a piecewise constant loss by large steps, and error bounds."""
+    """Return central differences of a piecewise constant loss, and bounds of their errors.
+
+    The first step size that changes the loss is used.
+    """
     for relative_step in COARSE_RELATIVE_STEPS:
         step_sizes, scalars = evaluate_moved(relative_step)
         if bool((scalars[:, 0] != scalars[:, 1]).any()):

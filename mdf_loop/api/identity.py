@@ -1,4 +1,4 @@
-"""Texts that identify a run, by which a run with equal arguments can resume its checkpoint."""
+"""Texts that identify a run's arguments, so that only an equal run resumes its checkpoint."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from mdf_loop.paths import Files, path_of, track_read_files
 
 
 def checked_file(path: str | Path, read: Files) -> Path:
-    """Return the path of an ONNX file to write, after a check that it overwrites no read file.
+    """Return the path of an ONNX file to write, or raise an error if the model was read from it.
 
     Raises:
         InputError: The file cannot be written, or its name does not end in .onnx.

@@ -157,7 +157,7 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> 
 
 
 def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, str]:
-    """Return the units of statistics over trials, such as a mean, that have their output's unit."""
+    """Return the units of the trial statistics, such as means, that have the output's unit."""
     statistic_outputs = (
         (name, name.rpartition(".")[0]) for name in names if _reduction_of(name).has_unit
     )

@@ -63,7 +63,7 @@ class Evaluation(Struct, frozen=True):
 
     @classmethod
     def of(cls, program: Program, single_run: SingleRun) -> Evaluation:
-        """Return the evaluation of a program, with its ONNX Runtime session."""
+        """Return a program with its ONNX Runtime session and the names of the session's outputs."""
         session_program = single_run.session.program
         return cls(
             program,
@@ -122,7 +122,7 @@ class PreparedModel:
         return self._input_binder.bind(specification.values, specification.steps)
 
     def evaluation(self, specification: RunSpecification, bound_values: BoundValues) -> Evaluation:
-        """Return the evaluation for the dtypes and shapes of the inputs, cached if possible."""
+        """Return the program and session for the inputs' dtypes and shapes, cached if possible."""
         options = self._options(specification)
         cache_key = _build_cache_key(specification, bound_values, options)
         with self._lock:
@@ -156,7 +156,7 @@ class PreparedModel:
             return time_session
 
     def _options(self, specification: RunSpecification) -> Options:
-        """Return the compilation options for a run, which allow endless loops with a time limit."""
+        """Return the compilation options of a run. A time limit permits endless loops."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(MAX_TRIP_COUNT))
@@ -234,7 +234,7 @@ class PreparedModel:
 
     @property
     def latest_evaluation(self) -> Evaluation:
-        """Last evaluation, or the evaluation for the default inputs before the first run."""
+        """Program and session of the last evaluation, or at first for the default inputs."""
         if self._latest_evaluation is None:
             spec = self._default_specification()
             return self.evaluation(spec, self.bind(spec))

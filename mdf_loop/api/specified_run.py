@@ -66,7 +66,7 @@ def _prepare_cluster(spec: RunSpecification) -> ComputeFunction:
 @contextmanager
 def _lease_output(prepared: PreparedModel, spec: RunSpecification) -> Iterator[StoreLease | None]:
     """Check the output file of a run and limit its memory, and yield the lease of its store, if any."""
-    if not spec.writes and spec.controls.memory_limit is None:
+    if not spec.writes_files and spec.controls.memory_limit is None:
         yield None
         return
     with limited(spec.controls.memory_limit), track_read_files(prepared.document.files):
@@ -76,7 +76,7 @@ def _lease_output(prepared: PreparedModel, spec: RunSpecification) -> Iterator[S
             yield None
             return
         with lease_store(spec.store, new_run_id(), overwrite=spec.overwrite) as lease:
-            if spec.begins:
+            if spec.is_new_run:
                 lease.check_can_create()
             yield lease
 
@@ -84,7 +84,7 @@ def _lease_output(prepared: PreparedModel, spec: RunSpecification) -> Iterator[S
 def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str | Path) -> None:
     """Raise an error before the run if its results could not be saved after the run."""
     controls = spec.controls
-    if spec.begins or not spec.streams:
+    if spec.is_new_run or not spec.streams:
         check_results_path(output)  # a resumed run checks its store itself
     output_path = path_of(output, "the output")
     for argument, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):

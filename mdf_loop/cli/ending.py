@@ -49,7 +49,7 @@ class SignalMessage:
         self._is_written = False
 
     def reset(self) -> None:
-        """Allow another message about a signal, because a new command begins."""
+        """Forget that a message was written, so that the next command can write one."""
         self._is_written = False
 
     def write(self, message: str, write_message: Callable[[str], object]) -> None:

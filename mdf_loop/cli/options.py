@@ -48,7 +48,7 @@ def options_of(options: type[Struct], *names: str) -> Callable[[_Command], _Comm
 
 
 def list_flags(*names: str, options: type[Struct] = RunOptions) -> list[Flag]:
-    """Return the command-line options for some API arguments, each option with a name."""
+    """Return the command-line options of some API arguments, with missing names filled in."""
     fields_by_name = {field.name: field for field in fields_of(options)}
     return [
         replace(flag, name=flag.name or name)

@@ -24,7 +24,7 @@ from mdf_loop.request.run_options import OUTPUT_STORE, RunOptions
 
 
 def read_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert command-line options to arguments of `run`, if one option determines the argument.
+    """Convert each command-line option that alone determines an argument of `run`.
 
     Raises:
         InputError: The value of an option is invalid.

@@ -101,7 +101,7 @@ class ConnectionThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start to open the connection at once, without the rest of the head start."""
+        """Let the thread open the connection now, even if `head_start` has not passed."""
         self._may_begin.set()
 
     def connection(self, report: Callable[[], object] = lambda: None) -> Connection | None:
@@ -226,7 +226,7 @@ def _check_needed(is_stopped: Callable[[], bool]) -> None:
 
 @contextmanager
 def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[Connection]:
-    """Yield a connection to a cluster whose description was checked.
+    """Yield a connection to the cluster that a valid `cluster` argument describes.
 
     Raises:
         InputError: The cluster cannot be reached, or does not start.

@@ -208,7 +208,7 @@ class WorkerProcesses:
         }
 
     def _error_file(self, slot: _Slot) -> Path:
-        """Return the path of the file with the standard error of a slot's process."""
+        """Return the path of the file that contains the standard error of a worker process."""
         return self._folder / f"process_{slot.slot_number}.txt"
 
     def _last_error_line(self, slot: _Slot) -> str:

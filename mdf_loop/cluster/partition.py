@@ -126,11 +126,11 @@ def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
 
 
 def _boxes_in_row(shape: tuple[int, ...], row: int, first: int, last: int) -> Iterator[Box]:
-    """Divide a range of members within one row of the first axis into boxes."""
+    """Divide members with one index along the first axis into boxes (one slice per axis)."""
     for box in boxes(shape[1:], first, last):
         yield (slice(row, row + 1), *box)
 
 
 def first_member_of(shape: tuple[int, ...], box: Box) -> int:
-    """Return the number of the first member in a box of members."""
+    """Return the number of the first member in a box (one slice per axis)."""
     return int(np.ravel_multi_index([axis_slice.start for axis_slice in box], shape))

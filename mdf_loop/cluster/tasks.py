@@ -39,11 +39,11 @@ class SchedulerGoneError(RunError):
 
 
 class WorkerDiedError(RunError):
-    """Error that the worker of an item died repeatedly."""
+    """Error that the workers of a work item died, and no retries are left."""
 
 
 class Outcome(Struct, Generic[ItemType, ResultType], frozen=True):
-    """Outcome of the evaluation of an item: a result, or an error."""
+    """Outcome of the computation of one work item: a result, or an error."""
 
     item: ItemType
     result: ResultType | None
@@ -73,7 +73,7 @@ class Tasks(Generic[ItemType, ResultType]):
     def outcomes(
         self, items: Iterable[ItemType], stopped: Callable[[], StopReason | None]
     ) -> Iterator[Outcome[ItemType, ResultType]]:
-        """Yield the outcome of each item in order of completion, until `stopped` returns a reason.
+        """Yield each work item's outcome in order of completion, until `stopped` returns a reason.
 
         Raises:
             SchedulerGoneError: The scheduler ended.
@@ -95,7 +95,7 @@ class Tasks(Generic[ItemType, ResultType]):
             self._submitted_futures.clear()
 
     def _submit_shared(self) -> Any:
-        """Submit the data shared by all items to the cluster, as one task."""
+        """Submit the data shared by all work items to the cluster, as one task."""
         return self._client.submit(_unpack, self._pickled_data, pure=False)
 
     def has_workers(self) -> bool:
@@ -108,16 +108,16 @@ class Tasks(Generic[ItemType, ResultType]):
         return self._worker_count
 
     def _capacity(self) -> int:
-        """Return the maximum number of items that are submitted at the same time."""
+        """Return the maximum number of work items that are submitted at the same time."""
         return _ITEMS_PER_WORKER * max(1, self._count_workers())
 
     def _submit_all(self, items: Iterable[ItemType]) -> None:
-        """Submit several items to the cluster."""
+        """Submit several work items to the cluster, each as one task."""
         for item in items:
             self._submit(item, 0)
 
     def _submit(self, item: ItemType, death_count: int) -> None:
-        """Submit an item to the cluster.
+        """Submit one work item to the cluster as a task.
 
         `death_count` is the number of workers that died while they computed the item.
         """
@@ -128,7 +128,7 @@ class Tasks(Generic[ItemType, ResultType]):
         )
 
     def _next_outcome(self) -> Outcome[ItemType, ResultType] | None:
-        """Return the outcome of the next completed item, or None after a short wait."""
+        """Return the outcome of the next completed work item, or None after a short wait."""
         try:
             future, item, death_count = self._finished_tasks.get(timeout=_POLL_SECONDS)
         except queue.Empty:
@@ -139,15 +139,18 @@ class Tasks(Generic[ItemType, ResultType]):
             with suppress(*_fetch_errors()):
                 return Outcome(item, future.result(), None)
         if future.status == "error":
-            return self._failed_outcome(future.exception(), item, death_count)
+            return self._retry_or_report_failure(future.exception(), item, death_count)
         self._check_scheduler()
         self._submit(item, death_count)  # the worker ended before the result was fetched
         return None
 
-    def _failed_outcome(
+    def _retry_or_report_failure(
         self, error: Exception, item: ItemType, death_count: int
     ) -> Outcome[ItemType, ResultType] | None:
-        """Return the outcome of a failed item, or None after the item was submitted again."""
+        """Submit a work item again if its worker died, else return an outcome with the error.
+
+        The item is submitted again at most `retries` times. The result is then None.
+        """
         from distributed import KilledWorker
 
         if not isinstance(error, KilledWorker):

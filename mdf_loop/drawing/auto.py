@@ -142,7 +142,7 @@ _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 def _operator_layouts(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, node_count: int
 ) -> Iterator[PictureLayout]:
-    """Yield layouts that show only operators, from all frames open to all frames closed."""
+    """Yield layouts that show only operators, with fewer and fewer levels of loops expanded."""
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
     path_length = flow_length(flow_of(graph))

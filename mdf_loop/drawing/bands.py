@@ -22,14 +22,14 @@ LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
 
 
 class Bands(Struct, frozen=True):
-    """Columns (bands) of a long graph: column of each chain, and numbers for edges between columns."""
+    """Column (band) of each chain of nodes in a picture, and the numbers of the cut edges."""
 
     band_by_chain: tuple[int, ...]
     stub_number_by_chain: dict[int, int]
 
     @property
     def count(self) -> int:
-        """Number of columns (bands)."""
+        """Number of columns (bands) into which the graph is divided."""
         return max(self.band_by_chain, default=-1) + 1
 
 

@@ -44,7 +44,7 @@ class EdgeEnd(Struct, frozen=True):
 
 
 class EdgeTarget(Struct, frozen=True):
-    """End of edges at a drawn node, with a line style and the formulas that read the values."""
+    """Point at a drawn node where edges end, with a line style and the formulas using the value."""
 
     edge_end: EdgeEnd
     line_style: str = "data"
@@ -74,12 +74,12 @@ class NodeConnections(Struct):
 
     @property
     def node_input(self) -> EdgeEnd:
-        """Attachment point for edges to an input port that the drawn node does not show."""
+        """Point where edges end if the drawn node does not show their input port."""
         return EdgeEnd(self.first_dot_node, self.header_port, "w" if self.header_port else "")
 
     @property
     def node_output(self) -> EdgeEnd:
-        """Attachment point for edges from an output port that the drawn node does not show."""
+        """Point where edges start if the drawn node does not show their output port."""
         return EdgeEnd(self.last_dot_node, self.header_port, "e" if self.header_port else "")
 
 
@@ -262,7 +262,7 @@ class Canvas:
         self._edges.setdefault((str(tail), str(head), kind), edge_attributes)
 
     def has_edge(self, name: str) -> bool:
-        """Return True if an edge of the innermost open frame begins or ends at the node `name`."""
+        """Return True if an edge of the current frame begins or ends at the node `name`."""
         end_names = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
         return name in end_names
 
@@ -282,7 +282,7 @@ class Canvas:
                 rank_subgraph.edge(tail, head, style="invis")
 
     def _write_edges(self) -> None:
-        """Write the edges of the innermost open frame as DOT text.
+        """Write the edges of the current frame (the innermost open `cluster`) as DOT text.
 
         Invisible edges are first, because Graphviz straightens the first parallel edge.
         """

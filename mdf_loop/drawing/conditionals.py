@@ -148,7 +148,7 @@ def _draw_branch(
 
 
 def _terminals_by_name(conditional: ConditionalOutline) -> dict[str, tuple[str, str]]:
-    """Map each name that a conditional's branches capture to its input key and line style."""
+    """Map each captured name to the key of a drawn input and the style of its edges."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(conditional.captures)}
 
 

@@ -41,7 +41,7 @@ class Flow(Struct, frozen=True):
 
     @property
     def order(self) -> list[int]:
-        """Positions of the chains of nodes in topological order."""
+        """Indices of the chains of nodes (each drawn as one box) in topological order."""
         return topological_order(range(len(self.chains)), self.links)
 
 

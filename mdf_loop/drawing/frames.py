@@ -206,7 +206,7 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
 
 
 def _edge_targets(loop: LoopOutline, input_table: TerminalTable) -> list[EdgeTarget]:
-    """Return the ends of edges at a loop's inputs, for values from outside the loop."""
+    """Return the points at a loop's inputs where edges with outside values end."""
     edge_targets = []
     if loop.trip_count is not None:
         edge_targets.append(
@@ -397,7 +397,7 @@ def longest_path_ends(
     receivers_by_node: dict[str, list[str]],
     connections: dict[str, NodeConnections],
 ) -> list[tuple[str, str]]:
-    """Return the first and last DOT node of each node in the longest path of a graph."""
+    """Return the first and last DOT node that draw each model node on the longest path."""
     return [
         (connections[node].first_dot_node, connections[node].last_dot_node)
         for node in _longest_path(graph, receivers_by_node)
@@ -407,7 +407,7 @@ def longest_path_ends(
 def straighten(
     canvas: Canvas, first_dot_node: str, last_dot_node: str, path_ends: list[tuple[str, str]]
 ) -> None:
-    """Add invisible edges that place a path of nodes and both sides of its frame on one line."""
+    """Add invisible edges that align a path of nodes with two opposite sides of its frame."""
     edge_starts = [first_dot_node, *(end_name for _, end_name in path_ends)]
     edge_ends = [*(begin_name for begin_name, _ in path_ends), last_dot_node]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):

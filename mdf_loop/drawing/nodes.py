@@ -163,7 +163,7 @@ _COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER
 
 
 def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield the rows of a node's table for flow from left to right, with ports beside the formulas."""
+    """Yield the table rows of a node in a left-to-right picture: ports beside the formulas."""
     yield cells.header_cell
     nonempty_columns = [
         column for column in (cells.input_cells, cells.formula_cells, cells.output_cells) if column
@@ -183,7 +183,7 @@ def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
 
 
 def _downward_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield the rows of a node's table for flow downwards, with ports above and below the formulas."""
+    """Yield the table rows of a node in a top-down picture: ports above and below formulas."""
     if cells.input_cells:
         yield cell(table([row(cells.input_cells)], CELLPADDING=4))
     yield cells.header_cell
@@ -330,7 +330,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 
 
 def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
-    """Map each name that a node's formulas and captures read to the edge targets `targets`."""
+    """Map each name that a node's formulas and captures read to `targets`, where edges end."""
     names_read = {name for expression in _expressions(node) for name in names_in(expression)}
     names_read |= {capture.name for block in node.blocks for capture in block.captures}
     return dict.fromkeys(sorted(names_read), targets)

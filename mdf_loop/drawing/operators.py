@@ -79,7 +79,7 @@ class _BandedGraph(Struct, frozen=True):
 
 
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
-    """Assign the edges of a graph to the columns (bands) in which they are drawn."""
+    """Return a graph divided into columns (bands), with the edges to draw in each column."""
     chain_index_by_node = {node.id: k for k, chain in enumerate(flow.chains) for node in chain}
     edges_by_band: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
@@ -105,7 +105,7 @@ def _draw_chains(
     view: View,
     draw_graph: GraphDrawer,
 ) -> dict[str, NodeConnections]:
-    """Draw the boxes of one column (band), and return the connections of their nodes by id."""
+    """Draw one column (band) of node chains, and return the points for edges of each node."""
     connections: dict[str, NodeConnections] = {}
     for chain in canvas.direction.stacking_order(chains):
         (first_node, *following_nodes) = chain

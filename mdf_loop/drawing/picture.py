@@ -191,7 +191,7 @@ def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
 
 
 def _termination_texts(graph: GraphOutline) -> tuple[str, ...]:
-    """Describe when evaluations end, unless a model over time describes this in its frame."""
+    """Return texts on when evaluations end, or () if the frame of a time loop shows them."""
     loop_modes = (block.kind for node in graph.nodes for block in node.loops)
     return () if "over time" in loop_modes else graph.termination
 
@@ -222,7 +222,7 @@ def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
 
 
 def _check_level(level: int | str | None, bands: int | None) -> int | str | None:
-    """Return the checked level of detail, which is "operators" if `bands` is given."""
+    """Check the level of detail, and return "operators" for a picture in columns (`bands`)."""
     known_detail_levels = (*range(len(DETAIL_LEVELS)), OPERATORS_DETAIL.level)
     if level is not None and not (isinstance(level, int | str) and level in known_detail_levels):
         raise InputError(

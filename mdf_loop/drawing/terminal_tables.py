@@ -121,7 +121,7 @@ def conditional_terminal_rows(
 
 
 def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
-    """Return the input terminal of the condition or number that selects a conditional's branch."""
+    """Return the drawn input for a conditional's selector: a condition or a branch number."""
     selector_remark = "condition" if conditional.kind == "if" else "number of the branch"
     return Terminal(
         "choose",
@@ -132,7 +132,7 @@ def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
 
 
 def _joined_result_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> Terminal:
-    """Return the output terminal of the `k`-th result of a conditional."""
+    """Return the drawn output for the `k`-th result of a conditional."""
     joined_result = conditional.joined_results[k]
     type_text = joined_result.type if detail.shows_types else ""
     if conditional.id == IMPORTED_FUNCTION_ID and joined_result.ports:
@@ -157,7 +157,7 @@ def argument_text(argument: ArgumentOutline) -> str:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the input terminal of a loop's condition, or None if the loop has no condition."""
+    """Return the drawn input for a loop's condition, or None if the loop has no condition."""
     if loop.start_condition is not None:
         condition_remark = f"← {argument_text(loop.start_condition)}"
         return Terminal("start", "c", loop.condition_name or "condition", condition_remark)
@@ -168,7 +168,7 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the output terminal of a loop's condition, or None if the loop does not test it."""
+    """Return the drawn output for the condition a loop tests, or None if it tests none."""
     if not tests_condition(loop):
         return None
     condition_remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
@@ -176,7 +176,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _carried_input_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
-    """Return the input terminal of a loop's `k`-th carried value."""
+    """Return the drawn input for the initial value of a loop's `k`-th carried value."""
     carried_value = loop.carried_values[k]
     initial_text = (
         "?"
@@ -203,7 +203,7 @@ def _initial_text(expression: object) -> str:
 def _carried_output_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
-    """Return the output terminal of a loop's `k`-th carried value."""
+    """Return the drawn output for a loop's `k`-th carried value."""
     carried_value = loop.carried_values[k]
     type_text = carried_value.type if detail.shows_types else ""
     ports_remark = _ports_text(
@@ -215,7 +215,7 @@ def _carried_output_terminal(
 def _recording_terminals(
     loop: LoopOutline, detail: Detail, observation: Observation | None
 ) -> Iterable[Terminal]:
-    """Yield the output terminals of a loop's recorded values."""
+    """Yield the drawn outputs for a loop's recorded values."""
     for k, recorded_value in enumerate(loop.recorded_values):
         type_text = recorded_value.type if detail.shows_types else ""
         observed_value = _observed_value(observation, loop, recorded_value.ports)
@@ -226,7 +226,7 @@ def _recording_terminals(
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the output terminals of a loop's reports, such as the iteration count."""
+    """Yield the drawn outputs that report on a loop's run, such as the iteration count."""
     for k, report in enumerate(loop.reports):
         ports_remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
         yield Terminal("result", f"x{k}", report.name.replace("_", " "), ports_remark)
@@ -245,7 +245,7 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 
 
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the input terminals of a loop's sliced inputs."""
+    """Yield the drawn inputs for a loop's sliced inputs."""
     for k, sliced_input in enumerate(loop.sliced_inputs):
         slice_remark = ", ".join(
             text for text in (f"= {slice_text(sliced_input)}", sliced_input.remark) if text
@@ -254,7 +254,7 @@ def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the input terminals of a loop's delayed values."""
+    """Yield the drawn inputs for a loop's delayed values (values of earlier iterations)."""
     for k, delayed_value in enumerate(loop.delayed_values):
         initial_text = (
             ""
@@ -267,7 +267,7 @@ def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 
 
 def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
-    """Yield the input terminals of the values that a loop or conditional captures."""
+    """Yield the drawn inputs for the outer values that a loop or conditional captures."""
     for k, capture in enumerate(captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         type_remark = capture.type if detail.shows_types else ""
@@ -285,11 +285,11 @@ class TerminalTable(Struct, frozen=True):
     inner_side: str
 
     def outer_end(self, key: str) -> EdgeEnd:
-        """Return the end of edges outside the frame at the terminal `key`."""
+        """Return the point at the input or output `key` where edges outside the frame attach."""
         return EdgeEnd(self.name, f"{key}_o", self.outer_side)
 
     def inner_end(self, key: str, side: str = "") -> EdgeEnd:
-        """Return the end of edges inside the frame at the terminal `key`."""
+        """Return the point at the input or output `key` where edges inside the frame attach."""
         return EdgeEnd(self.name, f"{key}_i", side or self.inner_side)
 
 

@@ -41,7 +41,7 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
 
 
 def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[str]:
-    """Return the names of a node's constants that only its loop bodies and branches read.
+    """Return the names of constants to merge: those that only loops or branches of a node read.
 
     The result is empty if there are at most `MAX_SEPARATE_CONSTANTS`.
     """

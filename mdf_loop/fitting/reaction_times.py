@@ -85,7 +85,7 @@ class ReactionTimeData(Struct, frozen=True):
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimeData:
-        """Sort observed times into bins by choice, and drop nan and infinite times.
+        """Return the finite observed times in bins, with separate bins for each choice.
 
         Raises:
             InputError: The data have no time.
@@ -191,7 +191,7 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
         )
 
     def terms(self, seeds: Array) -> list[CostTerm]:
-        """Return the negative log likelihood of each subject, as a function of points."""
+        """Return (parameter indices, negative log likelihood function) for each subject."""
         return [(term.indices, self._counted_costs(term, seeds)) for term in self.objective_terms]
 
     def _sum_over_terms(

@@ -206,11 +206,11 @@ class SearchResult(Struct, frozen=True):
         return self.optima[0]
 
     def agrees(self, optimum: Optimum) -> bool:
-        """Return True if an optimum has the lowest cost and lies at the best point."""
+        """Return True if an optimum equals the best one in cost and point, within tolerances."""
         return self._has_best_cost(optimum) and self._is_at_best_point(optimum)
 
     def ties(self, optimum: Optimum) -> bool:
-        """Return True if an optimum has the lowest cost but lies at another point."""
+        """Return True if an optimum equals the best one in cost, but lies at another point."""
         return self._has_best_cost(optimum) and not self._is_at_best_point(optimum)
 
     def _has_best_cost(self, optimum: Optimum) -> bool:

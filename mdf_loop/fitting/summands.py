@@ -16,7 +16,10 @@ from mdf_loop.ir import Array
 
 
 class ObjectiveTerm(Struct, frozen=True):
-    """Term of a fit objective, with a model, its free parameters, and their indices in a point."""
+    """Term of a fit objective: a model, its free parameters, and their indices in search points.
+
+    A search point is a vector with the values of all free parameters of the fit.
+    """
 
     model: Model
     parameter_space: ParameterSpace
@@ -24,7 +27,7 @@ class ObjectiveTerm(Struct, frozen=True):
 
     @property
     def standalone(self) -> Self:
-        """Copy of the term for search points that contain only this term's parameters."""
+        """Copy of the term for search points that consist of this term's parameters only."""
         return replace(self, indices=np.arange(len(self.indices)))
 
 

@@ -80,7 +80,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         return perf_counter() - self._start_time
 
     def reset_best(self) -> None:
-        """Reset the best point, because the points of the next search have another meaning."""
+        """Forget the best point before a new search, whose points can have other parameters."""
         self.best = (np.inf, None)
 
     def record(self, points: Array, costs: Array) -> None:

@@ -203,7 +203,9 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
     result_names = {
         node_item: shown_name for shown_name, node_item in reversed(model_outputs.items())
     }
-    further_items = [name_index.find(name) for name in (*(selection.only or ()), *selection.named)]
+    further_items = [
+        name_index.find(name) for name in (*(selection.only or ()), *selection.extra_names)
+    ]
     selected_outputs = model_outputs if selection.only is None else {}
     selected_items = set(selected_outputs.values())
     return {

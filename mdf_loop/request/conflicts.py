@@ -24,7 +24,7 @@ _CONDITIONAL_FIELDS = [
 
 
 def refuse_conflicts(options: RunOptions) -> None:
-    """Raise an error if an option lacks another that it needs, or does not fit the way of running.
+    """Raise an error if an option lacks another that it needs, or is invalid in this kind of run.
 
     Raises:
         InputError: The message names the option.
@@ -55,7 +55,11 @@ def _is_given(field: Field, options: RunOptions) -> bool:
 
 
 def _modes_of(options: RunOptions) -> tuple[str, ...]:
-    """Return the ways of running that some options do not support, as the texts of their errors."""
+    """Return the kinds of run, such as a run on a cluster, that the options select.
+
+    Each kind is represented by the error text for options that it does not support, such as
+    `ON_CLUSTER`.
+    """
     is_used = {
         IN_ENGINE: options.engine == "modeci",
         ON_CLUSTER: options.cluster is not None,
@@ -65,7 +69,7 @@ def _modes_of(options: RunOptions) -> tuple[str, ...]:
 
 
 def _refuse_missing(field: Field, options: RunOptions, modes: Container[str]) -> None:
-    """Raise an error if none of the options that an option needs is given."""
+    """Raise an error if an option needs one of several others, and none of them is given."""
     needs = field.option.needs
     if needs is None or any(_is_given(_FIELDS[name], options) for name in needs.names):
         return

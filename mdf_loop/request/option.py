@@ -1,4 +1,4 @@
-"""Description of one option of `run`, and the calls and texts that are made from such descriptions.
+"""Descriptions of the options of `run`, from which signatures and docstrings are composed.
 
 class RunOptions(Struct):
     steps: Annotated[int | None, Option(TIME, "Number of evaluations.")] = None
@@ -61,12 +61,12 @@ class Flag(Struct, frozen=True):
 
 
 def flag(spelling: str, help: str, *, name: str = "", **settings: Any) -> Flag:
-    """Return an option of the command line; see `Flag`."""
+    """Describe a command-line option, with keyword arguments for `click.option`."""
     return Flag(spelling, help, settings, name)
 
 
 class Requirement(Struct, frozen=True):
-    """Options of which another option needs one.
+    """Set of options, at least one of which another option requires.
 
     Attributes:
         names: Names of the options. One of them must be given.
@@ -105,7 +105,7 @@ class Option(Struct, frozen=True):
 
 
 class Field(Struct, frozen=True):
-    """Parameter of a call that stands for an option, with the description of the option."""
+    """Parameter in a method's signature, with the description of the option that it sets."""
 
     parameter: inspect.Parameter
     option: Option
@@ -133,7 +133,7 @@ def _field_of(parameter: inspect.Parameter) -> Field:
 
 
 def groups_of(options: type[Struct]) -> dict[str, list[Field]]:
-    """Return the fields of a class of options by the title of their group."""
+    """Return a dict from group titles to the fields of a class of options."""
     groups: dict[str, list[Field]] = {}
     for option_field in fields_of(options):
         groups.setdefault(option_field.option.group, []).append(option_field)

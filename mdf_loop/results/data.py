@@ -59,7 +59,7 @@ class Results(Outputs):
 
     @property
     def time(self) -> Array | None:
-        """Time of each row in a run over time with `dt`, in the unit `units["time"]`, else None."""
+        """Time of each row, in `units["time"]`, or None unless the run was over time with `dt`."""
         time_coordinates = [
             axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates
         ]

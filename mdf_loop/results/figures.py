@@ -142,7 +142,7 @@ def shorten(text: str) -> str:
 
 
 def note_undrawn(figure: Figure, names: Sequence[str]) -> None:
-    """Write the names of outputs that a figure does not show below its panels.
+    """Write below the panels the names of the outputs that a figure does not show.
 
     An example is `not drawn: A.v, A.w, ... (9 in all)`.
     """

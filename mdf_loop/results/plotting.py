@@ -95,7 +95,7 @@ def plot_results(
 
 
 def _axis_coordinate(results: Outputs, axis: str) -> Labelled:
-    """Return the first coordinate of an axis of results, such as the times.
+    """Return the first coordinate array of an axis of results, such as the times.
 
     Raises:
         InputError: The results have no such axis.
@@ -197,7 +197,7 @@ def _is_drawable(labelled_array: Labelled) -> bool:
 
 
 def _build_output_panels(results: Outputs, labelled_array: Labelled) -> list[_Panel]:
-    """Return the panels of one output, which in a sweep has one panel per element."""
+    """Return the panels of one output: a single one, or in a sweep one for each element."""
     axis_names = [axis.name for axis in results.axes]
     panel_array = np.moveaxis(
         plottable_array(results, labelled_array.name), axis_names.index("time"), 0

@@ -175,7 +175,7 @@ def _csv_columns(
 
 
 def _csv_block(labelled_array: Labelled, block_index: Mapping[str, Any], row_count: int) -> Array:
-    """Return the part of an array in a block of csv rows, with an axis of `count` rows first."""
+    """Return an array's elements for a block of csv rows, with the rows as the first axis."""
     array_index = [block_index[dim] for dim in labelled_array.dims if dim in block_index]
     block_array = np.asarray(labelled_array.array[tuple(array_index)])
     if any(isinstance(axis_index, slice) for axis_index in array_index):

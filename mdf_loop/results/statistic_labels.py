@@ -40,7 +40,7 @@ def _axis_labels(axis: Axis) -> list[str]:
 
 
 def response_axis(results: Outputs) -> Axis | None:
-    """Return the axis of responses that groups the statistics over trials, or None."""
+    """Return the axis of the responses (such as choices) that group trial statistics, or None."""
     response_axes = (
         axis for axis in results.axes if not axis.is_swept and axis.name not in _NON_RESPONSE_AXES
     )
@@ -51,7 +51,10 @@ _NON_RESPONSE_AXES = ("time", "trial")
 
 
 def response_labels(results: Outputs) -> list[str]:
-    """Return the labels of the responses that group the statistics over trials, or []."""
+    """Return a label, such as `choice = true`, for each response that groups trial statistics.
+
+    The list is empty if the statistics are not grouped.
+    """
     axis = response_axis(results)
     if axis is None:
         return []
@@ -66,7 +69,7 @@ def is_histogram(results: Outputs, name: str) -> bool:
 
 
 def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[str]:
-    """Return a label for each element of an output, such as a response with a quantile or bin.
+    """Return a label for each element of an output, such as `choice = true, 0.9` for a quantile.
 
     Elements of outputs that are not statistics are labelled with their index: `[0]`, `[1,0]`. A single
     number has an empty label.

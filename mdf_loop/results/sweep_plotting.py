@@ -105,7 +105,7 @@ def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Pan
 def _build_output_panels(
     results: Outputs, name: str, array: Array, swept_axes: Sequence[SweptAxis]
 ) -> Iterator[Panel]:
-    """Yield the panels of one output of a sweep, which in a grid has one panel per element."""
+    """Yield the panels of one output of a sweep: a single one, or in a grid one per element."""
     unit, axis_count = results.units.get(name, ""), len(swept_axes)
     labels_of_elements = element_labels(results, name, array.shape[axis_count:])
     element_values = array.reshape(*array.shape[:axis_count], -1)
@@ -143,7 +143,7 @@ def _build_output_panels(
 def _build_histogram_panels(
     results: Outputs, name: str, array: Array, swept_axis: SweptAxis
 ) -> Iterator[Panel]:
-    """Yield a panel for each response with an image of histograms over the swept value."""
+    """Yield a panel for each response (such as a choice), an image of histograms over a sweep."""
     output_name, bin_edges = (
         name.rpartition(".")[0],
         np.asarray(results.statistics[name], np.float64),
@@ -242,7 +242,7 @@ def draw_binned_image(
     count_label: str,
     ax: Axes,
 ) -> None:
-    """Draw the histograms of a sweep's members as an image, with members right and bins upwards."""
+    """Draw histograms of sweep members as an image, with members along x and bins along y."""
     counts, bin_edges = histograms
     _draw_mesh(ax, _compute_cell_edges(swept_axis.positions), bin_edges, counts.T, count_label)
     ax.set_ylabel(bin_label)

@@ -110,7 +110,7 @@ def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Pane
 def _build_member_panels(
     results: Outputs, name: str, array: Array, groups: dict[str, Array], member_names: Sequence[str]
 ) -> Iterator[Panel]:
-    """Yield a panel for each response, with the distribution over trials for each sweep member."""
+    """Yield a panel for each response (such as a choice), with a histogram per sweep member."""
     bin_edges = _choose_bins(array)
     trial_count = len(array) // len(member_names)
     for response_label, trial_mask in groups.items():
@@ -153,7 +153,7 @@ def _is_response(array: Array) -> bool:
 def _group_by_response(
     array: Array, responses: Array | None, response_name: str | None
 ) -> dict[str, Array]:
-    """Return a mask of the trials with each response, by the label of the response."""
+    """Map response labels, such as `choice = true`, to masks of the trials with the response."""
     if responses is None or response_name is None:
         return {"": np.ones(array.shape, bool)}
     return {value_label(response_name, value): responses == value for value in np.unique(responses)}

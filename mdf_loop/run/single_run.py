@@ -153,7 +153,7 @@ class SingleRun:
 
     def _get_one_call_limit(self, controls: RunControls) -> float:
         """Return the time limit in seconds of an evaluation in one call, without chunks."""
-        if not controls.is_patient:
+        if not controls.can_run_in_one_call:
             return 0.0
         known_seconds = self._one_call_seconds
         if known_seconds is None or (known_seconds and controls.time_limit is not None):

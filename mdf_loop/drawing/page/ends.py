@@ -35,7 +35,7 @@ class NodeEnds(Struct):
 
 
 class Recording(Struct, frozen=True):
-    """Output port of a drawn loop that shows a recorded value, with the names of loop and output."""
+    """Port at a drawn loop for a recorded value, with the names of the loop and the output."""
 
     port_number: int
     frame_number: int

@@ -60,12 +60,12 @@ def build_model_scene(graph: GraphOutline, numbering: Numbering) -> Scene:
 
 
 class _SceneBuilder(Struct, frozen=True):
-    """Builder of the boxes and wires (scene) of graphs that share one numbering."""
+    """Builder of the boxes and wires (scene) of graphs, with numbers unique on the page."""
 
     numbering: Numbering
 
     def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
-        """Return the boxes and wires (scene) of a graph, and the wire ends of each node by id."""
+        """Return the boxes and wires (scene) of a graph, and where wires attach to each node."""
         self.numbering.current_depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES
@@ -97,7 +97,7 @@ class _SceneBuilder(Struct, frozen=True):
         return Scene(tuple(boxes), wires), ends_by_node
 
     def _node_box(self, node: NodeOutline, is_fed: bool, is_large: bool) -> tuple[Box, NodeEnds]:
-        """Return the box of a node without loops and conditionals, and the node's wire ends."""
+        """Return the box of a node without loops or conditionals, and where wires attach."""
         if node.is_input and not is_fed:
             return build_small_box(
                 node, self.numbering, "input", shorten_name(node.id, MAX_TITLE_LENGTH)

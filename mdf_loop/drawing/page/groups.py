@@ -80,7 +80,7 @@ def _build_box_graph(scene: Scene) -> nx.DiGraph:
 
 
 def _group_by_scopes(boxes: tuple[Box, ...], box_graph: nx.DiGraph) -> list[_Group]:
-    """Group boxes by the first differing part of their names, so that no group feeds itself."""
+    """Group boxes by the first differing part of their names, and split groups in cycles."""
     scopes = {box.id: _scope_of(box) for box in boxes}
     groups = list(
         _group_scopes(
@@ -159,7 +159,7 @@ def _cyclic_groups(groups: list[_Group], box_graph: nx.DiGraph) -> set[int]:
 
 
 def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
-    """Split a group that values leave and enter again, so that no part feeds itself."""
+    """Split a group that feeds itself through other boxes into parts that do not."""
     group_box_ids = {box.id for box in group.boxes}
     reentry_counts: dict[int, int] = {}
     for box_id in _topological_order(box_graph):
@@ -186,7 +186,7 @@ def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
 def _split_by_next_scope(
     scopes: dict[int, tuple[str, ...]], group: _Group, box_graph: nx.DiGraph
 ) -> list[_Group]:
-    """Split a group into smaller groups by one more part of the boxes' names."""
+    """Split a group by the next part of its boxes' names, such as `layers.0`."""
     return list(_group_scopes(group.boxes, scopes, len(group.scope) + 1))
 
 

@@ -163,7 +163,7 @@ def _input_text(port: PortOutline) -> str:
 
 
 def _read_ends(node: NodeOutline, box_ends: list[WireEnd]) -> dict[str, list[WireEnd]]:
-    """Map each name that a node's formulas read to the wire ends `box_ends`."""
+    """Map each name that a node's formulas read to `box_ends`, where the wires end."""
     expressions = [port.value for port in node.outputs]
     for definition in node.definitions:
         expressions += [definition.value, definition.initial_expression, definition.derivative]

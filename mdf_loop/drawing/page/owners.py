@@ -148,7 +148,7 @@ def _build_inner_wires(
     boxes: dict[str, Box],
     expression_readers: list[ExpressionReader],
 ) -> tuple[list[Wire], dict[str, list[WireEnd]]]:
-    """Return the wires between formulas and frames inside a node, and the wire ends of its inputs."""
+    """Return the wires inside a node, and where wires with values from outside must end."""
     wires: list[Wire] = []
     ends_by_outer_name: dict[str, list[WireEnd]] = {}
     input_names = {port.id for port in node.inputs}
@@ -169,7 +169,10 @@ def _build_inner_wires(
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
-    """Return the numbers of the ports that show the selected results of a loop or conditional."""
+    """Return the ids of the ports for the results of a loop or conditional at `positions`.
+
+    The position None stands for all results.
+    """
     result_keys = frame.terminals.result_keys
     selected_keys = (
         result_keys
@@ -182,7 +185,7 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
-    """Map each output port of a node to the number of the loop's or conditional's port."""
+    """Map a node's output ports to the ids of the loop or conditional ports that feed them."""
     port_keys = frame.terminals.key_by_output_port.items()
     return {port: frame.right_ports[key].id for port, key in port_keys if key in frame.right_ports}
 
@@ -193,7 +196,7 @@ def _source_numbers(
     formulas: list[OwnFormula],
     boxes: dict[str, Box],
 ) -> dict[str, int]:
-    """Map each output port of a node to the number of the box or port that provides the value."""
+    """Map each output port of a node to the id of the box or port that provides the value."""
     source_numbers = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
     for frame in frames.values():
         source_numbers |= _port_ends(frame)

@@ -1,4 +1,4 @@
-"""Content of a page (scene): nested boxes, ports at their sides, and wires, all with numbers.
+"""Content of a page (scene): nested boxes, ports at box sides, and wires, identified by numbers.
 
 Each number belongs to one box or one port of the whole page. A wire connects two numbers: ports, or whole
 boxes. A value that crosses the side of an open box passes a port with a wire outside and wires inside. The
@@ -67,7 +67,7 @@ class Box(Struct, frozen=True):
 
     @property
     def ends(self) -> Iterator[int]:
-        """Numbers of the box and of its ports, which are the possible ends of wires."""
+        """Ids of the box and of its ports, at which wires can start and end."""
         yield self.id
         yield from (port.id for port in self.ports)
 

@@ -172,5 +172,5 @@ def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, 
 
 
 def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
-    """Return pairs (output port, terminal key) for the output ports of a loop or conditional."""
+    """Expand pairs (output ports, key of a drawn output) to one pair per output port."""
     return [(port, terminal_key) for ports, terminal_key in pairs for port in ports]

@@ -78,7 +78,7 @@ class RunController:
 
     def _load_resumed(self) -> Mapping[str, Snapshot] | None:
         """Load the checkpoint from which the run resumes, or return None for a new run."""
-        if self.controls.begins:
+        if self.controls.is_new_run:
             return None
         assert self.controls.resume is not None
         snapshots = load(self.controls.resume, self._identity)
