@@ -318,10 +318,10 @@ class LaneBlocks(FunctionWriter):
         """Do nothing, because this emitter never defers operations."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Do nothing, as this emitter has no inner loops that scan or record arrays."""
+        """Do nothing, because inner loops that scan or record arrays require another emitter."""
 
     def recorded_array_cells(self, loop: Loop, count: str) -> Cells:
-        """Return an empty dict, as this emitter has no inner loops that record arrays."""
+        """Return an empty dict, because inner loops that record arrays require another emitter."""
         return {}
 
     def extents(self, value: Value) -> Extents:

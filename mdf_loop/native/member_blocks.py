@@ -35,7 +35,7 @@ class MemberBlocks(LaneBlocks):
         """Pointers to memory for the values of all lanes, used while members are exchanged."""
 
     def write_loop(self, head: str) -> str:
-        """Return an LLVM function without effect, which is the loop for a batch of no members."""
+        """Return an LLVM function that returns at once, for a batch without members."""
         self.scalar_code.line("ret i64 0")
         return self.finish_function(head)
 
@@ -193,10 +193,7 @@ class MemberBlocks(LaneBlocks):
         return lane_conditions, Cell(tuple(running_flags))
 
     def _broadcast_value(self, value: Value, cells: Cells) -> Cell:
-        """Return the registers of a value, with a scalar broadcast to all lanes.
-
-        A scalar is broadcast.
-        """
+        """Return the registers of a value, with a scalar broadcast to all lanes."""
         value_cell = self.cell(value, cells)
         return Cell(
             tuple(

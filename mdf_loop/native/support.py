@@ -267,7 +267,7 @@ def _inner_values(loop: Loop) -> Iterator[Value]:
 
 
 def _outer_values(loop: Loop) -> Iterator[Value]:
-    """Yield the initial and final carried values of a loop, and a row of each array of rows."""
+    """Yield initial and final carried values, and a row of each scanned or recorded array."""
     for carried_value in loop.carried:
         yield from (carried_value.initial, carried_value.final)
     recorded_arrays = (recorded_value.stack for recorded_value in loop.recorded)

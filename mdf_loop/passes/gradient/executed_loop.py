@@ -80,7 +80,7 @@ class ExecutedLoop(Struct, frozen=True):
         )
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
-        """Add a cotangent to a carried value's initial value, or zero if iterations are skipped.
+        """Add a cotangent for an initial carried value, which is zero if iterations are skipped.
 
         Iterations are skipped if only the last ones are differentiated.
         """

@@ -12,7 +12,7 @@ from mdf_loop.ir import Op, Value
 def build_or_evaluate(
     b: Builder, op: Op, build: Callable[[Builder, Op], tuple[Value | None, ...]]
 ) -> tuple[Value | None, ...]:
-    """Build an operation from ones with kernels, or fold it by NumPy if its operands are constant.
+    """Build an operation by `build`, or fold a constant operation by NumPy if no kernel exists.
 
     The operation is folded only if `build` fails. Return the results of the operation.
 

@@ -120,7 +120,7 @@ class _DivisionFacts(Struct):
         elif op.op_type == "Cast":
             self._learn_cast(op)
         elif operation_row.moved_operands is not None:
-            self._learn_selection(op, [op.inputs[k] for k in operation_row.moved_operands(op)])
+            self._learn_moved_elements(op, [op.inputs[k] for k in operation_row.moved_operands(op)])
         elif op.op_type == "Equal" and op.inputs[1] in self._minus_one_constants:
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
@@ -139,7 +139,7 @@ class _DivisionFacts(Struct):
         if dtype_kind != "i" or cast_operand in self.non_minus_one_values:
             self.non_minus_one_values.add(cast_output)
 
-    def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
+    def _learn_moved_elements(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
         """Record that an operation that moves elements never returns -1 if no operand contains -1.
 
         The same holds for the smallest integer. The result of `op`, such as a `Where`, holds only elements of

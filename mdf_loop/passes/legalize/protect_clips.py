@@ -1,4 +1,4 @@
-"""Prevention of ONNX Runtime's fusion of Relu and Clip for dtypes for which it fails.
+"""Prevention of ONNX Runtime's fusion of Relu and Clip for dtypes for which the fusion fails.
 
     r: float64 = Relu(x)                   r: float64 = Relu(x)
     y = Clip(r, low)              ->       s: float64 = Max(r)
@@ -23,12 +23,12 @@ _FUSED_DTYPES = frozenset(("float32", "float16"))
 
 
 def protect_clips(program: Program) -> Program:
-    """Prevent ONNX Runtime's fusion of Relu and Clip for dtypes for which it fails."""
-    return hide_producer(program, "Relu", _clipped_operand_position)
+    """Prevent ONNX Runtime's fusion of Relu and Clip for dtypes for which the fusion fails."""
+    return hide_producer(program, "Relu", _protected_operand_position)
 
 
-def _clipped_operand_position(op: Op) -> int | None:
-    """Return the operand position (0) to protect from fusion for a Clip at risk, else None."""
+def _protected_operand_position(op: Op) -> int | None:
+    """Return the operand position (0) to protect if a Clip's fusion would fail, else None."""
     if (
         op.op_type != "Clip"
         or operand(op).dtype in _FUSED_DTYPES

@@ -1,4 +1,4 @@
-"""Batched loops that run all iterations, and then select the values where each member ended.
+"""Batched loops that run all iterations, after which each member's final values are selected.
 
     loop %i < %most while %go for each batch       loop %i < %most
       carry %x from %a to %b giving %last            carry %x from %a to %b
@@ -56,7 +56,7 @@ SELECT_DTYPES = ("float64", "float32", "int64", "int32")
 
 
 def run_past_termination(program: Program, max_iterations: Value) -> Program:
-    """Let a batched loop run all iterations, and then select the values where each member ended.
+    """Let a batched loop run all iterations, and select each member's final values afterwards.
 
     Args:
         program: A program with one loop, which has members.
