@@ -20,15 +20,15 @@ Content: TypeAlias = dict[str, Any]
 
 
 class Edge(Struct, frozen=True):
-    """Edge between two ports, with the edge's content in the document."""
+    """Edge between two ports of a graph, with the dict that describes the edge in the document."""
 
     id: str  # edge id
     sender: Port  # output port
     receiver: Port  # input port
     content: Mapping[str, Any]  # edge as a dict in the document
 
-    def content_between(self, sender: Port, receiver: Port) -> Content:
-        """Return the content of the edge with new sender and receiver ports."""
+    def content_with_ports(self, sender: Port, receiver: Port) -> Content:
+        """Return the edge's dict with its sender and receiver ports replaced."""
         new_ends = {
             "sender": sender[0],
             "receiver": receiver[0],
@@ -47,14 +47,14 @@ class FlatGraph(Struct, frozen=True):
 
     @property
     def graph_content(self) -> Content:
-        """Content of the main graph."""
+        """Dict of the main graph in the document."""
         (model_content,) = self.model_content.values()
         content_of_graph: Content = model_content["graphs"][self.graph_id]
         return content_of_graph
 
     @property
     def contents_of_nodes(self) -> dict[str, Content]:
-        """Content of each node, by node id."""
+        """Dict of each node in the document, by node id."""
         return dict(self.graph_content.get("nodes") or {})
 
     @property

@@ -476,11 +476,11 @@ def _build_outer_edges(
     outer_edges: Content = {}
     for body_input in outer_body_inputs:
         for edge in body_input.edges:
-            outer_edges[edge.id] = edge.content_between(
+            outer_edges[edge.id] = edge.content_with_ports(
                 edge.sender, (request.node_id, body_input.name)
             )
     for edge in request.boundary.outgoing_edges:
-        outer_edges[edge.id] = edge.content_between(
+        outer_edges[edge.id] = edge.content_with_ports(
             (request.node_id, output_port_ids[edge.sender]), edge.receiver
         )
     for edge in request.boundary.outer_edges:

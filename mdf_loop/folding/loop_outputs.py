@@ -1,4 +1,4 @@
-"""Outputs of a folded loop: final carried values, or values of the last iteration."""
+"""Outputs of a loop built by `fold`: final carried values, or values of the last iteration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.folding.flat_graph import FlatGraph, Port
 
 
 class LoopOutputs(Struct, frozen=True):
-    """Outputs of the loop node that replaces the folded nodes.
+    """Outputs of the loop node that `fold` builds from several nodes of a graph.
 
     `output_ports` are the ports whose values are outputs. `final_ports` are the ports of final carried values.
     `body_ports` are all output ports of the folded nodes.
@@ -34,7 +34,10 @@ class LoopOutputs(Struct, frozen=True):
         return port[1] if has_unique_id else ".".join(port)
 
     def rename_outputs(self, outputs: Any, node: str, output_port_ids: Mapping[Port, str]) -> Any:
-        """Return `metadata.outputs` with ports of folded nodes replaced by ports of the loop node."""
+        """Rename ports of nodes that became the loop's body in the model's `metadata.outputs`.
+
+        The new names are those of the loop node's output ports.
+        """
         new_name_by_old = {
             ".".join(port): f"{node}.{output_name}" for port, output_name in output_port_ids.items()
         }
@@ -61,7 +64,7 @@ def find_loop_outputs(
     carried_values: Sequence[Carry],
     condition: Port | None,
 ) -> LoopOutputs:
-    """Return the outputs of the folded nodes that other nodes read, or that are outputs of the graph."""
+    """Return the outputs of the loop's nodes that other nodes or the graph's outputs need."""
     body_ports = tuple(graph.ports("output_ports", nodes))
     ports_read_outside = {edge.sender for edge in boundary.outgoing_edges}
     declared_outputs = (graph.graph_content.get("metadata") or {}).get("outputs")

@@ -23,8 +23,8 @@ from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature, find_signature
 
 
-class UnfoldableLoop(Struct, frozen=True):
-    """Loop that can be unfolded, because its number of iterations is constant.
+class LoopToUnfold(Struct, frozen=True):
+    """Loop that `unfold` can replace by nodes, because its number of iterations is constant.
 
     `node_part_ids` are the ids of ports, parameters and functions of the loop node. `captured_names`
     are the names in the node that the body may capture.
@@ -158,12 +158,14 @@ def _strings_in(content: Any) -> Iterator[str]:
 
 
 def unfold_error(where: str, reason: str) -> UnsupportedError:
-    """Return the error for a loop that cannot be unfolded."""
+    """Return the error for a loop that `unfold` cannot replace by nodes."""
     return UnsupportedError(f"the loop cannot be unfolded: {reason}", where, "leave it a loop")
 
 
-def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> UnfoldableLoop:
-    """Find the loop that a node id or `node.function` denotes.
+def find_loop_to_unfold(graph: FlatGraph, name: str, max_iterations: int) -> LoopToUnfold:
+    """Return the loop with the given name, after checks that `unfold` can replace it by nodes.
+
+    The name is a node's id or `node.function`.
 
     Raises:
         LoopError: The loop does not exist, or cannot be unfolded.
@@ -229,7 +231,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         if loop_form.owned_graph.is_strict
         else [name for name in node_part_ids if name != function.id]
     )
-    return UnfoldableLoop(
+    return LoopToUnfold(
         node_id=loop_owner.id,
         function_id=function.id,
         mdf_path=loop_path,

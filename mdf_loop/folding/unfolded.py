@@ -21,8 +21,8 @@ from mdf_loop.arguments import text
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.folding.flat_graph import Content, FlatGraph, Port, open_flat_graph, unique_name
 from mdf_loop.folding.loops import (
-    UnfoldableLoop,
-    find_unfoldable_loop,
+    LoopToUnfold,
+    find_loop_to_unfold,
     unfold_error,
     without_unused_parts,
 )
@@ -51,8 +51,8 @@ def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
         LoopError: The loop does not exist, or its number of iterations is not constant.
     """
     flat_graph = open_flat_graph(source)
-    unfoldable_loop = find_unfoldable_loop(flat_graph, text(loop, "loop", "loop='node'"), most)
-    return _Unfolder(flat_graph, unfoldable_loop).build_model()
+    loop_to_unfold = find_loop_to_unfold(flat_graph, text(loop, "loop", "loop='node'"), most)
+    return _Unfolder(flat_graph, loop_to_unfold).build_model()
 
 
 class _Iteration(Struct, frozen=True):
@@ -65,7 +65,7 @@ class _Iteration(Struct, frozen=True):
 class _Unfolder:
     """Builder of the unfolded graph."""
 
-    def __init__(self, graph: FlatGraph, loop: UnfoldableLoop) -> None:
+    def __init__(self, graph: FlatGraph, loop: LoopToUnfold) -> None:
         self.graph = graph
         self.loop = loop
         used_ids = [*graph.contents_of_nodes]
@@ -298,7 +298,7 @@ class _Unfolder:
                 edge_id = edge.id
                 if edge_id in new_edges:
                     edge_id = unique_name(f"{edge.id}_in", [*new_edges, *self.edges])
-                new_edges[edge_id] = edge.content_between(
+                new_edges[edge_id] = edge.content_with_ports(
                     edge.sender, (self.entry_id, edge.receiver[1])
                 )
         graph_metadata = {**(graph.graph_content.get("metadata") or {})}
@@ -316,7 +316,7 @@ class _Unfolder:
 class _ResultNames(ast.NodeTransformer):
     """Transformer that replaces `f`, `f[0]` and `f.iterations` by the names of results."""
 
-    def __init__(self, function: str, result_names: Sequence[str], loop: UnfoldableLoop) -> None:
+    def __init__(self, function: str, result_names: Sequence[str], loop: LoopToUnfold) -> None:
         self.function = function
         self.result_names = result_names
         self.loop = loop

@@ -231,7 +231,7 @@ class Loop(Struct, frozen=True, eq=False):
 
 
 class Branch(Struct, frozen=True, eq=False):
-    """Operations and outputs of one branch of an `If`, which has no inputs.
+    """Operations and outputs of one branch of an `If` operation.
 
     A branch has no inputs, and captures outer values.
     """
@@ -338,7 +338,7 @@ class Program(Struct, frozen=True, eq=False):
     sites: tuple[str, ...] = ()
 
     def input_names(self, role: InputRole) -> dict[str, str]:
-        """Return the names of the program inputs with a given role, by parameter or state."""
+        """Map each parameter or state to the name of its program input with the given role."""
         return {
             program_input.owner_name: program_input.value.name
             for program_input in self.inputs
@@ -346,7 +346,7 @@ class Program(Struct, frozen=True, eq=False):
         }
 
     def output_names(self, role: OutputRole) -> dict[str, str]:
-        """Return the names of the program outputs with a given role, by result, state or loop."""
+        """Map each result, state or loop to the name of its program output with the given role."""
         return {output.owner_name: output.name for output in self.outputs if output.role is role}
 
     def __str__(self) -> str:

@@ -68,12 +68,12 @@ def _can_join(first: _Extents, second: _Extents) -> bool:
 
 
 def shape_sentence(first: Shape, second: Shape) -> str:
-    """Return MindSpore's error sentence for two shapes that do not join."""
+    """Return MindSpore's error message for two shapes that have no common shape."""
     return f"Shape Join Failed: shape1 = {shape_text(first)}, shape2 = {shape_text(second)}"
 
 
 def dtype_sentence(first: str, second: str) -> str:
-    """Return MindSpore's error sentence for two dtypes that do not join."""
+    """Return MindSpore's error message for two dtypes that have no common dtype."""
     return f"Type Join Failed: dtype1 = {first}, dtype2 = {second}"
 
 

@@ -149,7 +149,7 @@ def optional_of(dtype: str) -> str:
 
 
 def inner_dtype(dtype: str) -> str:
-    """Return the dtype of the members of a sequence or of the content of an optional value."""
+    """Return the dtype of the elements of a sequence, or of the element of an optional."""
     return dtype.partition("(")[2][:-1]
 
 
@@ -166,7 +166,7 @@ def is_dtype(text: str) -> bool:
 
 
 class TypeAttribute(str):
-    """Dtype name as an attribute of an operation, such as ONNX's `Optional`."""
+    """Dtype as the value of an operation's attribute, such as `type` of ONNX's `Optional`."""
 
     __slots__ = ()
 
@@ -217,7 +217,7 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def content_type(dtype: str, value: Data) -> str:
-    """Return the dtype of a value, or of the content if the value is a present optional value."""
+    """Return the dtype of a value, or of the element inside a non-empty optional."""
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 

@@ -150,7 +150,7 @@ def loops(program: Program) -> tuple[Loop, ...]:
 
 
 def true_constants(ops: Iterable[Operation]) -> set[Value]:
-    """Return the values of all constants, including constants in bodies, that are a single True."""
+    """Return all values, also in nested bodies, that are constants with a single element True."""
     return {op.value for op in walk(ops) if isinstance(op, Constant) and is_true(op.array)}
 
 

@@ -81,7 +81,10 @@ def _named_extents(port: Any) -> Any:
 
 
 def annotate(document: Document) -> Annotations:
-    """Return the annotations of an MDF document, or only notes if the document is invalid."""
+    """Compile an MDF document and return its types, constants and notes (messages to the user).
+
+    If the document is invalid, the result has only notes.
+    """
     try:
         reading = read_annotated(document, options=Options(max_iterations=1))
     except LoopError as error:
@@ -100,7 +103,7 @@ def annotate(document: Document) -> Annotations:
 
 
 def annotate_over_time(document: Document) -> Annotations:
-    """Return the annotations of an MDF document that are valid in every time step of a run.
+    """Return types, constants and notes of an MDF document that hold in every time step of a run.
 
     The types of carried values are those in the loop, not those of the initial values.
 

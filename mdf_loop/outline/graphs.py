@@ -288,7 +288,10 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
 
 
 def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
-    """Yield the functions and parameters of a node, with "functions" or "parameters"."""
+    """Yield each function and parameter of a node, after its section name in the document.
+
+    The section name is "functions" or "parameters".
+    """
     yield from (("functions", definition) for definition in node.functions)
     yield from (("parameters", definition) for definition in node.parameters)
 

@@ -276,7 +276,10 @@ def _name_at(names: Sequence[str], position: int) -> str:
 
 
 def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
-    """Return the indices of the loop results that an expression reads, with None for all results."""
+    """Return the index in each reference `loop[k]` of an expression, or None for `loop` alone.
+
+    `loop` alone reads all results of the loop.
+    """
     if not isinstance(expression, str):
         return ()
     result_pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
@@ -284,7 +287,7 @@ def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
 
 
 def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
-    """Return the output ports whose value is exactly the `k`-th result of a loop."""
+    """Return the output ports that return the `k`-th result of a loop unchanged."""
     ports_with_bare_name = [
         port.id for port in node.output_ports if _remove_spaces(port.value) == loop_id
     ]

@@ -113,13 +113,13 @@ class LoopOutline(Struct, frozen=True):
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Initial values of the loop, and the arrays that its slices iterate over."""
+        """Expressions of the values that enter the loop: initial values and sliced arrays."""
         yield from (carried_value.initial_expression for carried_value in self.carried_values)
         yield from (sliced_input.source_expression for sliced_input in self.sliced_inputs)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """Expressions in the loop's arguments, without the captures of the loop's body."""
+        """Expressions in the arguments of the loop, such as its trip count and initial values."""
         yield from (
             argument.expression
             for argument in (self.trip_count, self.start_condition)
@@ -142,7 +142,7 @@ class LoopOutline(Struct, frozen=True):
 
     @property
     def ports(self) -> frozenset[str]:
-        """Output ports whose value is exactly a result of the loop."""
+        """Output ports of the node that return a result of the loop unchanged."""
         report_ports = (report.ports for report in self.reports)
         return frozenset(port for ports in (*self.result_ports, *report_ports) for port in ports)
 
@@ -191,12 +191,12 @@ class ConditionalOutline(Struct, frozen=True):
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Names of the values that the branches of the conditional capture."""
+        """Expressions of the values that enter the conditional: the names its branches read."""
         yield from (capture.name for capture in self.captures)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """Expressions in the conditional's arguments, without the captures of its branches."""
+        """Expressions in the conditional's arguments: the one that selects the branch."""
         if self.selector is not None:
             yield self.selector.expression
 
@@ -212,7 +212,7 @@ class ConditionalOutline(Struct, frozen=True):
 
     @property
     def ports(self) -> frozenset[str]:
-        """Output ports whose value is exactly a result of the conditional."""
+        """Output ports of the node that return a result of the conditional unchanged."""
         return frozenset(port for ports in self.result_ports for port in ports)
 
 
@@ -265,7 +265,10 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def is_input(self) -> bool:
-        """True if the node only passes on the value of one unconnected port of the same name."""
+        """True if the node only returns the value of its one input port, named like the node.
+
+        The input port has no default, and the output port has the same name.
+        """
         port_names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
         has_only_ports = (
             not (self.definitions or self.blocks or self.scheduler_condition)

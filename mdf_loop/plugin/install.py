@@ -96,7 +96,10 @@ class _Finder:
 
 
 def _patch(module: ModuleType) -> None:
-    """Patch a module of modeci_mdf once, and remove the import finder after the last module."""
+    """Apply the plugin's patch to an imported module of modeci_mdf, at most once.
+
+    After the last module of `_PATCH_BY_MODULE`, the function removes the plugin's import finder from Python.
+    """
     if module.__name__ in _patched_modules:
         return
     _PATCH_BY_MODULE[module.__name__](module)

@@ -173,7 +173,9 @@ class LoopCall:
         """Compile the loop for its input types, with the values in `float_names` as floats."""
         b = ModelBuilder(self.options)
         input_builder = _InputBuilder(b, values, float_names)
-        scope = Scope({name: input_builder.create_reader(name) for name in values}, is_node=True)
+        scope = Scope(
+            {name: input_builder.create_lazy_input(name) for name in values}, is_node=True
+        )
         loop_path = f"{self.node.id}.{self.item.id}"
         with b.findings.catch(), b.at_call_site(graph_path=self.graph_id, item_path=loop_path):
             function_results = read_graph_function(
@@ -223,8 +225,11 @@ class _InputBuilder:
         self.sources: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._terms: dict[str, Term] = {}
 
-    def create_reader(self, name: str) -> Callable[[], Term]:
-        """Return a function that creates the input (or tuple of inputs) for a name."""
+    def create_lazy_input(self, name: str) -> Callable[[], Term]:
+        """Return a function that creates the program input for a name when first called.
+
+        For a tuple, the function creates one input per element.
+        """
 
         def read() -> Term:
             self.names_read[name] = None

@@ -186,7 +186,7 @@ _REFERENCE_PATTERN = re.compile(
 
 
 def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
-    """Return a function, parameter or port with names in place of loop references."""
+    """Return a function, parameter or port in which names replace references such as `loop[0]`."""
     if graph_function(getattr(item, "function", None)):
         return item
     replaced_fields: dict[str, Any] = {}
@@ -209,7 +209,7 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
-    """Return a parameter's condition with names in place of loop references."""
+    """Return a parameter's condition in which names replace references such as `loop[0]`."""
     test_expression, value_expression = (
         _rename_in_expression(condition_field, namer)
         for condition_field in condition_fields(condition)
@@ -220,7 +220,7 @@ def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
-    """Return an expression with names in place of loop references.
+    """Return an expression in which names replace references such as `loop[0]`.
 
     Numbers and arrays are returned unchanged.
     """

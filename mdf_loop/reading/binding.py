@@ -159,7 +159,7 @@ class InputBinder:
         self._cache: LRUCache[_CachedBinding] = LRUCache(_MAX_CACHED_BINDINGS)
 
     def bind(self, values: Values, steps: int | None = None) -> BoundValues:
-        """Bind the values of a run to the inputs of the model.
+        """Assign the values of a run to the inputs of the model, as arrays.
 
         `steps` is the number of steps of a run over time.
 
@@ -188,13 +188,13 @@ class InputBinder:
             )
         bound_values = self._bind_uncached(values, steps)
         if cache_key is not None and (
-            cached_binding := _CachedBinding.of(self._ports, values.inputs, bound_values)
+            cached_binding := _CachedBinding.create(self._ports, values.inputs, bound_values)
         ):
             self._cache.put(cache_key, cached_binding)
         return bound_values
 
     def _bind_uncached(self, values: Values, steps: int | None) -> BoundValues:
-        """Bind the values of a run to the inputs of the model, without the cache."""
+        """Assign the values of a run to the inputs of the model, without the cache."""
         member_values = {
             swept_name: _convert_swept_values(swept_name, member_rows)
             for swept_name, member_rows in values.sweep.items()
@@ -262,7 +262,7 @@ _get_dtype, _get_shape = attrgetter("dtype"), attrgetter("shape")
 
 
 class _CachedBinding(Struct, frozen=True):
-    """Cached rule that binds arrays of certain names, dtypes and shapes to the inputs of a program.
+    """Cached assignment of input arrays to program inputs, for certain names, dtypes and shapes.
 
     Attributes:
         program_names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
@@ -282,10 +282,10 @@ class _CachedBinding(Struct, frozen=True):
     input_types: InputTypes
 
     @classmethod
-    def of(
+    def create(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: BoundValues
     ) -> _CachedBinding | None:
-        """Build the cache entry for a binding, or return None if the binding cannot be reused.
+        """Create the cache entry for input arrays of these types, or None if it is not reusable.
 
         The binding is not reusable if other values of these types may be bound differently.
         """
@@ -325,7 +325,9 @@ class _CachedBinding(Struct, frozen=True):
         )
 
     def bind(self, inputs: Mapping[str, Any], precision: str) -> BoundValues | None:
-        """Bind arrays with the cached names, dtypes and shapes to the inputs of the program.
+        """Assign input arrays to the inputs of the program, as recorded in the cache entry.
+
+        The arrays must have the names, dtypes and shapes for which the entry was created.
 
         Return None if a default_value in the document has changed its type.
         """

@@ -116,7 +116,7 @@ class LoweredBody(Struct, frozen=True):
 
     @property
     def outer_extents(self) -> Extents:
-        """Named extents of the outer values that the body reads or the loop scans."""
+        """Symbolic extents, such as `n`, of the outer-scope values that the loop reads or scans."""
         inner_operations = list(walk(self.ops))
         inner_values = {
             *self.inputs,

@@ -156,7 +156,7 @@ class _PassedDefault(Struct, frozen=True):
 
 
 class _Choice:
-    """Converter of an `onnx::If` or a `case_of`, which executes one of several graphs, to operations."""
+    """Converter of the conditional functions `onnx::If` and `case_of` to operations."""
 
     def __init__(
         self,

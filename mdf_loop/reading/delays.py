@@ -88,7 +88,7 @@ def _parse_delay(entry: NamedEntry) -> DelayForm:
 
 
 class History(Struct, frozen=True, eq=False):
-    """History of the last `depth` values of one name in a loop body, for all delays of that name.
+    """Last `depth` values of one name in a loop body, from which all its delays are read.
 
     Attributes:
         source_name: Name of the value in the body.
@@ -106,7 +106,7 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def is_chain(self) -> bool:
-        """True if the delayed values are carried separately, or False if they are carried as one array."""
+        """True if a chain of carried values stores the past values, False if one array does."""
         known_extents = [extent for extent in self.row_shape or () if isinstance(extent, int)]
         is_wide = math.prod(known_extents) >= _WIDE_ROW_ELEMENTS
         return self.depth <= (_MAX_WIDE_CHAIN_DEPTH if is_wide else _MAX_CHAIN_DEPTH)
@@ -118,7 +118,7 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def carried_names(self) -> tuple[str, ...]:
-        """Names of the carried values that store the history."""
+        """Names of the loop-carried values that store the past values."""
         if not self.is_chain:
             return (f"{self.source_name} before",)
         return tuple(
@@ -126,7 +126,7 @@ class History(Struct, frozen=True, eq=False):
         )
 
     def create_initial_values(self, b: ModelBuilder) -> tuple[Value, ...]:
-        """Return the initial values of the carried values that store the history.
+        """Return the initial loop-carried values, which hold the values from before the loop.
 
         A chain has the newest value first.
         """
@@ -142,7 +142,7 @@ class History(Struct, frozen=True, eq=False):
     def read_delayed_values(
         self, b: ModelBuilder, body_inputs: Sequence[Value]
     ) -> dict[str, Value]:
-        """Read the delayed values from the carried values `body_inputs` that store the history, by name."""
+        """Return the value of each delay, by name, from the carried values `body_inputs`."""
         if self.is_chain:
             return {
                 name: body_inputs[iterations_back - 1]
@@ -160,7 +160,7 @@ class History(Struct, frozen=True, eq=False):
     def append_value(
         self, b: ModelBuilder, body_inputs: Sequence[Value], value: Value
     ) -> tuple[Value, ...]:
-        """Return the carried values that store the history after `value` is added."""
+        """Return the past values for the next iteration, with `value` as the newest."""
         if self.is_chain:
             return (value, *body_inputs[:-1])
         newer_rows = b.op("Slice", body_inputs[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
@@ -260,7 +260,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
 
 
 def _is_single_value(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
-    """Return True if the `initial` of a one-iteration delay is the value, not a list of one value."""
+    """Return True if `initial` is the value of a delay itself, not a list with one value."""
     if row is None or row.shape is None:
         return initial_extents[0] != 1
     return len(initial_extents) == len(row.shape) and (initial_extents[0] != 1 or row.shape[0] == 1)
@@ -300,8 +300,8 @@ class RowType(Struct, frozen=True):
             )
         )
 
-    def type_error(self, history: History) -> LoopError:
-        """Return the error for a delay whose initial values do not have this type."""
+    def mismatch_error(self, history: History) -> LoopError:
+        """Return the error for initial values of a delay that differ from this dtype or shape."""
         delay_names = " and ".join(f"'{name}'" for name, _ in history.named_delays)
         return CarryShapeError(
             f"{delay_names} would be {type_text(history.values_before_loop.dtype, history.row_shape)} before the loop, but "

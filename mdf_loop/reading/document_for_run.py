@@ -48,7 +48,7 @@ def apply_run_values(document: Document, values: Values, steps: int | None) -> D
 def _drop_varying_defaults(
     document: Document, varying_inputs: Mapping[tuple[str, str], str], inputs: BoundInputs
 ) -> Document:
-    """Remove the defaults of input ports that vary over time.
+    """Remove the default values of those input ports whose values vary over time.
 
     `varying_inputs` maps (node, port) to the input's name.
     """

@@ -64,9 +64,9 @@ def replace_draws(program: Program) -> Program:
 def replace_draws_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """Replace the `Draw` operations in both programs of a run over time by counter-based random numbers.
+    """Replace the `Draw` operations in the programs of the first and the later time steps.
 
-    The numbers of turns so far become states.
+    Counter-based random numbers replace them. The counters become states, which one step passes to the next.
     """
     random_sites = tuple(dict.fromkeys((*_find_random_sites(first), *_find_random_sites(later))))
     if not random_sites:
@@ -84,14 +84,14 @@ def replace_draws_over_time(
         execution_counts[first.name] = scalar(first_rewriter.b, 1, "int64")
     first_program = first_rewriter.build_program(
         outputs=[
-            create_state_output(_create_counter_state(graph), execution_counts[graph])
+            create_state_output(_create_counter_key(graph), execution_counts[graph])
             for graph in drawing_graphs
         ]
     )
     return (
         first_program,
         replace_draws_with_counts(later, random_sites),
-        tuple(map(_create_counter_state, drawing_graphs)),
+        tuple(map(_create_counter_key, drawing_graphs)),
     )
 
 
@@ -105,7 +105,7 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
         return program
     rewriter = _DrawRewriter(program, sites)
     input_names = {
-        graph: f"{state_name(_create_counter_state(graph))} before"
+        graph: f"{state_name(_create_counter_key(graph))} before"
         for graph in _find_drawing_graphs(program.ops)
     }
     execution_counts = {
@@ -114,18 +114,18 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
     final_execution_counts = rewriter.rewrite(dict(execution_counts))
     return rewriter.build_program(
         [
-            create_state_input(_create_counter_state(graph), execution_count)
+            create_state_input(_create_counter_key(graph), execution_count)
             for graph, execution_count in execution_counts.items()
         ],
         [
-            create_state_output(_create_counter_state(graph), final_execution_counts[graph])
+            create_state_output(_create_counter_key(graph), final_execution_counts[graph])
             for graph in execution_counts
         ],
     )
 
 
-def _create_counter_state(graph: str) -> State:
-    """Return the state key of the execution counter of a graph that draws random numbers."""
+def _create_counter_key(graph: str) -> State:
+    """Return the key of the state that counts the executions of a graph with random draws."""
     return ("count", "", f"{_STATE_PREFIX}{graph}")
 
 
@@ -165,7 +165,7 @@ def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
 
 
 def _count_executions(ops: Iterable[Operation]) -> dict[str, int]:
-    """Count the executions of each graph with random draws during one execution of the operations.
+    """Return how often each graph that draws random numbers executes when `ops` run once.
 
     Loops inside the operations are not counted.
     """
@@ -208,7 +208,7 @@ class _DrawRewriter:
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
     def rewrite(self, execution_counts: _ExecutionCounts) -> _ExecutionCounts:
-        """Replace all `Draw` operations, and return the final execution counters of the graphs with draws.
+        """Replace each `Draw` by a counter-based generator, and return the final counters.
 
         `execution_counts` are the counters before the program.
         """
@@ -231,7 +231,10 @@ class _DrawRewriter:
     def _rewrite_scope(
         self, b: Builder, ops: Iterable[Operation], execution_counts: _ExecutionCounts
     ) -> _ExecutionCounts:
-        """Append operations with each `Draw` replaced, and return the execution counters after them."""
+        """Replace the `Draw` operations of a program or loop body, and return the final counters.
+
+        A counter is the number of executions of a graph so far. The new operations are appended to `b`.
+        """
         ops = tuple(ops)
         execution_counts = dict(execution_counts)
         self._rewrite_operations(b, ops, execution_counts)
@@ -244,7 +247,7 @@ class _DrawRewriter:
     def _rewrite_operations(
         self, b: Builder, ops: Iterable[Operation], execution_counts: _ExecutionCounts
     ) -> None:
-        """Append operations with each `Draw` replaced, and update the execution counters in place.
+        """Append operations with each `Draw` replaced by a generator, and update the counters.
 
         The counts change after each loop or choice with draws.
         """
@@ -256,7 +259,7 @@ class _DrawRewriter:
             elif isinstance(operation, Loop) and any(_iterate_draws(operation.ops)):
                 self._rewrite_loop(b, operation, execution_counts)
             elif isinstance(operation, If) and any(_iterate_draws((operation,))):
-                self._rewrite_choice(b, operation, execution_counts)
+                self._rewrite_if(b, operation, execution_counts)
             else:
                 b.append(operation)
 
@@ -286,7 +289,7 @@ class _DrawRewriter:
         )
 
     def _rewrite_loop(self, b: Builder, loop: Loop, execution_counts: _ExecutionCounts) -> None:
-        """Append a loop with its `Draw` operations replaced and the execution counters as carried values."""
+        """Append a loop with its `Draw` operations replaced and the counters as carried values."""
         body_builder = b.body()
         drawing_graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
@@ -313,8 +316,8 @@ class _DrawRewriter:
         )
         execution_counts.update(final_execution_counts)
 
-    def _rewrite_choice(self, b: Builder, choice: If, execution_counts: _ExecutionCounts) -> None:
-        """Append an `If` with its `Draw` operations replaced and the execution counters as outputs."""
+    def _rewrite_if(self, b: Builder, choice: If, execution_counts: _ExecutionCounts) -> None:
+        """Append an `If` whose `Draw` operations are replaced, with the counters as new outputs."""
         rewritten_branches = []
         for branch in (choice.then, choice.otherwise):
             branch_builder, branch_counts = b.body(), dict(execution_counts)

@@ -1,4 +1,4 @@
-"""Conversion of one execution of a node to operations that read and store values in a `Memory`."""
+"""Conversion of one execution of a node to operations on the current values of the graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.reading.ports import Ports
 
 
 class Executor:
-    """Converter of a graph's nodes to operations, one execution of a node at a time.
+    """Builder of the operations that execute a graph's nodes, one node execution at a time.
 
     `dt` is the time that passes in each execution, or None.
     """
@@ -30,7 +30,7 @@ class Executor:
         self.dt = dt
 
     def execute(self, node_id: str, memory: Memory) -> None:
-        """Append the operations of one execution of a node, and store the node's results in a `Memory`."""
+        """Append the operations that execute a node once, and store the node's new values."""
         node = self.nodes[node_id]
         node_path = f"{self.where}.nodes['{node_id}']"
         port_values: dict[str, Term | Callable[[], Term]] = {}
@@ -67,7 +67,7 @@ class Executor:
     def _read_port(
         self, memory: Memory, node: Any, port: Any, path: str
     ) -> Term | Callable[[], Term]:
-        """Return the value of an input port, or a function that raises `Poisoned` on an error."""
+        """Return the value of an input port, or a function that raises if the conversion failed."""
         b = memory.b
         with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
             port_term = self.ports.read_port(memory, node, port, path)
@@ -95,12 +95,12 @@ class Executor:
 
 
 def _raise_poisoned() -> Term:
-    """Raise `Poisoned` for an input port whose error is already recorded."""
+    """Raise `Poisoned` for an input port without a value, whose error is already recorded."""
     raise Poisoned
 
 
-def list_states(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
-    """Return the memory keys of a node's outputs, parameters or both.
+def list_state_keys(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
+    """Return the keys under which the values of a node's outputs or parameters are stored.
 
     `kinds` has "output", "parameter" or both.
     """

@@ -1,4 +1,4 @@
-"""Named extents that are known only at run time, read from the axes of values with these extents."""
+"""Symbolic axis lengths, such as `n`, which a program reads from the shapes of its values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 class Extents:
-    """Named extents, each with a value and an axis from which a program can read the extent."""
+    """Symbolic extents (axis lengths), each with a value and an axis of this extent."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._axis_sources: dict[str, tuple[Value, int]] = {}
@@ -22,7 +22,10 @@ class Extents:
                     self._axis_sources.setdefault(extent, (value, axis))
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
-        """Return a shape as an int64 tensor, or None if no value has one of its named extents."""
+        """Return a shape as an int64 tensor, or None if a symbolic extent of it cannot be read.
+
+        The program reads a symbolic extent from a value with this extent.
+        """
         if shape is None or any(
             isinstance(extent, str) and extent not in self._axis_sources for extent in shape
         ):

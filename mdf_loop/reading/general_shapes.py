@@ -25,7 +25,7 @@ class GeneralShapes:
         self._shapes: dict[Value, Shape] = dict(b.stated_shapes)
 
     def find_shape(self, value: Value) -> Shape:
-        """Return the general shape of a value, which holds for all inputs of the program."""
+        """Return the shape that a value has for all inputs of the program."""
         pending_values = [value]
         while pending_values:
             pending_value = pending_values[-1]
@@ -40,20 +40,20 @@ class GeneralShapes:
         return self._shapes[value]
 
     def _record_shape(self, value: Value, op: Op | Guard | None) -> None:
-        """Infer and record the general shape of a value from the general shapes of its operands."""
+        """Infer and record the shape that a value has for all inputs of the program."""
         if value in self._shapes:
             return
         if is_independent_of_inputs(self.b, value):
             self._shapes[value] = value.shape
         elif op is None:
-            self._shapes[value] = _open_shape(value)
+            self._shapes[value] = _forget_extents(value)
         elif isinstance(op, Guard):
             self._shapes[value] = self._shapes[op.value]
         else:
             self._shapes.update(zip(op.outputs, self._infer_outputs(op), strict=True))
 
     def _infer_outputs(self, op: Op) -> list[Shape]:
-        """Infer the general shapes of the outputs of an operation."""
+        """Infer the shapes that an operation's outputs have for all inputs of the program."""
         b, operand_types = (
             self.b,
             [
@@ -76,12 +76,12 @@ class GeneralShapes:
                 op.op_type, operand_types, op.attributes, small_constants, len(op.outputs)
             )
         except OperandError:
-            return [_open_shape(value) for value in op.outputs]
+            return [_forget_extents(value) for value in op.outputs]
         return [shape for _, shape in output_types]
 
 
 def is_independent_of_inputs(b: ModelBuilder, value: Value) -> bool:
-    """Return True if a value is a constant or no tensor, so that its shape cannot depend on the inputs."""
+    """Return True if a value is constant or not a tensor, so that its shape is always the same."""
     is_constant = b.constant_of(value) is not None and not b.is_shape_constant(value)
     return is_constant or not is_tensor(value.dtype)
 
@@ -102,6 +102,6 @@ def is_specialized(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
     )
 
 
-def _open_shape(value: Value) -> Shape:
-    """Return the shape of a value with the same rank, but with unknown extents."""
+def _forget_extents(value: Value) -> Shape:
+    """Return the shape of a value with every extent replaced by an unknown extent."""
     return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

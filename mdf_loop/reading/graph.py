@@ -32,7 +32,7 @@ _MAX_PLANNED_EXECUTIONS = 64
 
 
 class GraphReader:
-    """Converter of one evaluation of a graph to operations, which stores results in a `Memory`.
+    """Builder of the operations that evaluate a graph once, in the order of its schedule.
 
     An output whose computation has an error is missing, and the error is among the findings.
 
@@ -65,7 +65,7 @@ class GraphReader:
         self.is_complete = False
 
     def read(self) -> GraphReader:
-        """Convert all nodes of the graph to operations, and add errors to the builder's findings."""
+        """Convert all nodes of the graph to operations, and collect errors instead of raising."""
         usable_edges = self._find_usable_edges()
         edges_by_port: dict[tuple[str, str], list[Any]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges

@@ -1,4 +1,4 @@
-"""Conversion of one evaluation of a loop body or a branch to operations.
+"""Conversion of the graph of a loop body or a branch to operations.
 
 A free input port of the graph reads the first of these that exists: an input of the graph, a value of the
 enclosing scope (a capture), its own default_value. A port with none of them is an error.
@@ -24,7 +24,7 @@ from mdf_loop.reading.port_values import lower_default
 
 
 class InnerGraph:
-    """Converter of one evaluation of a loop body or a branch to operations.
+    """Converter of the graph of a loop body or a branch to operations.
 
     Errors in the graph are added to the builder's findings.
 
@@ -61,7 +61,9 @@ class InnerGraph:
         ).read()
 
     def value(self, name: str) -> Value:
-        """Return the value of a named output of the graph: an output port, or an outer value.
+        """Return the value of an output of the graph by the output's name.
+
+        The name denotes an output port, or a value of the enclosing scope that the graph returns unchanged.
 
         Raises:
             Poisoned: If the value could not be read.
@@ -71,7 +73,7 @@ class InnerGraph:
         return tensor(self.b, self._find_output(name))
 
     def _find_output(self, name: str) -> Term:
-        """Return the value, or tuple of values, of a named output of the graph."""
+        """Return the value, or tuple of values, of an output of the graph by its name."""
         output_ports = list_output_ports(self.graph)
         matching_ports = [
             output_port

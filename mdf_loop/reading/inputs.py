@@ -108,7 +108,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
 
 
 def _is_required(document: Document, port: Any) -> bool:
-    """Return True if a run must set an input port, which an ONNX file declares without a default.
+    """Return True if an input port of an ONNX model has no default, so that a run must set it.
 
     In an MDF document, also in an imported one, a port without default_value has zeros in every engine. An
     optional value may be absent.
@@ -276,7 +276,9 @@ def bind_members(
 
 
 def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
-    """Broadcast a value to the stated shape of its port, except the `leading` axes (time, members).
+    """Broadcast a value to its port's stated shape, except for its first `leading` axes.
+
+    The leading axes are those of time and of the members of a sweep.
 
     A single number is repeated for all elements. It stays a number if the port has one element.
     """

@@ -58,7 +58,7 @@ def read_loop_form(
     scope: Scope,
     document: Document,
 ) -> FunctionResults:
-    """Append the operations of a parsed loop, and return the results of the loop.
+    """Append the operations of a loop, given its parsed arguments, and return the loop's results.
 
     `signature` returns the body's signature for a number of carried values.
     """

@@ -83,7 +83,7 @@ class LoopWriter:
     def write(self) -> FunctionResults:
         """Append the loop and return its results."""
         scan_inputs = (
-            (input_slice, input_slice.find_rows(self.b)) for input_slice in self.arguments.slices
+            (input_slice, input_slice.create_rows(self.b)) for input_slice in self.arguments.slices
         )
         self.rows_by_slice = {
             input_slice: sliced_rows
@@ -101,7 +101,7 @@ class LoopWriter:
             histories = self._build_histories(row_types, outer_extents)
             for history in histories:
                 if not row_types[history.source_name].fits(history):
-                    raise row_types[history.source_name].type_error(history)
+                    raise row_types[history.source_name].mismatch_error(history)
             self._discard(body)
             initial_values, body = self._read_stable_body(histories)
         body_with_exit = (
@@ -131,7 +131,7 @@ class LoopWriter:
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], LoweredBody]:
-        """Convert the loop body with carried shapes that no iteration changes, and return the body.
+        """Find carried shapes that no iteration changes, and convert the loop body for them.
 
         The initial values with these shapes are returned before the body.
         """

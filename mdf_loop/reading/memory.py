@@ -105,7 +105,10 @@ class CarriedTypes(Struct):
 
 
 class Memory:
-    """Values of states at one point of execution. Missing states are looked up in an outer memory."""
+    """Values of states (outputs, parameters and functions of nodes) at one point of execution.
+
+    A state that is missing is looked up in the memory of the enclosing scope.
+    """
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
@@ -123,18 +126,18 @@ class Memory:
         self.stored_values[state] = held_value
 
     def get(self, state: State) -> Term:
-        """Return the value of a state from this memory or an outer memory.
+        """Return the value of a state from this memory or from that of an enclosing scope.
 
         Raises:
             Poisoned: If the state has no value, since its node could not be read.
         """
         stored_value = self.stored_values.get(state)
         if stored_value is None:
-            return self._find_missing(state)
+            return self._get_unstored(state)
         return stored_value if isinstance(stored_value, Value | tuple) else stored_value()
 
-    def _find_missing(self, state: State) -> Term:
-        """Return the value of a state from the outer memory."""
+    def _get_unstored(self, state: State) -> Term:
+        """Look up a state that is not stored here in the memory of the enclosing scope."""
         if self.outer_memory is None:
             raise Poisoned
         return self.outer_memory.get(state)
@@ -180,7 +183,7 @@ class LoopMemory(Memory):
         self.carried_outputs: dict[State, Value] = {}
         self._has_run = dict.fromkeys(nodes_that_ran, True)
 
-    def _find_missing(self, state: State) -> Term:
+    def _get_unstored(self, state: State) -> Term:
         return self.carry(state)
 
     def find(self, state: State) -> Term | None:
@@ -196,7 +199,10 @@ class LoopMemory(Memory):
         return self.carried_inputs[state]
 
     def has_run(self, node: str) -> Truth:
-        """Return the truth value that tells whether a node has run, as a carried value unless it is known."""
+        """Return whether a node has run: True if known at compile time, else a program value.
+
+        If nothing is recorded about the node, the value is a carried value of the loop.
+        """
         if node not in self._has_run:
             self._has_run[node] = self.carry(("ran", node, ""))
         return self._has_run[node]

@@ -125,7 +125,7 @@ def _list_results(ops: Iterable[Operation]) -> list[Value]:
 
 
 def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
-    """Return the operands of operations that are computed outside of these operations."""
+    """Return the values that operations read but do not compute themselves."""
     inner_operations = list(walk(ops))
     inner_values = set(_list_results(inner_operations))
     return [
@@ -185,6 +185,6 @@ def count_complete_iterations(b: ModelBuilder, count: Value, last_condition: Val
 
 
 def drop_incomplete_row(b: ModelBuilder, stack: Value, iterations: Value) -> Value:
-    """Remove the row of the incomplete last iteration from the stacked rows of a mid-exit loop."""
+    """Cut recorded rows to the number of complete iterations of a loop with a mid-body exit."""
     end_position = b.op("Reshape", iterations, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end_position, ints(b, 0))

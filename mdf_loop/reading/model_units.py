@@ -103,7 +103,7 @@ class ModelUnits:
     def _convert_specifications(
         self, specifications: Any, in_unit_of_output: str, description: str
     ) -> Any:
-        """Convert the numbers in specifications of outputs to the units of the outputs.
+        """Convert numbers in `over_trials` or loss arguments to the units of the outputs.
 
         Only numbers under the key `in_unit_of_output` may have a unit.
         """
@@ -216,7 +216,9 @@ class ModelUnits:
 def _convert_by_name(
     values: Any, unit_of_name: Callable[[str, Container[str]], Unit | None], what: str
 ) -> Any:
-    """Convert values by name to the units of the model's quantities with these names.
+    """Convert each value of a mapping to the unit of the quantity that its key names.
+
+    A quantity is an input, a parameter or a state of the model.
 
     A value is not converted if its name has no unit.
     """

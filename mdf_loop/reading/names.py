@@ -37,7 +37,7 @@ class Item(Struct, frozen=True):
 
     @property
     def state(self) -> State:
-        """Key of the value in a `Memory`."""
+        """Key under which a `Memory` stores the value of the port, parameter or function."""
         return (STATE_KIND_BY_FIELD[self.node_field], self.node, self.id)
 
 
@@ -97,7 +97,7 @@ _NAME_INDEXES: dict[int, tuple[ref[Document], _NameIndex]] = {}
 
 
 def _find_name_index(document: Document) -> _NameIndex:
-    """Return the index of a document.
+    """Return the index of a document's output ports, parameters and functions by name.
 
     The index is computed once, since every run needs it.
     """
@@ -109,7 +109,7 @@ def _find_name_index(document: Document) -> _NameIndex:
 
 
 def output_names(document: Document) -> dict[str, str]:
-    """Return the names of the model's outputs in the document, by their names in results.
+    """Map the names of the model's outputs in results to their names in the document.
 
     The outputs are those in `metadata.outputs`, else all output ports that feed no edge. A mapping in
     `metadata.outputs` renames the outputs. A graph without output ports returns its parameters.
@@ -185,7 +185,7 @@ ALL_OUTPUTS = Selection()
 
 
 def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[str, Item]:
-    """Return the output ports, parameters and functions that a run selects, by name in results.
+    """Map each name in the results of a run to its output port, parameter or function.
 
     The model may name its own outputs.
 
@@ -219,7 +219,7 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that the document states for output ports, by name in results."""
+    """Map names in the results to the shapes that the document states for output ports."""
     shape_by_port = {
         (node.id, port.id): port.shape
         for node in document.graph.nodes

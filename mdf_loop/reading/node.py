@@ -85,7 +85,7 @@ class ExecutionPoint(Struct, frozen=True):
 
 
 class NodeReader:
-    """Converter of one execution of one node to operations."""
+    """Builder of the operations that execute a node once, from input ports to output ports."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class NodeReader:
             )
 
     def _build_old_scope(self, scope: Scope) -> Scope:
-        """Return a scope with the old values of parameters and the results of functions."""
+        """Build a scope with parameter values before this execution, and the functions' results."""
         old_scope = scope.inner()
         for parameter_id in self.parameters:
             old_scope.define(
@@ -211,7 +211,9 @@ class NodeReader:
 
     @contextmanager
     def _enter_part(self, kind: str, name: str) -> Iterator[str]:
-        """Set the builder's document path and random site while a part of the node is converted.
+        """Mark a function, parameter or port as the part of the node that is being converted.
+
+        The builder's document path and random call site are set until the context ends.
 
         The context value is the path.
         """
@@ -226,7 +228,7 @@ class NodeReader:
             yield part_path
 
     def _record_value(self, where: str, term: Term) -> Term:
-        """Record the program value of a document path, and return the value."""
+        """Record which program value belongs to a document path, and return the value."""
         self.b.values_by_path[where] = term
         return term
 
@@ -305,7 +307,7 @@ class NodeReader:
     # --- D: new values of parameters ------------------------------------------------------------
 
     def _build_new_scope(self) -> Scope:
-        """Return a scope with the new values of parameters."""
+        """Build a scope with the values of the parameters after this execution of the node."""
         new_scope = self.old_scope.inner()
         changed_ids: set[str] = set()
         node_parts = (*self.node.functions, *self.node.parameters)
@@ -417,7 +419,7 @@ class NodeReader:
         new_scope = self._build_new_scope()
         self.scope = new_scope
         port_terms: dict[str, Term] = {}
-        ports_by_group = self._group_ports_by_tuple()
+        ports_by_group = self._group_ports_by_source()
         for port in self.node.output_ports:
             with self.b.findings.catch(), self._enter_part("output_ports", port.id) as port_path:
                 if port.value is None:
@@ -428,15 +430,15 @@ class NodeReader:
                 expression = port.value
                 port_term = self._lower_expression(expression, new_scope)
                 if port.id in ports_by_group and isinstance(port_term, tuple):
-                    port_term = self._select_by_position(port_term, ports_by_group, port.id)
+                    port_term = self._select_port_result(port_term, ports_by_group, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.constant_ports:
                     port_term = self.b.op(STOP_GRADIENT, tensor(self.b, port_term))
                 port_terms[port.id] = self._record_value(port_path, port_term)
-        self._find_broken_parameters()
+        self._report_parameter_errors()
         return port_terms
 
-    def _find_broken_parameters(self) -> None:
-        """Record the errors of parameters as findings, or as notes if no other part reads the parameter."""
+    def _report_parameter_errors(self) -> None:
+        """Report the errors of parameters, as mere notes for parameters that nothing reads."""
         names_read: set[str] = set()
         unvisited_names = self.names_by_reader.get(None, set())
         while unvisited_names:
@@ -460,8 +462,8 @@ class NodeReader:
                 message = f"nothing reads the parameter '{value_name}', which has no value: {finding.what}"
                 self.b.note(message, finding.where)
 
-    def _group_ports_by_tuple(self) -> dict[str, list[str]]:
-        """Return, by port, the group of output ports that share the results of one loop or conditional.
+    def _group_ports_by_source(self) -> dict[str, list[str]]:
+        """Map each output port to all output ports that name the same loop or conditional.
 
         Each of these ports gets the result at its position.
         """
@@ -477,10 +479,10 @@ class NodeReader:
             for port in grouped_ports
         }
 
-    def _select_by_position(
+    def _select_port_result(
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
-        """Return the result at the position of one of several output ports that share a tuple of results."""
+        """Return result `k` of a loop or conditional for the `k`-th output port that names it."""
         grouped_ports = ports_by_group[port]
         source_noun = (
             "loop"

@@ -41,11 +41,11 @@ _STRICT_RULE_ERRORS = frozenset({"CarryShapeError", "JoinError"})
 
 
 class OpenBranch:
-    """Converter of a branch with the shapes of the run, or with unknown shapes if that fails.
+    """Converter of a branch, which tries unknown shapes if the run's own shapes cause errors.
 
     Attributes:
         is_then: Value of the condition for which the branch is selected.
-        is_open: True if the branch was read for open shapes.
+        is_open: True if the branch was converted with unknown shapes.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class OpenBranch:
         """Convert the branch to operations in its own builder `b`, and return its outputs."""
         if b.constant_of(self.condition) is not None:
             return self.read_branch(b, self.scope)
-        read_attempt = self._try_to_read(b, self.scope)
-        if read_attempt.outputs is not None and not read_attempt.findings:
-            return read_attempt.outputs
+        branch_result = self._try_to_read(b, self.scope)
+        if branch_result.outputs is not None and not branch_result.findings:
+            return branch_result.outputs
         open_outputs = (
-            self._read_with_open_shapes(b, read_attempt.findings[0])
-            if self._may_fit_other_shapes(b, read_attempt.findings)
+            self._read_with_open_shapes(b, branch_result.findings[0])
+            if self._may_fit_other_shapes(b, branch_result.findings)
             else None
         )
         if open_outputs is not None:
             return open_outputs
-        b.findings.items += read_attempt.findings
-        b.findings.lasting.update(read_attempt.findings)
+        b.findings.items += branch_result.findings
+        b.findings.lasting.update(branch_result.findings)
         raise Poisoned
 
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
@@ -91,7 +91,7 @@ class OpenBranch:
         )
 
     def _read_with_open_shapes(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
-        """Convert the branch with unknown shapes, and return its outputs.
+        """Convert the branch as if the shapes of its inputs were unknown, and return its outputs.
 
         Return None if the branch is wrong for all shapes.
         """
@@ -99,23 +99,23 @@ class OpenBranch:
             b.discard(b.ops)
             b.ops.clear()
             open_scope = _OpenScope(b, self.scope, self._compute_zero, keeps_ranks=keeps_ranks)
-            read_attempt = self._try_to_read(b, open_scope)
-            if read_attempt.outputs is not None and not read_attempt.findings:
+            branch_result = self._try_to_read(b, open_scope)
+            if branch_result.outputs is not None and not branch_result.findings:
                 self.is_open = True
                 b.note(
                     f"{self.description} does not fit these shapes: a run that takes it fails ({finding.what})",
                     finding.where,
                 )
-                return read_attempt.outputs
+                return branch_result.outputs
         return None
 
-    def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _Attempt:
+    def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _BranchResult:
         """Try to convert the branch, and return its outputs and findings (errors)."""
         branch_outputs = None
         finding_count = len(b.findings.items)
         with b.findings.catch():
             branch_outputs = self.read_branch(b, scope)
-        return _Attempt(branch_outputs, b.findings.pop_since(finding_count))
+        return _BranchResult(branch_outputs, b.findings.pop_since(finding_count))
 
     def _compute_zero(self, b: ModelBuilder) -> Value:
         """Return a tensor that is [0] whenever the branch runs, but that no pass can fold to a constant."""
@@ -123,15 +123,15 @@ class OpenBranch:
         return b.op("Reshape", cast(b, is_not_selected, "int64"), ints(b, 1))
 
 
-class _Attempt(Struct, frozen=True):
-    """Result of the conversion of a branch: its outputs, or None after an error, and its findings."""
+class _BranchResult(Struct, frozen=True):
+    """Outputs of a converted branch (None after an error), and the errors of the conversion."""
 
     outputs: Sequence[Value] | None
     findings: tuple[Finding, ...]
 
 
 class _OpenScope(Scope):
-    """Scope in which values have general shapes instead of the shapes of the run.
+    """Scope in which extents that depend on the run's inputs are replaced by unknown extents.
 
     If `keeps_ranks` is false, values without a stated shape may have any number of axes.
     """
@@ -153,12 +153,12 @@ class _OpenScope(Scope):
         self._open_values: dict[Value, Value] = {}
 
     def find(self, name: str) -> Term | None:
-        """Return the value of a name, with unknown extents instead of the extents of the run."""
+        """Look up a value by name, and hide the extents that depend on the run's inputs."""
         found_term = super().find(name)
         return None if found_term is None else self._generalize(found_term)
 
     def _generalize(self, original_term: Term) -> Term:
-        """Replace the shapes of the run by general shapes in a value or a tuple of values."""
+        """Hide the extents that depend on the run's inputs, in a value or a tuple of values."""
         if isinstance(original_term, tuple):
             return type(original_term)(self._generalize(element) for element in original_term)
         if original_term not in self._open_values:

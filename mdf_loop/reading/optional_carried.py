@@ -36,7 +36,7 @@ def wrap_optional_outputs(b: ModelBuilder, body: LoweredBody) -> LoweredBody:
 
 
 def unwrap_final(b: ModelBuilder, final: Value, body_output: Value) -> Value:
-    """Convert an optional final value of a loop to the dtype that the body computes.
+    """Return the element of an optional final value of a loop, or any other value unchanged.
 
     A run fails if the value is absent.
     """

@@ -1,4 +1,4 @@
-"""Notes about states whose `time_derivative` reads the new value of another state.
+"""Notes to the user about states whose `time_derivative` reads another state's new value.
 
 Parameters are updated in document order. Each parameter reads the new values of the parameters above it.
 Functions run before all parameters and read old values. With `v` above `w`:
@@ -72,7 +72,9 @@ def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:
 def _find_states_read(
     names: set[str], new_states: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the states whose new values are read through `names`, directly or through a parameter.
+    """Map each state whose new value an expression reads to the parameter in between, or "".
+
+    `names` are the names in the expression.
 
     The parameter has no state.
 
@@ -99,7 +101,10 @@ def _integrates(parameter: Any) -> bool:
 
 
 def _is_variable(parameter: Any) -> bool:
-    """Return True unless a state is constant, with a zero derivative or its own name as its value."""
+    """Return False for a constant state, whose derivative is zero or whose value is its own name.
+
+    A state with conditions is never treated as constant.
+    """
     has_zero_derivative = _integrates(parameter) and _is_zero(parameter.time_derivative)
     has_own_value = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
     return bool(parameter.conditions) or not (has_zero_derivative or has_own_value)

@@ -31,7 +31,7 @@ from mdf_loop.reading.draws import replace_draws_over_time
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import NODE_FIELDS, LoopMemory, State, create_state_output, state_name
 from mdf_loop.reading.passes_loop import EXECUTED_SETS
-from mdf_loop.reading.possible_shapes import widened_findings
+from mdf_loop.reading.possible_shapes import find_broadcast_errors
 from mdf_loop.reading.program import ProgramReader, read_current_value
 from mdf_loop.reading.schedule.plan import NodeSets, Schedule
 from mdf_loop.specification import RunSpecification
@@ -98,8 +98,8 @@ def read_over_time(
         raise_findings(check(checked_program))
     raise_findings(
         (
-            *widened_findings(programs[0], first_reader.b),
-            *widened_findings(programs[1], later_reader.b, changed_shapes),
+            *find_broadcast_errors(programs[0], first_reader.b),
+            *find_broadcast_errors(programs[1], later_reader.b, changed_shapes),
         )
     )
     execution_plans = (first_reader.graph.plan, later_reader.graph.plan)
@@ -130,7 +130,7 @@ def _find_non_array_states(
 
 
 class _FirstReader(ProgramReader):
-    """Converter of the first evaluation of a model over time to a program."""
+    """Builder of the program for the first evaluation of a model over time."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _FirstReader(ProgramReader):
 
 
 class _LaterReader(ProgramReader):
-    """Converter of the loop over all evaluations after the first to a program.
+    """Builder of the program that loops over all evaluations of a model except the first.
 
     A state is carried from its first read on.
     """
@@ -227,7 +227,7 @@ class _LaterReader(ProgramReader):
         return self.scanned_inputs[port_name].row
 
     def read(self) -> bool:
-        """Convert one evaluation to the loop body, and return True if carried types were widened.
+        """Build the loop body, and return True if the dtype or shape of a carried value changed.
 
         The body must then be converted again.
         """

@@ -115,7 +115,7 @@ def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: st
 def _find_graph_and_path(
     written: WrittenBody, path: str, role: Role, document: Document
 ) -> tuple[Any, str]:
-    """Look up a graph, and return the graph and its path.
+    """Return the graph that an argument contains or names by id, and the graph's document path.
 
     Raise ModelError if the argument is not a graph.
     """

@@ -26,7 +26,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import BranchNames, choose
 from mdf_loop.lower.operators import guard_value, one_element
 from mdf_loop.ops.build_helpers import ints
-from mdf_loop.reading.execution import Executor, list_states
+from mdf_loop.reading.execution import Executor, list_state_keys
 from mdf_loop.reading.memory import (
     LoopMemory,
     Memory,
@@ -66,7 +66,10 @@ class _PassResults(Struct, frozen=True):
 
 
 class PassesLoop:
-    """Converter of the scheduler passes of an evaluation to a loop, which stores results in a `Memory`."""
+    """Builder of a loop over scheduler passes, for a schedule that depends on run-time values.
+
+    Each pass runs the nodes whose conditions hold. The final values of the nodes are stored in a `Memory`.
+    """
 
     def __init__(
         self, executor: Executor, schedule: Schedule, memory: Memory, recorded: Iterable[State]
@@ -108,7 +111,7 @@ class PassesLoop:
         self._store_results(inner_memory, loop)
 
     def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
-        """Convert one scheduler pass to a loop body, with carried values that start from the memory."""
+        """Convert one scheduler pass over the graph's nodes to the body of the loop over passes."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.has_run(node) is True]
         inner_memory = LoopMemory(
             self.b.loop_body(),
@@ -160,7 +163,7 @@ class PassesLoop:
         return generalize(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
     def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
-        """Store the final values of the loop over passes in the `Memory`, and count the evaluation."""
+        """Store the values after the last scheduler pass, and update the schedule's counters."""
         final_values = {
             state: carried_value.final
             for state, carried_value in zip(inner.carried_inputs, loop.carried, strict=True)
@@ -226,7 +229,7 @@ class PassesLoop:
     def _limit_passes(
         self, b: ModelBuilder, has_next_pass: Truth, any_ran: Truth, iteration: Value
     ) -> Value:
-        """Return the condition for another pass, with a run-time check against endless passes."""
+        """Guard the condition for another scheduler pass so that endless repetition is an error."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
             is_below_limit = b.op("Less", iteration, b.constant(np.array(MAX_PASSES - 1)))
@@ -240,14 +243,17 @@ class PassesLoop:
     def _guard_condition(
         self, b: ModelBuilder, has_next_pass: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
-        """Return the condition for another pass, with a run-time check that the pass is allowed."""
+        """Guard the condition for another scheduler pass so that a forbidden pass is an error."""
         is_valid = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
         return guard_value(b, to_value(b, has_next_pass), is_valid, error.findings[0].what)
 
     def _build_executed_row(
         self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
-        """Return the flags of one pass that tell which layers were visited and which nodes ran."""
+        """Return one scheduler pass as a row of flags: layers visited, and nodes that ran.
+
+        A layer is a set of nodes that the scheduler runs together.
+        """
         executed_flags = [
             executed_flag
             for is_visited, run_flags in visits
@@ -315,7 +321,7 @@ class PassesLoop:
         Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
         node_parameters = self.executor.nodes[node].parameters
-        output_states = list_states(self.executor.nodes[node])
+        output_states = list_state_keys(self.executor.nodes[node])
         integrated_states = [
             ("parameter", node, parameter.id)
             for parameter in node_parameters
@@ -380,7 +386,7 @@ class PassesLoop:
     def _read_value_before_run(
         self, b: ModelBuilder, condition: ThresholdCondition, state: State
     ) -> Value:
-        """Return the value that a Threshold condition tests before its node has run."""
+        """Return the value that a Threshold condition tests until the tested node has run."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
         node = self.executor.nodes[condition.node]

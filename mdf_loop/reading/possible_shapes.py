@@ -37,10 +37,10 @@ _SHAPE_QUERIES = "a function of its shape (numpy.size, onnx::Shape, a random dra
 _Shapes = frozenset[Shape]
 
 
-def widened_findings(
+def find_broadcast_errors(
     program: Program, b: ModelBuilder, first_shapes: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about results that change if a value is broadcast to the shape of later steps.
+    """Return errors for results that change if scalars are broadcast to the shapes of later steps.
 
     `first_shapes` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
@@ -59,7 +59,7 @@ def widened_findings(
 
 
 class _PossibleShapes:
-    """Shapes that the values of a program would have in different steps without broadcasting."""
+    """Shapes that each value could have in different steps if no scalar were broadcast."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _PossibleShapes:
         self._add(output, broadcast_shapes - {None})
 
     def find_dependent_operations(self) -> Iterable[Finding]:
-        """Yield findings about operations whose results depend on a shape that differs between steps."""
+        """Yield errors for operations that depend on a shape which differs between steps."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.broadcast_sources or _is_elementwise(operation):
@@ -163,7 +163,7 @@ class _PossibleShapes:
                     )
 
     def find_shape_queries(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
-        """Yield findings about values with several possible shapes whose shape the model queries."""
+        """Yield errors for values whose shape differs between steps and is read by the model."""
         for queried_value, query_path in paths.items():
             if len(self.find_shapes(queried_value)) > 1:
                 yield _finding(
@@ -186,7 +186,7 @@ def _broadcast_shapes(shapes: Iterable[Shape]) -> Shape:
 
 
 def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
-    """Return the finding about a value whose shape differs between steps."""
+    """Return the error for a value whose shape differs between steps."""
     shape_list = " or ".join(
         str(list(shape or ())) for shape in sorted(shapes, key=lambda s: len(s or ()))
     )

@@ -32,7 +32,7 @@ from mdf_loop.reading.memory import Memory, State, create_placeholder
 from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import ALL_OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
-from mdf_loop.reading.possible_shapes import widened_findings
+from mdf_loop.reading.possible_shapes import find_broadcast_errors
 from mdf_loop.reading.schedule.known import to_value
 from mdf_loop.reading.settings import Settings, input_name, with_settings
 from mdf_loop.reading.stated_dims import check_dims
@@ -40,7 +40,7 @@ from mdf_loop.specification import Selection
 
 
 class Reading(Struct, frozen=True):
-    """Converted model: its program, the program value of each document path, and notes to the user."""
+    """Converted model: program, program values by document path, and notes to the user."""
 
     program: Program
     terms_by_path: Mapping[str, Any]
@@ -76,7 +76,7 @@ def read_annotated(
     record: Sequence[str] = (),
     options: Options | None = None,
 ) -> Reading:
-    """Convert one evaluation of a model to a program, with the program value of each document path."""
+    """Convert one evaluation of a model to a program, and map document paths to program values."""
     document = open_document(source)
     options = options or Options()
     input_values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
@@ -97,7 +97,7 @@ def read_once(
     program = replace_draws(program_reader.build_program(recorded_outputs.values()))
     reading = Reading(program, program_reader.b.values_by_path, program_reader.b.notes)
     raise_findings(check(reading.program))
-    raise_findings(widened_findings(reading.program, program_reader.b))
+    raise_findings(find_broadcast_errors(reading.program, program_reader.b))
     return reading
 
 
@@ -185,7 +185,7 @@ class ProgramReader:
         return self.inputs[self.ports[node.id, port.id].name].value
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
-        """Convert one evaluation of the graph to operations, and store its results in a `Memory`."""
+        """Convert one evaluation of the graph to operations, with node values kept in `memory`."""
         input_values = {name: self.inputs[name].value for name in self.settings.inputs}
         context = Context(self.document, Scope(input_values), self.document.graph.id)
         return GraphReader(
@@ -219,7 +219,7 @@ class ProgramReader:
         )
 
     def _add_type_hint(self, finding: Finding) -> Finding:
-        """Return a finding with a hint about ports that are integers because they state no type."""
+        """Return an error with the hint, if it applies, that ports without a type are integers."""
         if finding.kind != "OperandError" or finding.hint or "int64" not in finding.what:
             return finding
         node_prefix = f"{self.document.where}.nodes['"
@@ -259,7 +259,7 @@ class ProgramReader:
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                recorded_outputs |= _add_run_flag(
+                recorded_outputs |= _with_run_flag(
                     Output(result_name, result_term), node_item, memory
                 )
                 shape_by_item[node_item] = recorded_outputs[result_name].value.shape
@@ -306,12 +306,14 @@ class ProgramReader:
             )
             program_output = output_by_value.get(float_value, watched_output)
             output_name_by_item[node_item.name] = program_output.name
-            program_outputs |= _add_run_flag(program_output, node_item, memory)
+            program_outputs |= _with_run_flag(program_output, node_item, memory)
         return output_name_by_item
 
 
-def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
-    """Return an output and, if necessary, an output that tells whether its node has run, by name.
+def _with_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
+    """Return an output with a second output, if needed, that is True if its node has run.
+
+    The result is a dict by output name.
 
     The flag is omitted if the node has certainly run.
     """
@@ -325,7 +327,7 @@ def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Outpu
 
 
 def read_current_value(graph: GraphReader, state: State) -> Term:
-    """Return the value of a state after an evaluation, or a placeholder for a node that has not run."""
+    """Return the value of a state after an evaluation, or a placeholder before its node runs."""
     memory = graph.memory
     state_kind, node_id, _ = state
     if state_kind == "ran":

@@ -34,7 +34,7 @@ _RECORDING_KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
 class RecordingForm(Struct, frozen=True):
-    """Arguments of a recording of a loop, as written in the document."""
+    """Arguments of a recording (array of one value per iteration), as written in the document."""
 
     name: str
     axis: int = 0
@@ -170,7 +170,7 @@ def _move_row_axis(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 
 
 def _concatenate_rows(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
-    """Concatenate the stacked rows of a recording along one of the rows' axes."""
+    """Concatenate recorded rows along one of their own axes instead of stacking the rows."""
     row_count, *row_extents = extents(stack)
     if not row_extents:
         raise OperandError(

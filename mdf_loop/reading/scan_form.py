@@ -148,7 +148,10 @@ def _build_slices(
 
 
 def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
-    """Build recording arguments for scan outputs that are reversed or stacked along an axis other than 0."""
+    """Build the loop argument `recordings` for scan outputs with another axis or direction.
+
+    Scan outputs that are stacked forward along axis 0 need no entry.
+    """
     scan_axes = _parse_integers(args, "scan_output_axes", len(names))
     directions = _parse_directions(args, "scan_output_directions", len(names))
     return {

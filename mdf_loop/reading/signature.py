@@ -44,7 +44,9 @@ class Signature(Struct, frozen=True):
 
 
 def find_signature(form: LoopForm, node: Any, carried_count: int) -> Signature:
-    """Return the signature of a loop body with `carried_count` carried values.
+    """Determine the names and the order of a loop body's inputs and outputs.
+
+    The body has `carried_count` carried values.
 
     Raises:
         ArityError: If the number of inputs or outputs does not match.

@@ -127,7 +127,7 @@ class SlicedRows(Struct, frozen=True, eq=False):
 
 
 class Slice(Struct, frozen=True, eq=False):
-    """Slice of a loop as program values: the array, the first position and the number of parts.
+    """Array that a loop reads in parts, as program values: array, first position, part count.
 
     A loop scans the parts of one element as rows. The body of the loop indexes longer parts by the iteration
     number. So do the iterations of an unrolled loop.
@@ -146,8 +146,10 @@ class Slice(Struct, frozen=True, eq=False):
     first_position: Value
     part_count: Value
 
-    def find_rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """Return the slice as rows that a `Loop` operation scans, or None if the slice has a `part_size`.
+    def create_rows(self, b: ModelBuilder) -> SlicedRows | None:
+        """Return the sliced array as rows for a `Loop` operation, or None if parts keep the axis.
+
+        Parts keep the axis if the slice has a `part_size`.
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
@@ -192,7 +194,7 @@ class Slice(Struct, frozen=True, eq=False):
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
-    """Convert the arrays and positions of a loop's slices to program values.
+    """Append the operations for the loop argument `slices`, which names arrays to read in parts.
 
     Errors in several slices are raised together.
     """
@@ -206,7 +208,7 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 
 def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
-    """Convert the array of a slice to a program value, and compute the number of parts.
+    """Convert one slice (array that a loop reads in parts) to operations, and count its parts.
 
     A run fails if a position is out of range.
     """

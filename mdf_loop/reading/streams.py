@@ -58,7 +58,7 @@ class Streams(Struct, frozen=True):
         return np.repeat(rows, trial_count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
-        """Return the random keys as an array of the shape [sites] or [members, sites].
+        """Return the random keys, shaped [sites] or [members, sites] (a site is a random call).
 
         The members are all trials of all members of a sweep.
 

@@ -1,4 +1,4 @@
-"""Trip count of a loop: the argument `M`, or the number of parts of the slices.
+"""Trip count of a loop: the argument `M`, or the smallest number of parts of a sliced array.
 
 With slices and no M (or an M of -1), the number of iterations is the number of parts of the shortest slice. A
 larger M is an error, a smaller M gives fewer iterations.
@@ -30,9 +30,9 @@ def lower_trip_count(
     b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
 ) -> Value | None:
     """Append operations that compute the trip count of a loop, or return None if the loop has no limit."""
-    shortest_length = _find_shortest_length(b, form, slices)
+    smallest_part_count = _find_smallest_part_count(b, form, slices)
     if form.trip_count is None:
-        return shortest_length
+        return smallest_part_count
     trip_count_term = lower_expression(b, form.trip_count, scope, "M")
     trip_count = (
         None
@@ -52,7 +52,7 @@ def lower_trip_count(
     known_trip_count = b.constant_of(trip_count)
     if known_trip_count is None:
         return _guard_trip_count(
-            b, form, _check_at_run_time(b, form, trip_count, shortest_length), slices
+            b, form, _check_at_run_time(b, form, trip_count, smallest_part_count), slices
         )
     checked_count = _check_constant(
         form,
@@ -60,12 +60,14 @@ def lower_trip_count(
         int(known_trip_count) if known_trip_count.dtype.kind in "iu" else None,
     )
     if checked_count == -1 and not form.has_onnx_semantics:
-        return shortest_length
+        return smallest_part_count
     return _guard_trip_count(b, form, b.constant(np.array(checked_count, np.int64)), slices)
 
 
-def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
-    """Return the number of parts of the shortest slice of the loop."""
+def _find_smallest_part_count(
+    b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]
+) -> Value | None:
+    """Return the smallest number of parts that any sliced array of the loop has."""
     if not slices:
         return None
     first_slice, *other_slices = slices
@@ -91,7 +93,7 @@ def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slic
 def _guard_trip_count(
     b: ModelBuilder, form: LoopForm, trip_count: Value, slices: Sequence[Slice]
 ) -> Value:
-    """Return the trip count, guarded so that a run fails if a slice has too few parts."""
+    """Return the trip count, checked so that a run fails if a sliced array has too few parts."""
     for scan_slice in slices:
         part_count = b.constant_of(scan_slice.part_count)
         part_text = f"has only {part_count}" if part_count is not None else "has fewer parts"
@@ -126,9 +128,9 @@ def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
 
 
 def _check_at_run_time(
-    b: ModelBuilder, form: LoopForm, value: Value, shortest_length: Value | None
+    b: ModelBuilder, form: LoopForm, value: Value, smallest_part_count: Value | None
 ) -> Value:
-    """Return a trip count that is computed at run time as int64, with run-time checks.
+    """Convert a trip count computed at run time to int64, and add run-time checks.
 
     A count of -1 means that there is no trip count.
     """
@@ -146,7 +148,7 @@ def _check_at_run_time(
         return integer_count
     minus_one = b.constant(np.array(-1))
     max_iterations = b.options.max_iterations
-    if shortest_length is None and form.condition is None and max_iterations is None:
+    if smallest_part_count is None and form.condition is None and max_iterations is None:
         message = (
             f"the loop '{form.name}' has a trip count of -1 (none) and no condition: "
             "it would never end"
@@ -158,6 +160,6 @@ def _check_at_run_time(
     return b.op(
         "Where",
         equal(b, integer_count, minus_one),
-        iteration_limit if shortest_length is None else shortest_length,
+        iteration_limit if smallest_part_count is None else smallest_part_count,
         integer_count,
     )

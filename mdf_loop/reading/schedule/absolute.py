@@ -84,7 +84,10 @@ class AbsoluteTime(Struct, frozen=True):
     layers: Sequence[Sequence[str]]
 
     def convert(self, written: WrittenCondition) -> Condition:
-        """Convert a TimeInterval or TimeTermination to a condition on the number of layer visits."""
+        """Convert a time condition to a condition on the number of node sets processed so far.
+
+        The time condition is a TimeInterval or a TimeTermination. A node set is a layer of the graph.
+        """
         time_points = _read_time_points(written.type, written.arguments, written.where)
         visit_conditions: list[Condition] = []
         if time_points.period is not None:

@@ -34,7 +34,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     names_read: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
-        """Return the value of an argument, which may have one of several names, or None without one."""
+        """Return an argument's value under the first of several names, or None if it is absent."""
         for argument_name in names:
             self.names_read[argument_name] = None
             if self.arguments.get(argument_name) is not None:

@@ -107,7 +107,10 @@ class Counters(Struct):
                 self._change_count(count_key, lambda n: add(b, n, truth_to_number(b, runs)))
 
     def count_unit(self, unit: TimeScale, has_ended: Truth) -> None:
-        """Increment the counters of a unit of time if `has_ended` is true, and reset the counters within it."""
+        """Increment the counters of a time unit that has ended, and reset counts within that unit.
+
+        `has_ended` may be a run-time value, so that the increment is 0 or 1.
+        """
         for count_key in self.counts:
             if isinstance(count_key, TimeCount) and count_key.unit is unit:
                 self._change_count(
@@ -117,7 +120,7 @@ class Counters(Struct):
                 self.counts[count_key] = 0
 
     def record_set(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
-        """Record which nodes ran in the last set of nodes, if `is_counted` is true."""
+        """Update the flags that tell which nodes just ran, unless `is_counted` is false."""
         for count_key, last_flag in list(self.counts.items()):
             if isinstance(count_key, JustRan):
                 has_run = runs.get(count_key.node, False)

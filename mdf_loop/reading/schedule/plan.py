@@ -76,7 +76,7 @@ class Schedule(Struct, frozen=True):
 
     @property
     def count_keys(self) -> tuple[CountKey, ...]:
-        """Counters and flags that the conditions of the schedule read."""
+        """Keys of the counters and flags that the conditions of the schedule read."""
         comparison_counts = (
             count for condition in self.all_conditions for count in find_counts(condition)
         )
@@ -85,7 +85,7 @@ class Schedule(Struct, frozen=True):
 
     @property
     def persistent_keys(self) -> tuple[CountKey, ...]:
-        """Counters and flags that continue in the next evaluation of the graph."""
+        """Keys of the counters and flags that keep their values in the next evaluation."""
         return tuple(
             count_key
             for count_key in self.count_keys
@@ -117,7 +117,7 @@ class Schedule(Struct, frozen=True):
         return counters.evaluate(self.termination, is_needed)
 
     def evaluate_visit(self, layer: int, counters: Counters, visited: Truth) -> Truth:
-        """Return the truth value that tells whether a pass visits a layer of nodes.
+        """Return whether a scheduler pass processes a layer (nodes that may run together).
 
         `visited` tells whether the pass visited the layer before.
         """
@@ -131,14 +131,14 @@ class Schedule(Struct, frozen=True):
 
     @property
     def _ending_keys(self) -> tuple[CountKey, ...]:
-        """Counters and flags that the termination condition of an evaluation reads."""
+        """Keys of the counters and flags that the termination condition of an evaluation reads."""
         ending_conditions = (self.termination,)
         return (*find_counts(self.termination), *find_parts(ending_conditions, FirstTimes))
 
     def decide_runs(
         self, layer: Sequence[str], counters: Counters, visited: Truth
     ) -> dict[str, Truth]:
-        """Return a truth value for each node of a layer that tells whether the node runs, and count the runs.
+        """Decide for each node of a layer whether the node runs, and increment the run counters.
 
         `visited` tells whether the layer is visited.
         """
@@ -163,7 +163,7 @@ class Schedule(Struct, frozen=True):
         return run_flags
 
     def _count_tests(self, layer: Sequence[str]) -> int:
-        """Return the maximum number of condition tests for each node during one visit of a layer.
+        """Return how often each node's condition is tested at most while a layer is processed.
 
         A node that runs may enable another node.
         """
@@ -176,7 +176,7 @@ class Schedule(Struct, frozen=True):
         return len(layer) + 1 if may_enable_others else 1
 
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
-        """Update the counters after a visit of a layer, and return whether any node of the layer ran."""
+        """Update the counters after a layer is processed, and return whether any node ran."""
         b = counters.b
         has_any_run: Truth = False
         for node in runs:
@@ -342,7 +342,7 @@ def read_schedule(
     for time_scale, condition in termination_conditions.items():
         condition_path = f"{conditions_path}.termination['{time_scale}']"
         with findings.catch():
-            ended_scale = _parse_ended_scale(time_scale, condition_path)
+            ended_scale = _parse_termination_scale(time_scale, condition_path)
             conditions_by_scale[ended_scale] = read_condition(
                 condition, None, condition_path, node_ids, clock.convert
             )
@@ -375,8 +375,8 @@ def _require_all_runs(nodes: Iterable[str]) -> Condition:
     return AllOf(tuple(Compare((RunCount(node),), ">=", 1) for node in nodes))
 
 
-def _parse_ended_scale(scale: Any, where: str) -> str:
-    """Return the unit of time that a termination condition ends, by its name in graph-scheduler."""
+def _parse_termination_scale(scale: Any, where: str) -> str:
+    """Return graph-scheduler's name of the time scale that a termination condition ends."""
     ended_scale = scale_name(scale)
     if ended_scale not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
         raise ConditionError(

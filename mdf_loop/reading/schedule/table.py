@@ -42,10 +42,10 @@ from mdf_loop.reading.schedule.written import (
 _SET_NOUN = "execution set"
 
 
-def _compare_sequence_number(
+def _create_sequence_converter(
     compare: Callable[[int | float], bool],
 ) -> Callable[[WrittenCondition], Condition]:
-    """Return a converter for conditions on the environment sequence number, which is always 0 in MDF."""
+    """Return a converter for conditions on graph-scheduler's sequence number (always 0 in MDF)."""
     return lambda w: ConstantCondition(compare(w.read_number()))
 
 
@@ -91,42 +91,42 @@ COMPILED_TYPES: dict[str, ConditionType] = {
         say.first_times,
     ),
     "BeforeConsiderationSetExecution": ConditionType(
-        lambda w: w.compare_time(EXECUTION_SET, "<"), say.at(f"before {_SET_NOUN}")
+        lambda w: w.compare_time(EXECUTION_SET, "<"), say.at_number(f"before {_SET_NOUN}")
     ),
     "AtConsiderationSetExecution": ConditionType(
-        lambda w: w.compare_time(EXECUTION_SET, "=="), say.at(f"at {_SET_NOUN}")
+        lambda w: w.compare_time(EXECUTION_SET, "=="), say.at_number(f"at {_SET_NOUN}")
     ),
     "AfterConsiderationSetExecution": ConditionType(
-        lambda w: w.compare_time(EXECUTION_SET, ">"), say.at(f"after {_SET_NOUN}")
+        lambda w: w.compare_time(EXECUTION_SET, ">"), say.at_number(f"after {_SET_NOUN}")
     ),
     "AfterNConsiderationSetExecutions": ConditionType(
         lambda w: w.compare_time(EXECUTION_SET, ">="), say.after(_SET_NOUN)
     ),
-    "BeforePass": ConditionType(lambda w: w.compare_time(PASS, "<"), say.at("before pass")),
-    "AtPass": ConditionType(lambda w: w.compare_time(PASS, "=="), say.at("at pass")),
-    "AfterPass": ConditionType(lambda w: w.compare_time(PASS, ">"), say.at("after pass")),
+    "BeforePass": ConditionType(lambda w: w.compare_time(PASS, "<"), say.at_number("before pass")),
+    "AtPass": ConditionType(lambda w: w.compare_time(PASS, "=="), say.at_number("at pass")),
+    "AfterPass": ConditionType(lambda w: w.compare_time(PASS, ">"), say.at_number("after pass")),
     "AfterNPasses": ConditionType(lambda w: w.compare_time(PASS, ">="), say.after("pass")),
     "EveryNPasses": ConditionType(lambda w: w.repeat_in_passes(), say.every_pass),
     "BeforeEnvironmentStateUpdate": ConditionType(
-        lambda w: w.compare_time(UPDATE, "<"), say.at("before evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, "<"), say.at_number("before evaluation", say.SEQUENCE)
     ),
     "AtEnvironmentStateUpdate": ConditionType(
-        lambda w: w.compare_time(UPDATE, "=="), say.at("in evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, "=="), say.at_number("in evaluation", say.SEQUENCE)
     ),
     "AfterEnvironmentStateUpdate": ConditionType(
-        lambda w: w.compare_time(UPDATE, ">"), say.at("after evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, ">"), say.at_number("after evaluation", say.SEQUENCE)
     ),
     "AfterNEnvironmentStateUpdates": ConditionType(
         lambda w: w.compare_time(UPDATE, ">="), say.after("evaluation", say.SEQUENCE)
     ),
     "AtEnvironmentSequence": ConditionType(
-        _compare_sequence_number(lambda n: n == 0), say.at("in sequence")
+        _create_sequence_converter(lambda n: n == 0), say.at_number("in sequence")
     ),
     "AfterEnvironmentSequence": ConditionType(
-        _compare_sequence_number(lambda n: n < 0), say.at("after sequence")
+        _create_sequence_converter(lambda n: n < 0), say.at_number("after sequence")
     ),
     "AfterNEnvironmentSequences": ConditionType(
-        _compare_sequence_number(lambda n: n <= 0), say.after("sequence")
+        _create_sequence_converter(lambda n: n <= 0), say.after("sequence")
     ),
     "BeforeNCalls": ConditionType(lambda w: w.compare_runs("<"), say.calls("before")),
     "AtNCalls": ConditionType(lambda w: w.compare_runs("=="), say.calls("at")),
@@ -141,7 +141,7 @@ COMPILED_TYPES: dict[str, ConditionType] = {
     ),
     "AtEnvironmentStateUpdateNStart": ConditionType(
         lambda w: AllOf((Compare((TimeCount(PASS),), "==", 0), w.compare_time(UPDATE, "=="))),
-        say.at("at the start of evaluation", say.SEQUENCE),
+        say.at_number("at the start of evaluation", say.SEQUENCE),
     ),
     "AtEnvironmentSequenceStart": ConditionType(
         lambda w: w.compare_time(UPDATE, "==", 0), say.fixed("in evaluation 0")
@@ -153,7 +153,7 @@ COMPILED_TYPES: dict[str, ConditionType] = {
                 ConstantCondition(w.read_number() == 0),
             )
         ),
-        say.at("in evaluation 0 of sequence"),
+        say.at_number("in evaluation 0 of sequence"),
     ),
     "Threshold": ConditionType(lambda w: w.compare_threshold(), say.threshold),
     "TimeInterval": ConditionType(lambda w: w.convert_absolute_time(), say.interval),

@@ -17,7 +17,7 @@ from mdf_loop.reading.schedule.arguments import INNER_CONDITION, Arguments, node
 
 
 class ConditionPhrase(Arguments, frozen=True, eq=False):
-    """Scheduler condition that is described in words.
+    """Formatter of a scheduler condition's arguments, for phrases such as `after pass 3`.
 
     `describe_inner` returns the text of an inner condition.
 
@@ -136,8 +136,8 @@ def every_call(phrase: ConditionPhrase) -> str:
     return f"{_format_period(phrase.read_number(), 'call')} of {phrase.format_nodes()}"
 
 
-def at(words: str, usual: str = UPDATE) -> ConditionText:
-    """Return a function that describes conditions such as `after pass 3`."""
+def at_number(words: str, usual: str = UPDATE) -> ConditionText:
+    """Return a function that describes a condition by `words` and a number, as `after pass 3`."""
     return lambda phrase: f"{words} {phrase.read_number()}{_format_scale(phrase, usual)}"
 
 

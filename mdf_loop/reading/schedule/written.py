@@ -202,7 +202,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- conversion to data ---------------------------------------------------------------------
 
     def convert_absolute_time(self) -> Condition:
-        """Convert a condition on absolute time to a condition on the number of layer visits.
+        """Convert a time condition to a condition on the number of node sets processed so far.
 
         graph-scheduler itself checks the arguments.
         """
@@ -219,7 +219,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         )
 
     def _read_time_count(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
-        """Return the counter of elapsed units of time within the unit of the argument `time_scale`."""
+        """Return the counter of passes (or another `unit`) since the current `time_scale` began."""
         longer_unit = self.read_scale(default)
         if (unit, longer_unit) == (EXECUTION_SET, PASS):
             raise ConditionError(
