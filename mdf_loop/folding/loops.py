@@ -102,7 +102,7 @@ class LoopToUnfold(Struct, frozen=True):
         return any((port_content or {}).get("type") for port_content in ports_with_name)
 
     def names_without_port(self, node_id: str) -> list[str]:
-        """Return the names of outer values that a body node reads without an input port."""
+        """Return the names of outer-scope values that a body node reads without an input port."""
         node_content = self.nodes[node_id]
         local_names = {
             name

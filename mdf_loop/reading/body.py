@@ -59,7 +59,7 @@ class UnrolledIteration(Struct, frozen=True):
 
 
 class BodyInputs(Struct, frozen=True):
-    """Inputs of a loop body: types of carried values, slices and delay histories.
+    """Inputs of a loop body: types of carried values, sliced arrays and past values of delays.
 
     Attributes:
         carried_types: Types of the carried values. Those of delay histories are last.
@@ -324,7 +324,7 @@ class _BodyReader:
         carried_by_history: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """Return the delayed values of an iteration, and the updated values of the delay histories."""
+        """Return the values that delays read later, and the past values for the next iteration."""
         delayed_values: list[Value] = []
         next_carried: list[Value] = []
         for history, carried_values in carried_by_history:

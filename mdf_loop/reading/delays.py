@@ -188,7 +188,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
     def build_history(
         self, b: ModelBuilder, row: RowType | None, outer_extents: Extents
     ) -> History:
-        """Build the history of past values from which all of these delays are read.
+        """Build the store of past values from which all of these delays are read.
 
         `row` is the type of the delayed value, or None if unknown.
 
@@ -283,7 +283,7 @@ class RowType(Struct, frozen=True):
         return type_text(self.dtype, self.shape)
 
     def fits(self, history: History) -> bool:
-        """Return True if a delay history can store values of this type.
+        """Return True if the past values of a delay can be stored with this dtype and shape.
 
         An unknown extent fits every extent.
         """
@@ -342,7 +342,7 @@ def read_delays(
 def _find_history_key(
     form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]
 ) -> tuple[str, str]:
-    """Return the key of the delay history to which a delay belongs.
+    """Return the key of the group of delays that share their past values with a delay.
 
     `groups` has the longer delays by key.
     """

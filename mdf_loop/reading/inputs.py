@@ -231,7 +231,7 @@ def bind(
 
 
 def _missing_input_finding(port: OpenPort) -> Finding:
-    """Return the finding about a missing input of an ONNX file, with the input's type."""
+    """Return the error for a missing input of an ONNX model, with the input's type."""
     extent_list = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
     return Finding(
         "InputError",

@@ -114,7 +114,7 @@ class LoopWriter:
     def _build_histories(
         self, known_row_types: Mapping[str, RowType], outside: Extents
     ) -> tuple[History, ...]:
-        """Build the histories of all delayed values of the loop.
+        """Build the stores of past values from which the delays of the loop are read.
 
         `known_row_types` are the known types of delayed values.
         """

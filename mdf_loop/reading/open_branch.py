@@ -110,7 +110,7 @@ class OpenBranch:
         return None
 
     def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _BranchResult:
-        """Try to convert the branch, and return its outputs and findings (errors)."""
+        """Try to convert the branch, and return its outputs and the errors of the conversion."""
         branch_outputs = None
         finding_count = len(b.findings.items)
         with b.findings.catch():

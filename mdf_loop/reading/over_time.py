@@ -117,7 +117,7 @@ def read_over_time(
 def _find_non_array_states(
     document: Document, body_inputs: Mapping[State, Value]
 ) -> Iterator[Finding]:
-    """Yield findings about states that are not arrays."""
+    """Yield an error for each value that must pass from step to step but is not an array."""
     for (state_kind, node_id, item_id), carried_input in body_inputs.items():
         if not is_tensor(carried_input.dtype):
             yield Finding(

@@ -53,7 +53,7 @@ EXECUTED_SETS: State = ("count", "", "sets")
 
 
 def create_count_state(key: CountKey) -> State:
-    """Return the key of the state that holds a count or flag of the schedule."""
+    """Return the key of the state that holds a counter or flag of scheduler conditions."""
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
 
 
