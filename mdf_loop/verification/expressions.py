@@ -25,7 +25,7 @@ ValueByName = Mapping[str, Any]
 def python_differences(
     expression: str, value_by_name: ValueByName, list_names: Collection[str]
 ) -> Iterator[str]:
-    """Yield sentences on parts of an expression that Python evaluates differently.
+    """Yield notes on parts of an expression that Python evaluates differently than this library.
 
     Args:
         expression: The expression.

@@ -160,7 +160,7 @@ class _LoopWriter:
         ]
 
     def _copy_types(self) -> None:
-        """Copy the type of the outer value to each body Parameter that declares no type."""
+        """Copy types from values outside the loop to body Parameters that declare no type."""
         body_ports = self.body_ports
         for binding in (
             *body_ports.sliced_inputs,
