@@ -21,7 +21,7 @@ class Checker(Protocol):
     """Protocol of an object that checks parameters of distributions, now or at run time."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, after a check that its condition `fits` is true everywhere."""
+        """Return a distribution parameter, after a check that `fits` is true for all elements."""
 
 
 def check_not_negative(site: Checker, parameter: Any, what: str) -> Any:

@@ -39,7 +39,7 @@ class CallSite(Protocol):
         """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, after a check that its condition `fits` is true everywhere."""
+        """Return a distribution parameter, after a check that `fits` is true for all elements."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ class WorkerProcesses:
             self._is_closing.wait(_WATCH_INTERVAL_SECONDS)
 
     def _renew(self, slot: _Slot) -> None:
-        """Start a worker process in a slot, unless one is running or the restart must wait."""
+        """Start a slot's worker process, unless the process is running or the restart must wait."""
         now = time.monotonic()
         if slot.process is not None:
             if (exit_code := slot.process.poll()) is None:

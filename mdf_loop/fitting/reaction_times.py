@@ -156,7 +156,7 @@ class DecisionTerm(ObjectiveTerm, frozen=True):
         return mean_shares
 
     def log_shares(self, points: Array, **run_arguments: Array) -> Array:
-        """Return the logarithm of the share of simulated trials in each bin, at each point."""
+        """Return the log of the share of simulated trials in each bin, at each search point."""
         return self.reaction_times.log_shares(*self.trials(points, **run_arguments))
 
     def trials(self, points: Array, **run_arguments: Array) -> tuple[Array, Array | None]:
@@ -179,13 +179,13 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
     """Negative log likelihood of one subject, or of several that share parameters."""
 
     def costs(self, points: Array) -> Array:
-        """Return the negative log likelihood at each point, with one seed for all points."""
+        """Return the negative log likelihood at each search point, with one seed for all points."""
         costs = self._sum_over_terms(DecisionTerm.costs, points)
         self.monitor.record(points, costs)
         return costs
 
     def pooled_cost(self, point: Array, seeds: Array) -> float:
-        """Return the negative log likelihood at a point, from trials of several seeds."""
+        """Return the negative log likelihood at a search point, from trials of several seeds."""
         return float(
             self._sum_over_terms(lambda term, own: term.pooled_costs(own, seeds), point[None])[0]
         )

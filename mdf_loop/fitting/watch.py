@@ -47,7 +47,7 @@ FitCallback = Callable[[FitProgress], object]
 
 
 class FitMonitor(AbstractContextManager["FitMonitor"]):
-    """Monitor of a fit, which counts model runs, records the best point, and can end the fit.
+    """Monitor of a fit, which counts model runs, records the best search point, and can end fits.
 
     Attributes:
         evaluations: The number of runs so far.
@@ -84,7 +84,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.best = (np.inf, None)
 
     def record(self, points: Array, costs: Array) -> None:
-        """Record the costs of some points, and raise SearchStopped if the search must end.
+        """Record the costs of some search points, and raise SearchStopped if the search must end.
 
         Raises:
             SearchStopped: The time limit is exceeded, or the callback returned False.

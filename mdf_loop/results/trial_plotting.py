@@ -249,13 +249,13 @@ def _build_statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[
 
 
 def _draw_histograms(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequence[str]) -> None:
-    """Draw the histogram over trials of each response."""
+    """Draw a histogram over trials for each response (such as a choice)."""
     for k, (bin_counts, label) in enumerate(zip(rows, labels, strict=True)):
         _draw_steps(ax, bin_counts, np.asarray(edges), label, k)
 
 
 def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequence[float]) -> None:
-    """Draw each quantile over trials as a line against the probability of the response."""
+    """Draw each quantile over trials as a line against the probability of the response (choice)."""
     response_probabilities = counts / counts.sum()
     response_order = np.argsort(response_probabilities)
     colour_map = mpl.colormaps["viridis"]
