@@ -352,7 +352,7 @@ class SegmentedEvaluation:
     # --- loops ----------------------------------------------------------------------------------
 
     def _add_loop_results(self, segment: LoopSegment, stepper: LoopStepper) -> None:
-        """Add the results of a loop, which may have been stopped, to the values."""
+        """Add the results of a loop, which may have been stopped, to the computed values."""
         loop_results = stepper.results()
         self.values |= loop_results
         if not stepper.finished:

@@ -119,7 +119,7 @@ def _growth_per_step(before: int, size: int, steps: int) -> float:
 
 
 class Chunks:
-    """Iterator over the blocks of rows of a stepper, which runs in chunks until it ends or is stopped.
+    """Iterator that runs a loop or a run over time in chunks, and yields the rows of each chunk.
 
     If a watched value is nan or infinite, the stepper runs again up to the row of this value, whose block
     is the last one.
@@ -135,7 +135,7 @@ class Chunks:
         self.not_finite_value: NotFiniteValue | None = None
 
     def __iter__(self) -> Iterator[Block]:
-        """Yield the block of each chunk. The next chunk runs when the next block is requested."""
+        """Yield the recorded rows of each chunk. The next chunk runs on the next request."""
         stepper, stopping = self._stepper, self._stopping
         chunk_lengths, cadence, first_chunk_sizes = ChunkLengths(), stepper.cadence, None
         chunk_lengths.record_carried_bytes(0, stepper.carried_bytes)
@@ -180,7 +180,7 @@ class Chunks:
             self.reason = stopping.reason
 
     def _end_at_nonfinite_value(self, block: Block) -> Block:
-        """Return a block, or only its rows up to the first nan or infinite value, which ends the run."""
+        """Return the rows of a chunk up to the first nan or infinite value, which ends the run."""
         nonfinite_value = first_not_finite(block, self._axis)
         if nonfinite_value is None:
             return block

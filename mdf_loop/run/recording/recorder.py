@@ -154,7 +154,7 @@ class Recorder:
         self.sink.flush()
 
     def end(self) -> bool:
-        """Close the destination of the rows, and return True if it has all recorded rows."""
+        """Close the destination of the rows, and return True if all recorded rows are stored."""
         with suppress(DiskFullError):
             self.sink.close()
         return self.sink.length == self._row_count

@@ -199,7 +199,7 @@ class RegionLayout(Struct, frozen=True):
                 )
 
     def mend(self, place: Path) -> None:
-        """Rewrite metadata files of arrays that differ from the metadata of the whole store."""
+        """Rewrite the metadata files of arrays that differ from the metadata of the whole store."""
         for name, array_metadata in self.metadata_by_array.items():
             try:
                 is_unchanged = folder.read_json(place / name) == array_metadata

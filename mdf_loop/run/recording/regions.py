@@ -222,7 +222,7 @@ def create_regions(
     along: Mapping[str, CoordinateFunction],
     attributes: Mapping[str, Any],
 ) -> Regions:
-    """Create a Zarr store for a sweep, without computed members.
+    """Create a Zarr store for the results of a sweep, in which all members are missing.
 
     Args:
         lease: Lease for writing the store.

@@ -169,7 +169,7 @@ class Histogram(Reduction):
         self._counts: Array = np.zeros(len(edges) - 1, np.int64)
 
     def value(self) -> Array:
-        """Return the number of values in each bin of the histogram, which is 0 without trials."""
+        """Return the number of values in each bin of the histogram (all 0 without trials)."""
         return self._counts.copy()
 
     def _set_shape(self, shape: tuple[int, ...]) -> None:

@@ -54,7 +54,7 @@ class StoreLease:
             )
 
     def check_can_create(self) -> None:
-        """Raise an error if the store cannot be created, as its path has other content.
+        """Raise an error if the path of the store has content that the run must not replace.
 
         Raises:
             InputError: The path has other content, or the complete rows of another run that must not be
