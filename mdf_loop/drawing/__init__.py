@@ -4,7 +4,8 @@
     drawing.save("model.svg")             # or png, pdf, dot
     print(drawing.dot)
 
-Each element of a picture has a module:
+`scene` decides which boxes, ports and wires a picture has. `page` writes the interactive page. For Graphviz,
+each element of a picture has a module:
 
 - `frames` (loops) and `conditionals`, with their `terminal_tables` (inputs and outputs);
 - `owners` (nodes that own loops and conditionals, by the table `BLOCK_DRAWERS`), `nodes` and `small` nodes;

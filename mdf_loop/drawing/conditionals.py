@@ -21,8 +21,8 @@ from mdf_loop.drawing.frames import (
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text
 from mdf_loop.drawing.terminal_tables import (
     TerminalTable,
-    conditional_terminal_rows,
     draw_terminal_tables,
+    shown_rows,
 )
 from mdf_loop.drawing.theme import (
     BRANCH_FILL_COLOR,
@@ -50,7 +50,7 @@ def draw_conditional(
         penwidth="1.6",
         margin="12",
     ):
-        terminal_rows = conditional_terminal_rows(conditional, view.detail, view.shows_captures)
+        terminal_rows = shown_rows(conditional, view)
         input_table, output_table = draw_terminal_tables(
             canvas,
             conditional,

@@ -19,8 +19,7 @@ from mdf_loop.drawing.observed import describe_loop
 from mdf_loop.drawing.terminal_tables import (
     TerminalTable,
     draw_terminal_tables,
-    loop_terminal_rows,
-    tests_condition,
+    shown_rows,
 )
 from mdf_loop.drawing.theme import (
     BIG_FONT_SIZE,
@@ -75,7 +74,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         penwidth="1.6",
         margin="12",
     ):
-        terminal_rows = loop_terminal_rows(loop, view)
+        terminal_rows = shown_rows(loop, view)
         schedule_lines = describe_schedule(loop) if view.detail.shows_bodies else []
         input_table, output_table = draw_terminal_tables(
             canvas, loop, terminal_rows, wrap_frame_title(loop, [*title_lines, *schedule_lines])
@@ -307,7 +306,7 @@ def _wire_outputs(
     carried_terminal_keys = ["c", *(f"v{k}" for k in range(len(loop.carried_values)))]
     terminal_keys = [*carried_terminal_keys, *(f"r{k}" for k in range(len(loop.recorded_values)))]
     for terminal_key, output in zip(terminal_keys, body.outputs, strict=False):
-        if terminal_key == "c" and not tests_condition(loop):
+        if terminal_key == "c" and loop.start_condition is None and not loop.has_mid_exit:
             continue
         if output.node_id is not None:
             node_connections = connections[output.node_id]

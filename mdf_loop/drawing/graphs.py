@@ -10,10 +10,11 @@ from mdf_loop.drawing.labels import stack_lines, style_text
 from mdf_loop.drawing.nodes import draw_node
 from mdf_loop.drawing.operators import draw_operators
 from mdf_loop.drawing.owners import draw_owner
-from mdf_loop.drawing.small import draw_small, inline_constants
+from mdf_loop.drawing.scene.captures import merge_captured_constants
+from mdf_loop.drawing.scene.constants import inline_constants
+from mdf_loop.drawing.small import draw_small
 from mdf_loop.drawing.theme import LINE_STYLES
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.weights import merge_captured_constants
 from mdf_loop.outline import GraphOutline, NodeOutline
 
 

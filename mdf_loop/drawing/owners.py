@@ -13,10 +13,10 @@ from mdf_loop.drawing.canvas import (
     NodeConnections,
 )
 from mdf_loop.drawing.conditionals import draw_conditional
-from mdf_loop.drawing.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, row, stack_lines, style_text, table
 from mdf_loop.drawing.nodes import draw_box, formula_cell, title_lines
+from mdf_loop.drawing.scene.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.theme import HEADER_COLOR, LINE_COLOR, NORMAL_FONT_SIZE, PAPER_COLOR
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in

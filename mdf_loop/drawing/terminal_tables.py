@@ -9,7 +9,6 @@ equal height, so that both terminals of a carried value are on one line.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import zip_longest
 
 from msgspec import Struct
 
@@ -24,257 +23,27 @@ from mdf_loop.drawing.labels import (
     style_text,
     table,
 )
-from mdf_loop.drawing.observed import describe_terminal
-from mdf_loop.drawing.theme import (
-    BADGE_SIZE,
-    IMPORTED_FUNCTION_ID,
-    PAPER_COLOR,
-    ROW_HEIGHT,
-    TERMINAL_BORDER_COLOR,
-    Detail,
-)
+from mdf_loop.drawing.scene.terminals import Rows, Terminal, terminal_rows
+from mdf_loop.drawing.theme import BADGE_SIZE, PAPER_COLOR, ROW_HEIGHT, TERMINAL_BORDER_COLOR
 from mdf_loop.drawing.view import View
-from mdf_loop.outline import (
-    ArgumentOutline,
-    Block,
-    CaptureOutline,
-    ConditionalOutline,
-    LoopOutline,
-    Observation,
-)
-from mdf_loop.outline.scope import literal_value
-from mdf_loop.outline.text import shorten, shorten_name, value_text
-from mdf_loop.outline.words import delay_text, slice_text
-
-
-class Terminal(Struct, frozen=True):
-    """Input or output of a loop or conditional, drawn as a labelled row at one side of its frame.
-
-    `key` identifies the ports of the row in Graphviz. `remark` is a text below the name.
-    """
-
-    mark_kind: str
-    key: str
-    name: str
-    remark: str = ""
-
+from mdf_loop.outline import Block
+from mdf_loop.outline.text import shorten, shorten_name
 
 MAX_REMARK_LENGTH = 64
 """Maximum number of characters of a remark below the name of a terminal."""
 _LETTER_WIDTH = 7.2
 """Width of a letter in a terminal's name, in points."""
 
-Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
-"""Input and output terminal of each row, with None on a side without a terminal."""
 
-
-def loop_terminal_rows(loop: LoopOutline, view: View) -> Rows:
-    """Return the inputs and outputs of a loop's frame, as rows (input terminal, output terminal).
-
-    The order is trip count, iteration number, condition, carried values, then captures with recorded values.
-    """
-    detail, shows_captures, observation = view.detail, view.shows_captures, view.observation
-    rows: list[tuple[Terminal | None, Terminal | None]] = []
-    if loop.trip_count is not None:
-        trip_count_text = argument_text(loop.trip_count)
-        count_remark = "evaluations" if loop.kind == "over time" else "iterations"
-        count_remark += "" if loop.start_condition is None else " at most"
-        rows.append((Terminal("trip_count", "N", trip_count_text, count_remark), None))
-    if loop.iteration_name:
-        rows.append((Terminal("iteration", "i", loop.iteration_name, "0, 1, 2, …"), None))
-    rows.append((_start_terminal(loop), _stop_terminal(loop)))
-    rows += [
-        (
-            _carried_input_terminal(loop, k, detail),
-            _carried_output_terminal(loop, k, detail, observation),
-        )
-        for k in range(len(loop.carried_values))
-    ]
-    input_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
-    input_terminals += _capture_terminals(loop.captures, detail) if shows_captures else []
-    output_terminals = [
-        *_recording_terminals(loop, detail, observation),
-        *_report_terminals(loop, observation),
-    ]
-    rows += zip_longest(input_terminals, output_terminals)
-    return tuple(terminal_pair for terminal_pair in rows if terminal_pair != (None, None)) or (
-        (None, None),
+def shown_rows(block: Block, view: View) -> Rows:
+    """Return the inputs and outputs of a loop or conditional that a picture shows, as rows."""
+    rows = terminal_rows(block, view)
+    if view.shows_captures:
+        return rows
+    rows = tuple(
+        (None if left and left.mark_kind == "captured" else left, right) for left, right in rows
     )
-
-
-def conditional_terminal_rows(
-    conditional: ConditionalOutline, detail: Detail, captures: bool
-) -> Rows:
-    """Return the inputs and outputs of a conditional's frame, as rows (input, output).
-
-    The selector is first, then captures are beside results.
-    """
-    input_terminals = [
-        _selector_terminal(conditional),
-        *(_capture_terminals(conditional.captures, detail) if captures else []),
-    ]
-    output_terminals = [
-        _joined_result_terminal(conditional, k, detail)
-        for k in range(len(conditional.joined_results))
-    ]
-    return tuple(zip_longest(input_terminals, output_terminals))
-
-
-def _selector_terminal(conditional: ConditionalOutline) -> Terminal:
-    """Return the drawn input for a conditional's selector: a condition or a branch number."""
-    selector_remark = "condition" if conditional.kind == "if" else "number of the branch"
-    return Terminal(
-        "choose",
-        "c",
-        argument_text(conditional.selector) if conditional.selector else "?",
-        selector_remark,
-    )
-
-
-def _joined_result_terminal(conditional: ConditionalOutline, k: int, detail: Detail) -> Terminal:
-    """Return the drawn output for the `k`-th result of a conditional."""
-    joined_result = conditional.joined_results[k]
-    type_text = joined_result.type if detail.shows_types else ""
-    if conditional.id == IMPORTED_FUNCTION_ID and joined_result.ports:
-        return Terminal("join", f"r{k}", ", ".join(joined_result.ports), type_text)
-    return Terminal(
-        "join", f"r{k}", joined_result.name, _ports_text(joined_result.ports, type_text)
-    )
-
-
-def tests_condition(loop: LoopOutline) -> bool:
-    """Return True if a loop tests the condition that its body computes."""
-    return loop.start_condition is not None or loop.has_mid_exit
-
-
-def argument_text(argument: ArgumentOutline) -> str:
-    """Format an argument, followed by its constant value if the value is known: `n = 10`."""
-    expression = value_text(argument.expression)
-    is_literal = literal_value(expression) is not None or not isinstance(argument.expression, str)
-    if argument.value is None or is_literal:
-        return expression
-    return f"{expression} = {value_text(argument.value, 24)}"
-
-
-def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the drawn input for a loop's condition, or None if the loop has no condition."""
-    if loop.start_condition is not None:
-        condition_remark = f"← {argument_text(loop.start_condition)}"
-        return Terminal("start", "c", loop.condition_name or "condition", condition_remark)
-    is_condition_read = loop.body is not None and any(
-        body_input.role == "condition" for body_input in loop.body.inputs
-    )
-    return Terminal("start", "c", loop.condition_name, "always true") if is_condition_read else None
-
-
-def _stop_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the drawn output for the condition a loop tests, or None if it tests none."""
-    if not tests_condition(loop):
-        return None
-    condition_remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
-    return Terminal("stop", "c", loop.continue_name or "condition", condition_remark)
-
-
-def _carried_input_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
-    """Return the drawn input for the initial value of a loop's `k`-th carried value."""
-    carried_value = loop.carried_values[k]
-    initial_text = (
-        "?"
-        if carried_value.initial_expression is None
-        else _initial_text(carried_value.initial_expression)
-    )
-    if detail.shows_types and carried_value.initial_expression is not None:
-        initial_text = argument_text(
-            ArgumentOutline(carried_value.initial_expression, carried_value.initial_value)
-        )
-    type_text = f" · {carried_value.type}" if detail.shows_types and carried_value.type else ""
-    return Terminal(
-        "enter", f"v{k}", carried_value.input_name or f"carried {k}", f"← {initial_text}{type_text}"
-    )
-
-
-def _initial_text(expression: object) -> str:
-    """Format the initial value of a carried value as a short text."""
-    return (
-        shorten_name(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
-    )
-
-
-def _carried_output_terminal(
-    loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
-) -> Terminal:
-    """Return the drawn output for a loop's `k`-th carried value."""
-    carried_value = loop.carried_values[k]
-    type_text = carried_value.type if detail.shows_types else ""
-    ports_remark = _ports_text(
-        carried_value.ports, type_text, _observed_value(observation, loop, carried_value.ports)
-    )
-    return Terminal("leave", f"v{k}", carried_value.output_name or f"carried {k}", ports_remark)
-
-
-def _recording_terminals(
-    loop: LoopOutline, detail: Detail, observation: Observation | None
-) -> Iterable[Terminal]:
-    """Yield the drawn outputs for a loop's recorded values."""
-    for k, recorded_value in enumerate(loop.recorded_values):
-        type_text = recorded_value.type if detail.shows_types else ""
-        observed_value = _observed_value(observation, loop, recorded_value.ports)
-        ports_remark = _ports_text(
-            recorded_value.ports, recorded_value.remark, type_text, observed_value
-        )
-        yield Terminal("recorded", f"r{k}", recorded_value.name, ports_remark)
-
-
-def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the drawn outputs that report on a loop's run, such as the iteration count."""
-    for k, report in enumerate(loop.reports):
-        ports_remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
-        yield Terminal("result", f"x{k}", report.name.replace("_", " "), ports_remark)
-
-
-def _observed_value(
-    observation: Observation | None, loop: LoopOutline, ports: tuple[str, ...]
-) -> str:
-    """Format the value that a run recorded for the first output port in `ports`."""
-    return describe_terminal(observation, loop, ports[0]) if ports else ""
-
-
-def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
-    """Format the output ports of a result, followed by remarks: `→ y · float64[3]`."""
-    return " · ".join(text for text in (f"→ {', '.join(ports)}" if ports else "", *remarks) if text)
-
-
-def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the drawn inputs for a loop's sliced inputs."""
-    for k, sliced_input in enumerate(loop.sliced_inputs):
-        slice_remark = ", ".join(
-            text for text in (f"= {slice_text(sliced_input)}", sliced_input.remark) if text
-        )
-        yield Terminal("sliced", f"s{k}", sliced_input.name or f"input {k}", slice_remark)
-
-
-def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
-    """Yield the drawn inputs for a loop's delayed values (values of earlier iterations)."""
-    for k, delayed_value in enumerate(loop.delayed_values):
-        initial_text = (
-            ""
-            if delayed_value.initial_expression is None
-            else f"← {value_text(delayed_value.initial_expression, 20)}, then "
-        )
-        yield Terminal(
-            "delayed", f"d{k}", delayed_value.name, f"{initial_text}{delay_text(delayed_value)}"
-        )
-
-
-def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
-    """Yield the drawn inputs for the outer values that a loop or conditional captures."""
-    for k, capture in enumerate(captures):
-        value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
-        type_remark = capture.type if detail.shows_types else ""
-        yield Terminal("captured", f"o{k}", f"{capture.name}{value_remark}", type_remark)
-
-
-# --- drawing ----------------------------------------------------------------------------------
+    return tuple(row for row in rows if row != (None, None)) or ((None, None),)
 
 
 class TerminalTable(Struct, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _T = TypeVar("_T")
 
@@ -143,7 +144,9 @@ DIRECTIONS = {
 class Detail(Struct, frozen=True):
     """Settings of a level of detail, such as the number of formulas shown per node.
 
-    With `shows_only_operators`, nodes show only their operators, and chains of operators share a box.
+    With `shows_only_operators`, nodes show only their operators, and chains of operators share a box. With
+    `shortens_large_graphs`, imported operators of a large graph are single words without ports, and constants
+    are omitted.
     """
 
     level: int | str
@@ -153,6 +156,7 @@ class Detail(Struct, frozen=True):
     max_formulas: int
     line_width: int
     shows_only_operators: bool = False
+    shortens_large_graphs: bool = False
 
 
 DETAIL_LEVELS = (
@@ -179,5 +183,7 @@ OPERATORS_DETAIL = Detail(
     shows_only_operators=True,
 )
 """Level of detail for large graphs."""
+PAGE_DETAIL = replace(DETAIL_LEVELS[-1], shortens_large_graphs=True)
+"""Level of detail of an interactive page, which has the whole content of a model."""
 BAND_LINE_COLOR, BAND_FILL_COLOR = "#d8dee4", "#fbfcfd"
 """Colours of the border and of the background of a band."""

@@ -2,10 +2,9 @@
 
     Page(outline("model.yaml")).html()
 
-- `scene` is the content of a page, with a number for each box and port.
-- `graphs`, `nodes`, `frames`, `terminals` and `owners` build the scene from an outline.
-- `ends` records the sources and targets of wires.
-- `fitting` joins `operator_chains` and forms `groups`.
+- `boxes` adds the texts to a scene of `drawing/scene`, with `nodes` for the texts of nodes.
+- `operator_chains` and `groups` reduce many boxes.
+- `scene` is the result as data for JSON, and `replay` the data of a run.
 - `html` assembles the file from `app/` (our JavaScript) and `elkjs/` (third-party, by `make vendor`).
 """
 

@@ -16,8 +16,7 @@ from itertools import takewhile
 import networkx as nx
 from msgspec import Struct
 
-from mdf_loop.drawing.page.ends import Numbering
-from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
+from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
 from mdf_loop.outline.text import shorten_name
 
 MAX_BOXES = 200

@@ -12,8 +12,7 @@ from collections import defaultdict
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.page.ends import Numbering
-from mdf_loop.drawing.page.scene import Box, Scene
+from mdf_loop.drawing.page.scene import Box, Numbering, Scene
 
 MAX_CHAIN_LENGTH = 8
 """Maximum number of operators in one box."""

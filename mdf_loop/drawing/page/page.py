@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.drawing.page.ends import Numbering
-from mdf_loop.drawing.page.graphs import build_model_scene
+from mdf_loop.drawing.page.boxes import page_scene
 from mdf_loop.drawing.page.html import embed_in_frame, page_html
-from mdf_loop.drawing.page.replay import pack_run
-from mdf_loop.drawing.page.scene import Box, Scene, pack_scene, safe_text
-from mdf_loop.drawing.theme import LINE_STYLES, MARKS
+from mdf_loop.drawing.page.replay import find_observed_ends, pack_run
+from mdf_loop.drawing.page.scene import Box, Numbering, Scene, pack_scene, safe_text
+from mdf_loop.drawing.scene.graphs import model_scene
+from mdf_loop.drawing.theme import LINE_STYLES, MARKS, PAGE_DETAIL
+from mdf_loop.drawing.view import View
 from mdf_loop.outline import GraphOutline, Observation
 
 MAX_INITIAL_BOXES = 50
@@ -46,8 +47,9 @@ class Page(Struct, frozen=True):
 
     def data(self) -> dict[str, Any]:
         """Return the content of the page as plain data that can be written as JSON."""
-        numbering = Numbering(observed_depth=2 if _is_over_time(self.graph) else 1)
-        scene = build_model_scene(self.graph, numbering)
+        numbering = Numbering()
+        model = model_scene(self.graph, View(PAGE_DETAIL), numbering)
+        scene = page_scene(model, numbering)
         graph = self.graph
         source_lines = (
             [graph.source_name] if graph.source_name and graph.source_name != graph.id else []
@@ -57,7 +59,8 @@ class Page(Struct, frozen=True):
             for line_style_name, line_style in LINE_STYLES.items()
             if line_style.legend_text
         }
-        run_content = pack_run(self.observation, numbering) if self.observation else None
+        observed = find_observed_ends(model, numbering.chain_box_by_operator)
+        run_content = pack_run(self.observation, observed) if self.observation else None
         return {
             "run": run_content,
             "title": safe_text(graph.id),
@@ -72,12 +75,6 @@ class Page(Struct, frozen=True):
             },
             "strokes": line_styles,
         }
-
-
-def _is_over_time(graph: GraphOutline) -> bool:
-    """Return True if the whole model is one loop over time steps."""
-    all_loops = (loop for node in graph.nodes for loop in node.loops)
-    return any(loop.kind == "over time" for loop in all_loops)
 
 
 def _file_name(name: str) -> str:

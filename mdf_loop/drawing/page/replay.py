@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
-from mdf_loop.drawing.page.ends import Numbering, Recording
 from mdf_loop.drawing.page.scene import safe_text
+from mdf_loop.drawing.scene.elements import Box, Scene
 from mdf_loop.ir import Array
 from mdf_loop.outline import LoopObservation, Observation
 from mdf_loop.outline.observation import OVER_TIME
@@ -25,19 +26,85 @@ MAX_REPLAYED_ROWS = 400
 """Maximum number of rows of a tape, evenly spaced from the first to the last."""
 
 
-def pack_run(observation: Observation, numbering: Numbering) -> dict[str, Any]:
+class Recording(Struct, frozen=True):
+    """Output port of a loop that shows a recorded value, with the names of loop and output."""
+
+    port_number: int
+    frame_number: int
+    loop_name: str
+    output_name: str
+
+
+class ObservedEnds(Struct):
+    """Ports and loops of the graph whose values a run observes.
+
+    Attributes:
+        port_number_by_output: Ports and boxes, by `node.port`.
+        frame_number_by_loop: Boxes of loops, by `node.function`.
+        recordings: Recorded values of the loops.
+    """
+
+    port_number_by_output: dict[str, int] = field(default_factory=dict)
+    frame_number_by_loop: dict[str, int] = field(default_factory=dict)
+    recordings: list[Recording] = field(default_factory=list)
+
+
+def find_observed_ends(scene: Scene, chain_box_by_operator: dict[int, int]) -> ObservedEnds:
+    """Return the ports and loops that a run observes: of the model, or of its body for a run over time.
+
+    The box of a chain replaces the boxes of its operators, by `chain_box_by_operator`.
+    """
+    observed = ObservedEnds()
+    for box in _loop_boxes(scene):
+        if box.outline.kind == "over time" and box.scene is not None:
+            observed.frame_number_by_loop[OVER_TIME] = box.id
+            scene = box.scene
+    for name, ends in scene.ends_by_node.items():
+        for port, number in ends.outputs.items():
+            end = chain_box_by_operator.get(number, number)
+            observed.port_number_by_output[f"{name}.{port}"] = end
+    for box in _loop_boxes(scene):
+        observed.frame_number_by_loop[box.outline.full_name] = box.id
+        observed.recordings += _recordings(box)
+    return observed
+
+
+def _loop_boxes(scene: Scene) -> Iterator[Box]:
+    """Yield the boxes of the loops in the nodes of a graph."""
+    for box in scene.boxes:
+        if box.kind == "loop":
+            yield box
+        elif box.kind == "owner" and box.scene is not None:
+            yield from _loop_boxes(box.scene)
+
+
+def _recordings(box: Box) -> Iterator[Recording]:
+    """Yield the output ports of a loop that show values in the order of the iterations."""
+    loop = box.outline
+    recorded_ports = (
+        port
+        for port in box.right_ports
+        if port is not None and port.terminal is not None and port.terminal.mark_kind == "recorded"
+    )
+    for port, recorded_value in zip(recorded_ports, loop.recorded_values, strict=True):
+        if recorded_value.ports and not recorded_value.remark:
+            output_name = f"{loop.owner_id}.{recorded_value.ports[0]}"
+            yield Recording(port.id, box.id, loop.full_name, output_name)
+
+
+def pack_run(observation: Observation, observed: ObservedEnds) -> dict[str, Any]:
     """Convert a recorded run to plain data for JSON."""
     loop_observations = {
         name: loop_observation
         for name, loop_observation in observation.loops.items()
-        if name in numbering.frame_number_by_loop
+        if name in observed.frame_number_by_loop
     }
     observed_values = {
         name: value
         for name, value in observation.values.items()
-        if name in numbering.port_number_by_output
+        if name in observed.port_number_by_output
     }
-    tapes = [*_time_tapes(observation, numbering), *_iteration_tapes(observation, numbering)]
+    tapes = [*_time_tapes(observation, observed), *_iteration_tapes(observation, observed)]
     evaluation_observation = observation.loop("")
     duration_text = (
         ""
@@ -51,14 +118,14 @@ def pack_run(observation: Observation, numbering: Numbering) -> dict[str, Any]:
         ),
         "loops": [
             [
-                numbering.frame_number_by_loop[name],
+                observed.frame_number_by_loop[name],
                 safe_text(describe_loop(loop_observations[name])),
             ]
             for name in loop_observations
         ],
         "values": [
             [
-                numbering.value_source(name),
+                observed.port_number_by_output[name],
                 safe_text(_append_unit(value_text(value.last_value, 120), value.unit)),
             ]
             for name, value in observed_values.items()
@@ -87,23 +154,23 @@ def _append_unit(text: str, unit: str) -> str:
 # --- tapes ----------------------------------------------------------------------------------------
 
 
-def _time_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
+def _time_tapes(observation: Observation, observed: ObservedEnds) -> Iterator[dict[str, Any]]:
     """Yield the time series of a run over time, for replay on the page."""
     recorded_values = {
         name: value_observation
         for name, value_observation in observation.values.items()
-        if value_observation.rows is not None and name in numbering.port_number_by_output
+        if value_observation.rows is not None and name in observed.port_number_by_output
     }
     if recorded_values:
         yield {
             "label": observation.axis_name,
-            "frame": numbering.frame_number_by_loop.get(OVER_TIME, 0),
+            "frame": observed.frame_number_by_loop.get(OVER_TIME, 0),
             "unit": f" {safe_text(observation.unit)}" if observation.unit else "",
             "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
             "series": [
                 _tape_series(
-                    numbering.value_source(name),
+                    observed.port_number_by_output[name],
                     name,
                     value_observation.rows,
                     value_observation.unit,
@@ -114,10 +181,10 @@ def _time_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict
         }
 
 
-def _iteration_tapes(observation: Observation, numbering: Numbering) -> Iterator[dict[str, Any]]:
+def _iteration_tapes(observation: Observation, observed: ObservedEnds) -> Iterator[dict[str, Any]]:
     """Yield the recorded values over the iterations of each loop, for replay on the page."""
     recordings_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
-    for recording in numbering.recordings:
+    for recording in observed.recordings:
         value_observation = observation.values.get(recording.output_name)
         if (
             value_observation is not None

@@ -1,4 +1,4 @@
-"""Content of a page (scene): nested boxes, ports at box sides, and wires, identified by numbers.
+"""Content of a page: a scene with all texts, and groups in place of many boxes.
 
 Each number belongs to one box or one port of the whole page. A wire connects two numbers: ports, or whole
 boxes. A value that crosses the side of an open box passes a port with a wire outside and wires inside. The
@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from mdf_loop.drawing.scene import elements
 from mdf_loop.outline.text import shorten
 from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
 
 MAX_TEXT_LENGTH = 4000
 """Maximum number of characters of a text. A page has only the beginning of a longer text."""
+
+
+class Numbering(elements.Numbering):
+    """Generator of unique numbers for boxes and ports.
+
+    `chain_box_by_operator` is the box of a chain of operators, by the box of each operator in the chain.
+    """
+
+    chain_box_by_operator: dict[int, int] = field(default_factory=dict)
 
 
 class Port(Struct, frozen=True):

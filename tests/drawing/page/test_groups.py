@@ -7,10 +7,9 @@ from itertools import pairwise
 import networkx as nx
 import pytest
 
-from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.groups import MAX_BOXES, group_boxes
 from mdf_loop.drawing.page.operator_chains import join_operators
-from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
+from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
 
 
 def operators(*names: str, kind: str = "operator") -> tuple[Box, ...]:

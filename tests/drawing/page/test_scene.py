@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.drawing.page.ends import Numbering
-from mdf_loop.drawing.page.graphs import build_model_scene
+from mdf_loop.drawing.page.boxes import page_scene
 from mdf_loop.drawing.page.page import Page
-from mdf_loop.drawing.page.scene import MAX_TEXT_LENGTH, Scene, pack_scene, safe_text
+from mdf_loop.drawing.page.scene import MAX_TEXT_LENGTH, Numbering, Scene, pack_scene, safe_text
+from mdf_loop.drawing.scene.graphs import model_scene
+from mdf_loop.drawing.theme import PAGE_DETAIL
+from mdf_loop.drawing.view import View
 from mdf_loop.outline import outline, outline_over_time
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -20,7 +22,13 @@ ALL = sorted([*EXAMPLES.glob("*/model.yaml"), *MODELS.glob("*.yaml")])
 
 def scene_of(model) -> Scene:
     """Return the scene of a model."""
-    return build_model_scene(outline(model), Numbering())
+    return scene_of_graph(outline(model))
+
+
+def scene_of_graph(graph) -> Scene:
+    """Return the scene of an outlined graph."""
+    numbering = Numbering()
+    return page_scene(model_scene(graph, View(PAGE_DETAIL), numbering), numbering)
 
 
 def all_scenes(scene):
@@ -62,7 +70,7 @@ def test_numbers_are_unique_and_wires_stay_within_frames(model):
             graph = make_outline(model)
         except Exception:  # noqa: BLE001 - not every model can be run over time
             continue
-        scene = build_model_scene(graph, Numbering())
+        scene = scene_of_graph(graph)
         numbers = Counter()
         for around, inner_scene in all_scenes(scene):
             known_ends = {end for box in inner_scene.boxes for end in box.ends}
@@ -183,7 +191,7 @@ def test_details_have_paths_types_formulas_and_code():
 
 
 def test_details_have_end_and_counted_events():
-    scene = build_model_scene(outline_over_time(MODELS / "conditions.yaml"), Numbering())
+    scene = scene_of_graph(outline_over_time(MODELS / "conditions.yaml"))
     schedule_texts = [text for title, text in scene.boxes[0].details if title == "schedule"]
     assert schedule_texts[0].startswith("an evaluation ends")
     assert schedule_texts[1].startswith("counted: ")
