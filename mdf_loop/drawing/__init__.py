@@ -5,11 +5,12 @@
     print(drawing.dot)
 
 `scene` decides which boxes, ports and wires a picture has. `page` writes the interactive page. For Graphviz,
-each element of a picture has a module:
+the functions of the table `BOX_DRAWERS` (`drawers`) draw the boxes:
 
 - `frames` (loops) and `conditionals`, with their `terminal_tables` (inputs and outputs);
-- `owners` (nodes that own loops and conditionals, by the table `BLOCK_DRAWERS`), `nodes` and `small` nodes;
-- `graphs` (edges, cycles, inputs and outputs) and `legend`.
+- `owners` (nodes with several loops, conditionals or formulas), `nodes`, `operators` and `small` boxes.
+
+`graphs` draws a scene, `wires` its wires, and `legend` the legend.
 
 `theme` has colours and signs, `canvas` collects DOT text, and `render` converts the text to an image.
 """

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from mdf_loop.drawing.extent import (
     DENSE_SPACING,
@@ -41,46 +40,6 @@ class EdgeEnd(Struct, frozen=True):
 
     def __str__(self) -> str:
         return ":".join(part for part in (self.node_name, self.port, self.side) if part)
-
-
-class EdgeTarget(Struct, frozen=True):
-    """Point at a drawn node where edges end, with a line style and the formulas using the value."""
-
-    edge_end: EdgeEnd
-    line_style: str = "data"
-    expressions: tuple[Any, ...] = ()
-
-
-class NodeConnections(Struct):
-    """Points of a drawn node at which edges start and end, by port.
-
-    Attributes:
-        first_dot_node: Name of the first drawn node.
-        last_dot_node: Name of the last drawn node.
-        header_port: Port for values without their own port, or an empty text.
-        inputs: Targets of edges, by input port.
-        outputs: Ends of edges, by output port.
-        targets_by_name: Targets by the name of an outer value that a formula reads.
-        unanchored_dot_nodes: Names of drawn nodes beside the frames, whose position is not determined by edges.
-    """
-
-    first_dot_node: str
-    last_dot_node: str
-    header_port: str = ""
-    inputs: dict[str, list[EdgeTarget]] = field(default_factory=dict)
-    outputs: dict[str, EdgeEnd] = field(default_factory=dict)
-    targets_by_name: dict[str, list[EdgeTarget]] = field(default_factory=dict)
-    unanchored_dot_nodes: tuple[str, ...] = ()
-
-    @property
-    def node_input(self) -> EdgeEnd:
-        """Point where edges end if the drawn node does not show their input port."""
-        return EdgeEnd(self.first_dot_node, self.header_port, "w" if self.header_port else "")
-
-    @property
-    def node_output(self) -> EdgeEnd:
-        """Point where edges start if the drawn node does not show their output port."""
-        return EdgeEnd(self.last_dot_node, self.header_port, "e" if self.header_port else "")
 
 
 STRAIGHT_LINE_WEIGHT = 20
@@ -248,8 +207,6 @@ class Canvas:
         self, tail: EdgeEnd, head: EdgeEnd, kind: str, path: str = "", label: str = ""
     ) -> None:
         """Add an edge, unless an edge of the same kind already connects the same ends."""
-        if kind in self.hidden_line_styles:
-            return
         self.drawn_line_styles.add(kind)
         edge_attributes = {"class": kind, **LINE_STYLES[kind].attributes}
         if path:

@@ -5,25 +5,21 @@ Frames of conditionals have square corners and another colour than loops, and no
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
+from msgspec.structs import replace
+
 from mdf_loop.drawing.frames import (
-    Frame,
-    GraphDrawer,
-    block_name,
     draw_placeholder,
     frame_title,
+    keep_between,
     keep_body_between_tables,
-    longest_path_ends,
     straighten,
-    wire_inputs,
     wrap_frame_title,
 )
+from mdf_loop.drawing.graphs import draw_scene
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text
-from mdf_loop.drawing.terminal_tables import (
-    TerminalTable,
-    draw_terminal_tables,
-    shown_rows,
-)
+from mdf_loop.drawing.scene.elements import Box, Scene
+from mdf_loop.drawing.terminal_tables import draw_terminal_tables
+from mdf_loop.drawing.texts import block_name
 from mdf_loop.drawing.theme import (
     BRANCH_FILL_COLOR,
     CONDITIONAL_FILL_COLOR,
@@ -32,13 +28,13 @@ from mdf_loop.drawing.theme import (
     REMARK_COLOR,
 )
 from mdf_loop.drawing.view import View
-from mdf_loop.outline import BranchOutline, ConditionalOutline
+from mdf_loop.drawing.wires import Picture
+from mdf_loop.outline import ConditionalOutline
 
 
-def draw_conditional(
-    canvas: Canvas, conditional: ConditionalOutline, view: View, draw_graph: GraphDrawer
-) -> Frame:
+def draw_conditional(picture: Picture, box: Box, view: View) -> None:
     """Draw a conditional (If or case_of) as a frame with one inner frame for each branch."""
+    conditional, canvas = box.outline, picture.canvas
     with canvas.cluster(
         canvas.unused_name(conditional.owner_id, conditional.id),
         frame_title(canvas, conditional, [block_name(conditional)]),
@@ -50,166 +46,80 @@ def draw_conditional(
         penwidth="1.6",
         margin="12",
     ):
-        terminal_rows = shown_rows(conditional, view)
-        input_table, output_table = draw_terminal_tables(
-            canvas,
-            conditional,
-            terminal_rows,
-            wrap_frame_title(conditional, [block_name(conditional)]),
-        )
+        title = wrap_frame_title(conditional, [block_name(conditional)])
+        draw_terminal_tables(picture, box, view, title)
+        branches = box.scene.boxes if box.scene is not None else ()
         path_ends_of_branches = [
-            _draw_branch(canvas, conditional, branch, view, draw_graph, input_table, output_table)
-            for branch in canvas.direction.stacking_order(conditional.branches)
+            _draw_branch(picture, box, branch, view)
+            for branch in canvas.direction.stacking_order(branches)
         ]
         canvas.keep_side_by_side([path_ends[0][0] for path_ends in path_ends_of_branches])
         if path_ends_of_branches:
-            straighten(
-                canvas,
-                input_table.name,
-                output_table.name,
-                path_ends_of_branches[len(path_ends_of_branches) // 2],
-            )
-    edge_targets = [EdgeTarget(input_table.outer_end("c"), "data", tuple(conditional.expressions))]
-    edge_targets += [
-        EdgeTarget(input_table.outer_end(f"o{k}"), "capture", (capture.name,))
-        for k, capture in enumerate(conditional.captures)
-    ]
-    return Frame(
-        first_dot_node=input_table.name,
-        last_dot_node=output_table.name,
-        edge_targets=tuple(edge_targets),
-        result_ends=tuple(
-            output_table.outer_end(f"r{k}") for k in range(len(conditional.joined_results))
-        ),
-        report_ends={},
-    )
+            middle_path_ends = path_ends_of_branches[len(path_ends_of_branches) // 2]
+            straighten(canvas, picture.anchors[box.id], middle_path_ends)
 
 
-def _draw_branch(
-    canvas: Canvas,
-    conditional: ConditionalOutline,
-    branch: BranchOutline,
-    view: View,
-    draw_graph: GraphDrawer,
-    input_table: TerminalTable,
-    output_table: TerminalTable,
-) -> list[tuple[str, str]]:
-    """Draw the frame of one branch of a conditional.
+def _draw_branch(picture: Picture, box: Box, branch: Box, view: View) -> list[tuple[str, str]]:
+    """Draw the frame of one branch of a conditional, and the edges at the conditional's terminals.
 
-    Return the first and the last drawn node of each node in its longest chain.
-
-    The edges between the branch and the conditional's terminals are drawn outside of the frame.
+    Return the first and the last drawn node of each node in the branch's longest chain.
     """
-    visible_body = branch.body if view.detail.shows_bodies else None
+    conditional, canvas, frame = box.outline, picture.canvas, picture.anchors[box.id]
+    title, body, scene = branch.outline.title, branch.outline.body, branch.scene or Scene()
+    inner_wires, port_wires = branch.split_wires(scene.wires)
+    pills = [inner_box for inner_box in scene.boxes if inner_box.kind == "passed"]
+    node_boxes = scene.boxes[: len(scene.boxes) - len(pills)]
     with canvas.cluster(
-        canvas.unused_name(conditional.owner_id, conditional.id, branch.title),
-        bold_text(branch.title),
+        canvas.unused_name(conditional.owner_id, conditional.id, title),
+        bold_text(title),
         "branch",
-        conditional.path if branch.body is None else branch.body.path,
+        branch.path,
         style="filled",
         pencolor=CONDITIONAL_LINE_COLOR,
         fillcolor=BRANCH_FILL_COLOR,
         penwidth="1",
         margin="10",
     ):
-        connections = (
-            draw_graph(canvas, visible_body, view.inside_frame())
-            if visible_body is not None
-            else {}
+        inner_scene = replace(scene, boxes=node_boxes, wires=tuple(inner_wires))
+        draw_scene(picture, inner_scene, view.inside_frame())
+        names = [_draw_passed(picture, conditional, title, pill) for pill in pills]
+        if not scene.boxes:
+            names = [draw_placeholder(canvas, conditional, body)]
+    outer_wires = branch.split_wires(box.scene.wires if box.scene is not None else ())[1]
+    for wire in (*outer_wires, *port_wires):
+        if not wire.path:
+            picture.continue_from(wire)
+    pill_ids = {pill.id for pill in pills}
+    input_wires = [wire for wire in port_wires if wire.path]
+    picture.draw_wires(wire for wire in input_wires if wire.target not in pill_ids)
+    path_ends = keep_body_between_tables(picture, frame, scene)
+    for name in names:
+        keep_between(canvas, frame, name)
+    source_by_exit = {wire.target: wire.source for wire in port_wires if not wire.path}
+    for result_wire in (wire for wire in outer_wires if wire.path):
+        pill_id = source_by_exit[result_wire.source]
+        picture.draw_wires(
+            wire for wire in input_wires if wire.target == pill_id and pill_id in pill_ids
         )
-        pill_name_by_value = (
-            _draw_pass_through(canvas, conditional, branch)
-            if visible_body or branch.body is None
-            else {}
-        )
-        placeholder_name = (
-            ""
-            if connections or pill_name_by_value
-            else draw_placeholder(canvas, conditional, branch.body)
-        )
-    path_ends = [(pill, pill) for pill in [placeholder_name, *pill_name_by_value.values()] if pill][
-        :1
-    ]
-    if placeholder_name:
-        _keep_between_tables(canvas, input_table, placeholder_name, output_table)
-    if visible_body is not None and connections:
-        wire_inputs(canvas, _terminals_by_name(conditional), visible_body, connections, input_table)
-        path_ends = longest_path_ends(
-            visible_body,
-            keep_body_between_tables(
-                canvas, input_table.name, output_table.name, visible_body, connections
-            ),
-            connections,
-        )
-    _wire_outputs(
-        canvas, conditional, branch, connections, pill_name_by_value, input_table, output_table
+        picture.draw_wires([result_wire])
+    return path_ends or [(name, name) for name in names[:1]]
+
+
+def _draw_passed(picture: Picture, conditional: ConditionalOutline, title: str, pill: Box) -> str:
+    """Draw a pill-shaped node for a value that a branch returns unchanged, and return its DOT name."""
+    name = pill.outline.port_id
+    pill_name = picture.canvas.unused_name(conditional.owner_id, conditional.id, title, name)
+    picture.canvas.add_node(
+        pill_name,
+        stack_lines(style_text(name, tag="I"), small_text("passed through")),
+        "passed",
+        pill.path,
+        shape="box",
+        style="rounded,filled",
+        fillcolor=PAPER_COLOR,
+        color=REMARK_COLOR,
+        margin="0.1,0.04",
+        height="0.3",
     )
-    return path_ends
-
-
-def _terminals_by_name(conditional: ConditionalOutline) -> dict[str, tuple[str, str]]:
-    """Map each captured name to the key of a drawn input and the style of its edges."""
-    return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(conditional.captures)}
-
-
-def _draw_pass_through(
-    canvas: Canvas, conditional: ConditionalOutline, branch: BranchOutline
-) -> dict[str, str]:
-    """Draw a pill-shaped node for each value that a branch returns unchanged."""
-    pill_name_by_value: dict[str, str] = {}
-    for output in branch.outputs:
-        if output.node_id is None and output.port_id and output.port_id not in pill_name_by_value:
-            pill_name = canvas.unused_name(
-                conditional.owner_id, conditional.id, branch.title, output.port_id
-            )
-            pill_name_by_value[output.port_id] = pill_name
-            canvas.add_node(
-                pill_name,
-                stack_lines(style_text(output.port_id, tag="I"), small_text("passed through")),
-                "passed",
-                output.path,
-                shape="box",
-                style="rounded,filled",
-                fillcolor=PAPER_COLOR,
-                color=REMARK_COLOR,
-                margin="0.1,0.04",
-                height="0.3",
-            )
-    return pill_name_by_value
-
-
-def _wire_outputs(
-    canvas: Canvas,
-    conditional: ConditionalOutline,
-    branch: BranchOutline,
-    connections: dict[str, NodeConnections],
-    pill_name_by_value: dict[str, str],
-    input_table: TerminalTable,
-    output_table: TerminalTable,
-) -> None:
-    """Draw edges from the outputs of a branch to the results of the conditional."""
-    for pill_name in pill_name_by_value.values():
-        _keep_between_tables(canvas, input_table, pill_name, output_table)
-    terminals = _terminals_by_name(conditional)
-    for k, output in enumerate(branch.outputs):
-        if output.node_id in connections:
-            node_connections = connections[output.node_id]
-            source_end = node_connections.outputs.get(output.port_id, node_connections.node_output)
-        elif output.port_id in pill_name_by_value:
-            source_end = EdgeEnd(pill_name_by_value[output.port_id])
-            if output.port_id in terminals:
-                terminal_key, line_style = terminals[output.port_id]
-                canvas.add_edge(
-                    input_table.inner_end(terminal_key), source_end, line_style, output.path
-                )
-        else:
-            continue
-        canvas.add_edge(source_end, output_table.inner_end(f"r{k}"), "data", f"{output.path} {k}")
-
-
-def _keep_between_tables(
-    canvas: Canvas, input_table: TerminalTable, name: str, output_table: TerminalTable
-) -> None:
-    """Add invisible edges that keep a node between the inputs and the outputs of its frame."""
-    canvas.add_invisible_edge(input_table.name, name)
-    canvas.add_invisible_edge(name, output_table.name)
+    picture.place_box(pill, pill_name, pill_name)
+    return pill_name

@@ -6,7 +6,6 @@ Source: Graphviz documentation, "Node Shapes: HTML-Like Labels".
 from __future__ import annotations
 
 import html
-import textwrap
 from collections.abc import Iterable
 
 from mdf_loop.drawing.theme import (
@@ -68,11 +67,6 @@ def stack_lines(*parts: str, align: str = "CENTER") -> str:
     return table(
         (row([cell(line, ALIGN=align)]) for line in nonempty_lines), CELLPADDING=0, CELLSPACING=1
     )
-
-
-def wrap_text(text: str, width: int) -> list[str]:
-    """Break a long formula at spaces into several lines."""
-    return textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False) or [""]
 
 
 def cell(content: str, **attributes: str | int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
+from mdf_loop.drawing.canvas import Canvas, EdgeEnd
 from mdf_loop.drawing.labels import (
     bold_text,
     cell,
@@ -15,14 +15,16 @@ from mdf_loop.drawing.labels import (
     stack_lines,
     style_text,
     table,
-    wrap_text,
 )
 from mdf_loop.drawing.observed import describe_value
+from mdf_loop.drawing.scene.elements import Box
+from mdf_loop.drawing.texts import node_remarks, wrap_text
 from mdf_loop.drawing.theme import (
     HEADER_COLOR,
     IMPORTED_FUNCTION_ID,
     LINE_COLOR,
     MARKS,
+    NORMAL_FONT_SIZE,
     PAPER_COLOR,
     REMARK_COLOR,
     SMALL_FONT_SIZE,
@@ -30,9 +32,10 @@ from mdf_loop.drawing.theme import (
     Detail,
 )
 from mdf_loop.drawing.view import View
-from mdf_loop.lower import names_in
-from mdf_loop.outline import DefinitionOutline, NodeOutline, PortOutline
+from mdf_loop.drawing.wires import Picture
+from mdf_loop.outline import Block, DefinitionOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
+from mdf_loop.outline.words import closed_headline
 
 MAX_CONDITION_LINE_LENGTH = 56
 """Maximum number of characters in a line of a scheduler condition."""
@@ -42,62 +45,48 @@ MAX_PORT_LENGTH = 24
 """Maximum number of characters of a port's id."""
 
 
-def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
-    """Draw a node without loops as a table of ports and formulas, or as a box if detail is low."""
-    if not view.detail.shows_bodies or node.id in view.collapsed_ids:
-        return draw_box(canvas, node, ())
-    return draw_table(canvas, node, view)
-
-
 def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
     """Return the lines of a node's title: the node id and remarks, such as a scheduler condition."""
     remarks: list[str] = []
-    if node.scheduler_condition:
-        canvas.mark_kinds.add("schedule")
-        remarks += wrap_text(
-            f"{MARKS['schedule'].sign} {node.scheduler_condition}", MAX_CONDITION_LINE_LENGTH
-        )
-    if node.is_random:
-        canvas.mark_kinds.add("noise")
-        remarks.append(f"{MARKS['noise'].sign} draws random numbers")
-    if node.is_before_test:
-        canvas.mark_kinds.add("before_test")
-        remarks.append(f"{MARKS['before_test'].sign} before the test")
+    for kind, text in node_remarks(node):
+        canvas.mark_kinds.add(kind)
+        remarks += wrap_text(text, MAX_CONDITION_LINE_LENGTH) if kind == "schedule" else [text]
     return [
         bold_text(shorten_name(node.id, MAX_TITLE_LENGTH)),
         *(style_text(line, size=SMALL_FONT_SIZE, color=TEXT_COLOR, tag="I") for line in remarks),
     ]
 
 
-def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> NodeConnections:
-    """Draw a node as one box with its title and `extra_lines`. All edges end at the box."""
+def draw_closed_node(picture: Picture, box: Box, view: View) -> None:
+    """Draw a node as one box with its title, and two lines for each loop and conditional."""
+    node, canvas = box.outline, picture.canvas
     box_name = canvas.unused_name(node.id)
-    box_label = stack_lines(*title_lines(node, canvas), *extra_lines)
-    box_kind = next((block.block_type for block in node.blocks), "node")
     canvas.add_node(
         box_name,
-        box_label,
-        box_kind,
+        stack_lines(*title_lines(node, canvas), *map(_closed_block_lines, node.blocks)),
+        next((block.block_type for block in node.blocks), "node"),
         node.path,
         shape="box",
         style="rounded,filled",
         fillcolor=PAPER_COLOR,
     )
-    box_targets = [EdgeTarget(EdgeEnd(box_name), expressions=tuple(_expressions(node)))]
-    return NodeConnections(
-        first_dot_node=box_name,
-        last_dot_node=box_name,
-        inputs={port.id: box_targets for port in node.inputs},
-        outputs={port.id: EdgeEnd(box_name) for port in node.outputs},
-        targets_by_name=read_targets(node, box_targets),
+    picture.place_box(box, box_name, box_name)
+
+
+def _closed_block_lines(block: Block) -> str:
+    """Describe a closed loop or conditional in two lines: its headline, and its inputs and outputs."""
+    source_text = ", ".join(value_text(expression, 24) for expression in block.source_expressions)
+    result_text = ", ".join(port for result_ports in block.result_ports for port in result_ports)
+    return stack_lines(
+        style_text(closed_headline(block), size=NORMAL_FONT_SIZE),
+        style_text(shorten(f"({source_text}) → ({result_text})", 80)),
     )
 
 
-def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
+def draw_node(picture: Picture, box: Box, view: View) -> None:
     """Draw a node as a table with its ports and formulas."""
+    node, canvas = box.outline, picture.canvas
     table_name = canvas.unused_name(node.id)
-    input_dot_ports = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
-    output_dot_ports = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
     node_cells = _NodeCells(
         header_cell=cell(
             stack_lines(*title_lines(node, canvas)),
@@ -106,22 +95,18 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             CELLPADDING=4,
         ),
         input_cells=[
-            cell(_input_text(port, view.detail), PORT=input_dot_ports[port.id], ALIGN="LEFT")
-            for port in node.inputs
+            cell(_input_text(port, view.detail), PORT=f"in{k}", ALIGN="LEFT")
+            for k, port in enumerate(node.inputs)
         ],
         formula_cells=_formula_cells(canvas, node, view.detail),
         output_cells=[
-            cell(
-                _output_text(node, port, view),
-                PORT=output_dot_ports[port.id],
-                ALIGN="RIGHT",
-                BALIGN="RIGHT",
-            )
-            for port in node.outputs
+            cell(_output_text(node, port, view), PORT=f"out{k}", ALIGN="RIGHT", BALIGN="RIGHT")
+            for k, port in enumerate(node.outputs)
         ],
         constants_text=_format_constants(node.definitions, view.detail),
     )
-    arrange_rows = _sideways_rows if canvas.direction.is_sideways else _downward_rows
+    direction = canvas.direction
+    arrange_rows = _sideways_rows if direction.is_sideways else _downward_rows
     table_label = table(
         (row([row_cell]) for row_cell in arrange_rows(node_cells)),
         BORDER=1,
@@ -130,22 +115,18 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         CELLPADDING=0,
     )
     canvas.add_node(table_name, table_label, "node", node.path)
-    input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
-    connections = NodeConnections(
-        first_dot_node=table_name,
-        last_dot_node=table_name,
-        header_port="head" if canvas.direction.is_sideways else "",
-        inputs={
-            port_id: [EdgeTarget(EdgeEnd(table_name, dot_port, input_side))]
-            for port_id, dot_port in input_dot_ports.items()
-        },
-        outputs={
-            port_id: EdgeEnd(table_name, dot_port, output_side)
-            for port_id, dot_port in output_dot_ports.items()
-        },
-    )
-    connections.targets_by_name = read_targets(node, [EdgeTarget(connections.node_input)])
-    return connections
+    picture.place_box(box, table_name, table_name)
+    if direction.is_sideways:
+        header_ends = [EdgeEnd(table_name, "head", side) for side in ("e", "w")]
+        picture.place_end(box.id, *header_ends)
+    for side, ports in (("in", box.left_ports), ("out", box.right_ports)):
+        for k, port in enumerate(ports):
+            if port is not None:
+                source, target = (
+                    EdgeEnd(table_name, f"{side}{k}", end_side)
+                    for end_side in (direction.leave_side, direction.enter_side)
+                )
+                picture.place_end(port.id, source, target)
 
 
 class _NodeCells(Struct, frozen=True):
@@ -310,27 +291,3 @@ def _join_texts(texts: list[str], width: int) -> list[str]:
         else:
             joined_lines.append(text_with_comma)
     return joined_lines
-
-
-# --- names in formulas ------------------------------------------------------------------------
-
-
-def _expressions(node: NodeOutline) -> Iterator[object]:
-    """Yield the expressions of a node's definitions and output ports."""
-    for definition in node.definitions:
-        yield from (
-            definition.value,
-            definition.initial_expression,
-            definition.derivative,
-            *(argument for _, argument in definition.arguments),
-        )
-        for condition, value in definition.conditions:
-            yield from (condition, value)
-    yield from (port.value for port in node.outputs)
-
-
-def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
-    """Map each name that a node's formulas and captures read to `targets`, where edges end."""
-    names_read = {name for expression in _expressions(node) for name in names_in(expression)}
-    names_read |= {capture.name for block in node.blocks for capture in block.captures}
-    return dict.fromkeys(sorted(names_read), targets)

@@ -9,16 +9,18 @@ from pathlib import Path
 from mdf_loop.arguments import flag, names
 from mdf_loop.drawing.auto import LayoutRequest, PictureLayout, draw_fitting
 from mdf_loop.drawing.canvas import Canvas
-from mdf_loop.drawing.edges import draw_inputs_and_outputs
+from mdf_loop.drawing.drawers import BOX_DRAWERS
 from mdf_loop.drawing.focus import check_ids, focus_graph
-from mdf_loop.drawing.graphs import draw_graph
+from mdf_loop.drawing.graphs import draw_scene
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines
 from mdf_loop.drawing.legend import draw_legend
 from mdf_loop.drawing.observed import describe_run
 from mdf_loop.drawing.page import Page
 from mdf_loop.drawing.render import format_of, render
+from mdf_loop.drawing.scene.graphs import model_scene
 from mdf_loop.drawing.theme import BIG_FONT_SIZE, DETAIL_LEVELS, DIRECTIONS, OPERATORS_DETAIL
 from mdf_loop.drawing.view import View
+from mdf_loop.drawing.wires import Picture
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_atomically
 from mdf_loop.importing.opening import Source
@@ -173,9 +175,7 @@ def _draw_canvas(graph: GraphOutline, layout: PictureLayout) -> Canvas:
     )
     picture_title = _picture_title(graph, [*describe_run(view.observation), layout.note])
     with canvas.cluster("model", picture_title, "model", graph.path, pencolor="none", margin="8"):
-        connections = draw_graph(canvas, graph, view)
-        if not view.detail.shows_only_operators:
-            draw_inputs_and_outputs(canvas, graph, connections, view)
+        draw_scene(Picture(canvas, BOX_DRAWERS), model_scene(graph, view), view)
     return canvas
 
 

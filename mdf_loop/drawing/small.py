@@ -1,11 +1,15 @@
-"""Drawing of nodes that only provide a value: model inputs and constants."""
+"""Drawing of small nodes that only provide or receive a value: model inputs, model outputs and constants."""
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import Canvas, EdgeEnd, EdgeTarget, NodeConnections
+from collections.abc import Sequence
+
 from mdf_loop.drawing.labels import small_text, stack_lines, style_text
+from mdf_loop.drawing.observed import describe_value
+from mdf_loop.drawing.scene.elements import Box, Wire
 from mdf_loop.drawing.theme import HEADER_COLOR, PAPER_COLOR, REMARK_COLOR
 from mdf_loop.drawing.view import View
+from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline import NodeOutline
 from mdf_loop.outline.text import shorten_name, value_text
 
@@ -13,61 +17,80 @@ MAX_NAME_LENGTH = 36
 """Maximum number of characters of a name in a pill."""
 
 
-def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections | None:
-    """Draw a node that is a model input or a constant, or return None for any other node."""
-    constant = node.constant
-    if constant is None and not node.is_input:
-        return None
-    node_name = canvas.unused_name("input" if constant is None else "", node.id)
-    if constant is None:
-        draw_pill(canvas, node_name, node.id, node.inputs[0].type, node.path, "input", view)
-    else:
-        constant_label = (
-            f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(constant, 24)}"
-        )
-        canvas.add_node(
-            node_name,
-            small_text(constant_label),
-            "constant",
-            node.path,
-            shape="box",
-            style="filled",
-            fillcolor=HEADER_COLOR,
-            color=HEADER_COLOR,
-            margin="0.08,0.03",
-            height="0.2",
-        )
-    node_end = EdgeEnd(node_name)
-    return NodeConnections(
-        first_dot_node=node_name,
-        last_dot_node=node_name,
-        inputs={port.id: [EdgeTarget(node_end)] for port in node.inputs},
-        outputs={port.id: node_end for port in node.outputs},
+def draw_pills(picture: Picture, pills: Sequence[Box], wires: Sequence[Wire], view: View) -> None:
+    """Draw inputs and outputs of the model with their wires, without inputs of only hidden wires."""
+    wires_by_pill: dict[int, list[Wire]] = {pill.id: [] for pill in pills}
+    for wire in wires:
+        for end in (wire.source, wire.target):
+            if end in wires_by_pill:
+                wires_by_pill[end].append(wire)
+    for pill in pills:
+        own_wires = wires_by_pill[pill.id]
+        if pill.kind == "output" or any(map(picture.shows_wire, own_wires)):
+            picture.draw_box(pill, view)
+            picture.draw_wires(own_wires)
+
+
+def draw_constant(picture: Picture, box: Box, view: View) -> None:
+    """Draw a node that is a constant."""
+    node = box.outline
+    node_name = picture.canvas.unused_name("", node.id)
+    port_name = shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)
+    picture.canvas.add_node(
+        node_name,
+        small_text(f"{port_name} = {value_text(node.constant, 24)}"),
+        "constant",
+        node.path,
+        shape="box",
+        style="filled",
+        fillcolor=HEADER_COLOR,
+        color=HEADER_COLOR,
+        margin="0.08,0.03",
+        height="0.2",
     )
+    picture.place_box(box, node_name, node_name)
 
 
-def draw_pill(
-    canvas: Canvas,
+def draw_input(picture: Picture, box: Box, view: View) -> None:
+    """Draw an input of the model, which is an open port or a node that only passes on a value."""
+    outline = box.outline
+    if isinstance(outline, NodeOutline):
+        name, text, type_text = outline.id, outline.id, outline.inputs[0].type
+    else:
+        name, type_text = outline.name, outline.type
+        text = name if outline.default is None else f"{name} = {value_text(outline.default, 24)}"
+    _draw_pill(picture, box, picture.canvas.unused_name("input", name), text, type_text, view)
+
+
+def draw_output(picture: Picture, box: Box, view: View) -> None:
+    """Draw an output of the model, with its observed value."""
+    output = box.outline
+    pill_name = picture.canvas.unused_name("output", output.node_id, output.name)
+    observed_value = describe_value(view.observation, output.node_id, output.port_id)
+    _draw_pill(picture, box, pill_name, output.name, output.type, view, observed_value)
+
+
+def _draw_pill(
+    picture: Picture,
+    box: Box,
     name: str,
     text: str,
     type_text: str,
-    path: str,
-    role: str,
     view: View,
     observed_value: str = "",
 ) -> None:
     """Draw a model input or output as a pill-shaped node, with its observed value."""
-    canvas.mark_kinds.add(role)
+    picture.canvas.mark_kinds.add(box.kind)
     type_line = small_text(type_text) if view.detail.shows_types and type_text else ""
-    canvas.add_node(
+    picture.canvas.add_node(
         name,
         stack_lines(
             style_text(shorten_name(text, MAX_NAME_LENGTH), tag="I"),
             type_line,
             small_text(observed_value) if observed_value else "",
         ),
-        role,
-        path,
+        box.kind,
+        box.path,
         shape="box",
         style="rounded,filled",
         fillcolor=PAPER_COLOR,
@@ -75,3 +98,4 @@ def draw_pill(
         margin="0.12,0.05",
         height="0.3",
     )
+    picture.place_box(box, name, name)

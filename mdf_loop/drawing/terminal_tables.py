@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
-from mdf_loop.drawing.canvas import Canvas, EdgeEnd
+from mdf_loop.drawing.canvas import EdgeEnd
 from mdf_loop.drawing.labels import (
     badge,
     bold_text,
@@ -23,10 +21,11 @@ from mdf_loop.drawing.labels import (
     style_text,
     table,
 )
-from mdf_loop.drawing.scene.terminals import Rows, Terminal, terminal_rows
+from mdf_loop.drawing.scene.elements import Box
+from mdf_loop.drawing.scene.terminals import Rows, Terminal
 from mdf_loop.drawing.theme import BADGE_SIZE, PAPER_COLOR, ROW_HEIGHT, TERMINAL_BORDER_COLOR
 from mdf_loop.drawing.view import View
-from mdf_loop.outline import Block
+from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline.text import shorten, shorten_name
 
 MAX_REMARK_LENGTH = 64
@@ -35,41 +34,28 @@ _LETTER_WIDTH = 7.2
 """Width of a letter in a terminal's name, in points."""
 
 
-def shown_rows(block: Block, view: View) -> Rows:
+def _shown_rows(box: Box, shows_captures: bool) -> Rows:
     """Return the inputs and outputs of a loop or conditional that a picture shows, as rows."""
-    rows = terminal_rows(block, view)
-    if view.shows_captures:
-        return rows
-    rows = tuple(
-        (None if left and left.mark_kind == "captured" else left, right) for left, right in rows
-    )
+    rows = [
+        (None if left is None else left.terminal, None if right is None else right.terminal)
+        for left, right in zip(box.left_ports, box.right_ports, strict=True)
+    ]
+    if not shows_captures:
+        rows = [
+            (None if left and left.mark_kind == "captured" else left, right) for left, right in rows
+        ]
     return tuple(row for row in rows if row != (None, None)) or ((None, None),)
 
 
-class TerminalTable(Struct, frozen=True):
-    """Drawn table of a frame's inputs or outputs, with the points at which edges connect."""
-
-    name: str
-    outer_side: str
-    inner_side: str
-
-    def outer_end(self, key: str) -> EdgeEnd:
-        """Return the point at the input or output `key` where edges outside the frame attach."""
-        return EdgeEnd(self.name, f"{key}_o", self.outer_side)
-
-    def inner_end(self, key: str, side: str = "") -> EdgeEnd:
-        """Return the point at the input or output `key` where edges inside the frame attach."""
-        return EdgeEnd(self.name, f"{key}_i", side or self.inner_side)
-
-
 def draw_terminal_tables(
-    canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
-) -> tuple[TerminalTable, TerminalTable]:
+    picture: Picture, box: Box, view: View, title: tuple[list[str], list[str]]
+) -> None:
     """Draw the tables of inputs and outputs at two sides of a loop's or conditional's frame.
 
     A horizontal table begins with the title, where no edge crosses the title. Edges from above would cross a
     title in the corner of the frame.
     """
+    canvas, block, rows = picture.canvas, box.outline, _shown_rows(box, view.shows_captures)
     direction = canvas.direction
     canvas.mark_kinds.update(
         terminal.mark_kind
@@ -77,9 +63,9 @@ def draw_terminal_tables(
         for terminal in terminal_pair
         if terminal is not None
     )
-    terminal_tables = []
+    table_names = []
     for side_index, name_suffix in enumerate(("in", "out")):
-        table_name = canvas.unused_name(block.owner_id, block.id, name_suffix)
+        table_names.append(canvas.unused_name(block.owner_id, block.id, name_suffix))
         terminals = [terminal_pair[side_index] for terminal_pair in rows]
         if direction.is_sideways:
             table_rows = list(_vertical_table_rows(terminals, side_index))
@@ -90,14 +76,20 @@ def draw_terminal_tables(
                 *title,
             )
         table_label = table((row(cells) for cells in table_rows), CELLSPACING=3)
-        canvas.add_node(table_name, table_label, "terminals", block.path)
-        enter_side, leave_side = direction.enter_side, direction.leave_side
-        terminal_tables.append(
-            TerminalTable(table_name, enter_side, leave_side)
-            if side_index == 0
-            else TerminalTable(table_name, leave_side, enter_side)
-        )
-    return terminal_tables[0], terminal_tables[1]
+        canvas.add_node(table_names[-1], table_label, "terminals", block.path)
+    picture.place_box(box, *table_names)
+    for table_name, ports, source_letter, target_letter in (
+        (table_names[0], box.left_ports, "i", "o"),
+        (table_names[1], box.right_ports, "o", "i"),
+    ):
+        for port in ports:
+            if port is not None and port.terminal is not None:
+                key = port.terminal.key
+                picture.place_end(
+                    port.id,
+                    EdgeEnd(table_name, f"{key}_{source_letter}", direction.leave_side),
+                    EdgeEnd(table_name, f"{key}_{target_letter}", direction.enter_side),
+                )
 
 
 def _vertical_table_rows(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:

@@ -8,8 +8,8 @@ from msgspec.structs import asdict
 
 from mdf_loop.document.loading import model_of
 from mdf_loop.drawing import draw
+from mdf_loop.drawing.drawers import BOX_DRAWERS
 from mdf_loop.drawing.frames import draw_frame
-from mdf_loop.drawing.owners import BLOCK_DRAWERS
 from mdf_loop.outline import LoopOutline
 from mdf_loop.outline.graphs import BLOCK_OUTLINERS
 from mdf_loop.outline.loops import outline_loop
@@ -22,7 +22,7 @@ def graph_of(**nodes):
 
 def test_blocks_are_drawn_by_their_element(models, monkeypatch):
     class Repeat(LoopOutline):
-        word = "repeat"
+        block_type = "repeat"
 
     elements = []
 
@@ -30,12 +30,12 @@ def test_blocks_are_drawn_by_their_element(models, monkeypatch):
         loop = outline_loop(site)
         return Repeat(**asdict(loop))
 
-    def draw_repeat(canvas, repeat, view, draw_graph):
-        elements.append(repeat.full_name)
-        return draw_frame(canvas, repeat, view, draw_graph)
+    def draw_repeat(picture, box, view):
+        elements.append(box.outline.full_name)
+        draw_frame(picture, box, view)
 
     monkeypatch.setitem(BLOCK_OUTLINERS, "onnx::Loop", outline_repeat)
-    monkeypatch.setitem(BLOCK_DRAWERS, Repeat, draw_repeat)
+    monkeypatch.setitem(BOX_DRAWERS, "repeat", draw_repeat)
     draw(models / "sample.yaml")
     assert elements == ["halving.halve"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.frames import block_name, describe_schedule
 from mdf_loop.drawing.page.groups import group_boxes
 from mdf_loop.drawing.page.nodes import (
     MAX_FORMULA_LENGTH,
@@ -16,13 +15,13 @@ from mdf_loop.drawing.page.nodes import (
     box_lines,
     input_text,
     node_details,
-    node_remarks,
 )
 from mdf_loop.drawing.page.operator_chains import join_operators
 from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
 from mdf_loop.drawing.scene import elements
 from mdf_loop.drawing.scene.formulas import OwnFormula
 from mdf_loop.drawing.scene.graphs import imported_operator
+from mdf_loop.drawing.texts import block_name, describe_schedule, node_remarks
 from mdf_loop.drawing.theme import MARKS
 from mdf_loop.outline import (
     BranchOutline,
@@ -140,12 +139,12 @@ def _node_box(box: elements.Box, node: NodeOutline) -> Box:
     title = shorten_name(node.id, MAX_TITLE_LENGTH)
     if box.kind == "constant":
         title += f" = {value_text(node.constant, 24)}"
-    has_remarks = box.kind in ("node", "owner")
+    remarks = node_remarks(node) if box.kind in ("node", "owner") else ()
     return Box(
         box.id,
         box.kind,
         imported_operator(node) if box.kind == "operator" else title,
-        node_remarks(node) if has_remarks else "",
+        " · ".join(shorten(text, MAX_FORMULA_LENGTH + 2) for _, text in remarks),
         tuple(box_lines(node)) if box.kind == "node" else (),
         details=tuple(node_details(node)),
     )

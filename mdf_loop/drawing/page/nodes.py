@@ -14,20 +14,6 @@ MAX_FORMULA_LINES = 6
 """Maximum number of lines with formulas in a box. The details of the box have all formulas."""
 
 
-def node_remarks(node: NodeOutline) -> str:
-    """Return remarks about a node, such as its scheduler condition."""
-    remarks = []
-    if node.scheduler_condition:
-        remarks.append(
-            f"{MARKS['schedule'].sign} {shorten(node.scheduler_condition, MAX_FORMULA_LENGTH)}"
-        )
-    if node.is_random:
-        remarks.append(f"{MARKS['noise'].sign} draws random numbers")
-    if node.is_before_test:
-        remarks.append(f"{MARKS['before_test'].sign} before the test")
-    return " · ".join(remarks)
-
-
 def node_formulas(node: NodeOutline) -> Iterator[str]:
     """Yield the formulas of a node, such as `↻ V(0) = -1` or `out = 2 * V`, without constants."""
     for definition in node.definitions:

@@ -6,11 +6,13 @@ boxes. A value that crosses the side of a box passes a port, with a wire outside
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
 from msgspec import Struct, field
 
+from mdf_loop.drawing.flow import Flow
 from mdf_loop.drawing.scene.terminals import Terminal
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
 
@@ -78,6 +80,14 @@ class Box(Struct, frozen=True):
     back_wires: tuple[Wire, ...] = ()
     node: NodeOutline | None = None
 
+    def split_wires(self, wires: Iterable[Wire]) -> tuple[list[Wire], list[Wire]]:
+        """Return the wires that do not touch the ports of this box, and the wires that do."""
+        own_ports = {port.id for port in (*self.left_ports, *self.right_ports) if port is not None}
+        split_wires: tuple[list[Wire], list[Wire]] = [], []
+        for wire in wires:
+            split_wires[not own_ports.isdisjoint((wire.source, wire.target))].append(wire)
+        return split_wires
+
 
 class NodeEnds(Struct):
     """Ends of wires at the box of a node, by input port, by output port, and by the name of a value read.
@@ -106,12 +116,19 @@ class Scene(Struct, frozen=True):
     Attributes:
         graph: Graph of the nodes among the boxes, as the model states it.
         ends_by_node: Ends of wires at each node with a box, by id.
+        flow: Chains of the nodes of a large graph, each with one of the first boxes.
     """
 
     boxes: tuple[Box, ...] = ()
     wires: tuple[Wire, ...] = ()
     graph: GraphOutline | None = None
     ends_by_node: dict[str, NodeEnds] = field(default_factory=dict)
+    flow: Flow | None = None
+
+    @property
+    def path(self) -> str:
+        """Path of the graph in the document."""
+        return "" if self.graph is None else self.graph.path
 
 
 class Numbering(Struct):

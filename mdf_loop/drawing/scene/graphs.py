@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.drawing.flow import flow_of
+from mdf_loop.drawing.flow import Flow, flow_of
 from mdf_loop.drawing.scene.captures import merge_captured_constants
 from mdf_loop.drawing.scene.constants import inline_constants
 from mdf_loop.drawing.scene.elements import Box, NodeEnds, Numbering, Port, Scene, Wire
@@ -62,8 +62,9 @@ class _SceneBuilder(Struct, frozen=True):
     def build(self, graph: GraphOutline, view: View) -> Scene:
         """Return the scene of a graph."""
         shown_graph = merge_captured_constants(graph, view)
-        if view.detail.shows_only_operators:
-            boxes = list(self._chain_boxes(shown_graph, view))
+        flow = flow_of(shown_graph) if view.detail.shows_only_operators else None
+        if flow is not None:
+            boxes = list(self._chain_boxes(shown_graph, flow, view))
         else:
             shown_graph = inline_constants(shown_graph, view)
             boxes = list(self._node_boxes(shown_graph, view))
@@ -75,6 +76,7 @@ class _SceneBuilder(Struct, frozen=True):
             tuple(self._edge_wires(shown_graph, ends_by_node, view)),
             graph,
             ends_by_node,
+            flow,
         )
 
     def _node_boxes(
@@ -123,10 +125,10 @@ class _SceneBuilder(Struct, frozen=True):
         return box, NodeEnds(box.id, outputs={port.id: box.id for port in node.outputs})
 
     def _chain_boxes(
-        self, graph: GraphOutline, view: View
+        self, graph: GraphOutline, flow: Flow, view: View
     ) -> Iterator[tuple[Box, dict[str, NodeEnds]]]:
         """Yield a box for each chain of nodes of a large graph, with the ends of wires at the nodes."""
-        for chain in flow_of(graph).chains:
+        for chain in flow.chains:
             node = chain[0]
             if node.is_input:
                 box, ends = self._plain_box(node, "input")

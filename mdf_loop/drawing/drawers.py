@@ -1,0 +1,24 @@
+"""Table of the functions that draw the boxes of a scene."""
+
+from __future__ import annotations
+
+from mdf_loop.drawing.conditionals import draw_conditional
+from mdf_loop.drawing.frames import draw_frame
+from mdf_loop.drawing.nodes import draw_closed_node, draw_node
+from mdf_loop.drawing.operators import draw_chain
+from mdf_loop.drawing.owners import draw_owner
+from mdf_loop.drawing.small import draw_constant, draw_input, draw_output
+from mdf_loop.drawing.wires import BoxDrawer
+
+BOX_DRAWERS: dict[str, BoxDrawer] = {
+    "node": draw_node,
+    "closed": draw_closed_node,
+    "owner": draw_owner,
+    "loop": draw_frame,
+    "choice": draw_conditional,
+    "chain": draw_chain,
+    "constant": draw_constant,
+    "input": draw_input,
+    "output": draw_output,
+}
+"""Function that draws a box, by the kind of the box."""

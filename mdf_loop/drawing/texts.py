@@ -1,0 +1,50 @@
+"""Texts about nodes, loops and conditionals that all renderers show."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID, MARKS
+from mdf_loop.outline import Block, LoopOutline, NodeOutline
+from mdf_loop.outline.text import shorten_name
+
+MAX_COUNTED_EVENTS_LINE_LENGTH = 90
+"""Maximum number of characters in a line about the scheduler's counted events."""
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Break a long formula at spaces into several lines."""
+    return textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False) or [""]
+
+
+def node_remarks(node: NodeOutline) -> Iterator[tuple[str, str]]:
+    """Yield remarks about a node, such as its scheduler condition, each with its kind in `MARKS`."""
+    if node.scheduler_condition:
+        yield "schedule", f"{MARKS['schedule'].sign} {node.scheduler_condition}"
+    if node.is_random:
+        yield "noise", f"{MARKS['noise'].sign} draws random numbers"
+    if node.is_before_test:
+        yield "before_test", f"{MARKS['before_test'].sign} before the test"
+
+
+def block_name(block: Block) -> str:
+    """Return the displayed name of a loop or conditional: `node · function`, or only the node."""
+    is_unnamed = block.id in (block.owner_id, IMPORTED_FUNCTION_ID)
+    return shorten_name(block.owner_id, 60) if is_unnamed else f"{block.owner_id} · {block.id}"
+
+
+def describe_schedule(loop: LoopOutline) -> list[str]:
+    """Describe when an evaluation of a scheduled model ends, and which events the scheduler counts."""
+    body = loop.body
+    if body is None or loop.kind != "over time" or not body.is_scheduled:
+        return []
+    termination_texts = [text.removeprefix("each evaluation ") for text in body.termination]
+    descriptions = [
+        f"an evaluation {text}" for text in termination_texts or ["ends when all nodes have run"]
+    ]
+    if body.counted_events:
+        descriptions += wrap_text(
+            f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_EVENTS_LINE_LENGTH
+        )
+    return descriptions
