@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Canvas, EdgeEnd
+from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.labels import (
     bold_text,
     cell,
@@ -117,16 +117,11 @@ def draw_node(picture: Picture, box: Box, view: View) -> None:
     canvas.add_node(table_name, table_label, "node", node.path)
     picture.place_box(box, table_name, table_name)
     if direction.is_sideways:
-        header_ends = [EdgeEnd(table_name, "head", side) for side in ("e", "w")]
-        picture.place_end(box.id, *header_ends)
+        picture.place_port(box.id, table_name, "head", "head")
     for side, ports in (("in", box.left_ports), ("out", box.right_ports)):
         for k, port in enumerate(ports):
             if port is not None:
-                source, target = (
-                    EdgeEnd(table_name, f"{side}{k}", end_side)
-                    for end_side in (direction.leave_side, direction.enter_side)
-                )
-                picture.place_end(port.id, source, target)
+                picture.place_port(port.id, table_name, f"{side}{k}", f"{side}{k}")
 
 
 class _NodeCells(Struct, frozen=True):

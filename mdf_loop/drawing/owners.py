@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, EdgeEnd
+from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT
 from mdf_loop.drawing.labels import cell, row, stack_lines, style_text, table
 from mdf_loop.drawing.nodes import formula_cell, title_lines
 from mdf_loop.drawing.scene.elements import Box, Scene
@@ -62,17 +62,15 @@ def _draw_wires(picture: Picture, box: Box, scene: Scene, formulas: list[Box]) -
 
 def _draw_formulas(picture: Picture, node: NodeOutline, boxes: list[Box], view: View) -> str:
     """Draw a table of formulas of a node, and return its DOT name."""
-    canvas, direction = picture.canvas, picture.canvas.direction
-    table_name = canvas.unused_name(node.id, "formulas")
+    table_name = picture.canvas.unused_name(node.id, "formulas")
     table_rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
     for k, box in enumerate(boxes):
         table_rows += [
             row([formula_cell(text, box.outline.definition.type, view.detail, f"f{k}")])
             for text in box.outline.formula_texts
         ]
-        sides = (direction.leave_side, direction.enter_side)
-        picture.place_end(box.id, *(EdgeEnd(table_name, f"f{k}", side) for side in sides))
-    canvas.add_node(
+        picture.place_port(box.id, table_name, f"f{k}", f"f{k}")
+    picture.canvas.add_node(
         table_name,
         table(table_rows, BORDER=1, COLOR=LINE_COLOR, BGCOLOR=PAPER_COLOR, CELLPADDING=4),
         "node",

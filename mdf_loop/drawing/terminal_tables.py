@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdf_loop.drawing.canvas import EdgeEnd
 from mdf_loop.drawing.labels import (
     badge,
     bold_text,
@@ -78,18 +77,14 @@ def draw_terminal_tables(
         table_label = table((row(cells) for cells in table_rows), CELLSPACING=3)
         canvas.add_node(table_names[-1], table_label, "terminals", block.path)
     picture.place_box(box, *table_names)
-    for table_name, ports, source_letter, target_letter in (
+    for table_name, ports, source, target in (
         (table_names[0], box.left_ports, "i", "o"),
         (table_names[1], box.right_ports, "o", "i"),
     ):
         for port in ports:
             if port is not None and port.terminal is not None:
                 key = port.terminal.key
-                picture.place_end(
-                    port.id,
-                    EdgeEnd(table_name, f"{key}_{source_letter}", direction.leave_side),
-                    EdgeEnd(table_name, f"{key}_{target_letter}", direction.enter_side),
-                )
+                picture.place_port(port.id, table_name, f"{key}_{source}", f"{key}_{target}")
 
 
 def _vertical_table_rows(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:

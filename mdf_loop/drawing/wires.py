@@ -63,6 +63,15 @@ class Picture:
         self.sources[number] = (source, "data")
         self.targets[number] = [(target, "data")]
 
+    def place_port(self, number: int, dot_node: str, source_port: str, target_port: str) -> None:
+        """Register the ports of a DOT node at which wires from and to a port or box start and end."""
+        direction = self.canvas.direction
+        self.place_end(
+            number,
+            EdgeEnd(dot_node, source_port, direction.leave_side),
+            EdgeEnd(dot_node, target_port, direction.enter_side),
+        )
+
     def continue_to(self, wire: Wire) -> None:
         """Let wires that end at the source of `wire`, a port of a box, continue to its target."""
         targets = self.targets.setdefault(wire.source, [])

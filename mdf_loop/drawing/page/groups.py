@@ -16,6 +16,7 @@ from itertools import takewhile
 import networkx as nx
 from msgspec import Struct
 
+from mdf_loop.drawing.page.box_graphs import build_box_graph, topological_order
 from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
 from mdf_loop.outline.text import shorten_name
 
@@ -51,28 +52,15 @@ def group_boxes(scene: Scene, numbering: Numbering) -> Scene:
     if len(pill_boxes) > MAX_GROUP_SIZE:
         pill_boxes = ()
     pill_box_ids = {box.id for box in pill_boxes}
-    box_graph = _build_box_graph(scene)
+    forward_wires = tuple(wire for wire in scene.wires if wire.line_style != "feedback")
+    forward_graph = build_box_graph(Scene(scene.boxes, forward_wires))
+    forward_graph.remove_nodes_from([end for end in forward_graph if end < 0])
     groups = _group_by_scopes(
-        tuple(box for box in scene.boxes if box.id not in pill_box_ids), box_graph
+        tuple(box for box in scene.boxes if box.id not in pill_box_ids), forward_graph
     )
     if len(groups) > MAX_GROUPS:
-        groups = list(_merge_neighbours(groups, box_graph))
+        groups = list(_merge_neighbours(groups, forward_graph))
     return _replace_groups(scene, [_Group((box,)) for box in pill_boxes] + groups, numbering)
-
-
-def _build_box_graph(scene: Scene) -> nx.DiGraph:
-    """Build the directed graph of boxes and wires, without feedback wires."""
-    box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
-    box_graph = nx.DiGraph()
-    box_graph.add_nodes_from(box.id for box in scene.boxes)
-    box_graph.add_edges_from(
-        (box_id_by_end[wire.source], box_id_by_end[wire.target])
-        for wire in scene.wires
-        if wire.line_style != "feedback"
-        and wire.source in box_id_by_end
-        and wire.target in box_id_by_end
-    )
-    return box_graph
 
 
 # --- scopes ---------------------------------------------------------------------------------------
@@ -161,7 +149,7 @@ def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
     """Split a group that feeds itself through other boxes into parts that do not."""
     group_box_ids = {box.id for box in group.boxes}
     reentry_counts: dict[int, int] = {}
-    for box_id in _topological_order(box_graph):
+    for box_id in topological_order(box_graph):
         predecessor_counts = [
             reentry_counts[predecessor]
             + (predecessor not in group_box_ids and box_id in group_box_ids)
@@ -194,16 +182,6 @@ def _split_into_boxes(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
     return [_Group((box,)) for box in group.boxes]
 
 
-def _topological_order(box_graph: nx.DiGraph) -> list[int]:
-    """Return box ids in topological order, with the boxes of a cycle next to each other."""
-    condensed_graph = nx.condensation(box_graph)
-    return [
-        box_id
-        for k in nx.topological_sort(condensed_graph)
-        for box_id in sorted(condensed_graph.nodes[k]["members"])
-    ]
-
-
 # --- merging --------------------------------------------------------------------------------------
 
 
@@ -219,7 +197,7 @@ def _merge_neighbours(groups: list[_Group], box_graph: nx.DiGraph) -> Iterator[_
     )
     group_graph.remove_edges_from(list(nx.selfloop_edges(group_graph)))
     pending_boxes: list[Box] = []
-    for k in _topological_order(group_graph):
+    for k in topological_order(group_graph):
         if groups[k].is_single and len(pending_boxes) < MAX_GROUP_SIZE:
             pending_boxes += groups[k].boxes
             continue
