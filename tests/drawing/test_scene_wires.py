@@ -64,3 +64,20 @@ def test_a_state_beside_a_loop_enters_the_formula_that_reads_it():
     }
     dot = draw({"m": {"graphs": {"g": {"nodes": {"A": node}}}}}, level=3, over_time=True).dot
     assert ("g_over_time__g_over_time__in:v0_i:e", "A__formulas:f0:w") in edges(dot, "data")
+
+
+def test_a_condition_that_the_body_passes_on_has_an_input():
+    body = {
+        "metadata": {"inputs": ["i", "go", "x"], "outputs": ["go", "x_next", "go"]},
+        "nodes": {
+            "step": {"input_ports": {"x": {}}, "output_ports": {"x_next": {"value": "x + 1"}}}
+        },
+    }
+    loop = {
+        "function": "onnx::Loop",
+        "args": {"M": "3", "v_initial": "(1.0,)", "body": {"b": body}},
+    }
+    node = {"functions": {"count": loop}, "output_ports": {"went": {"value": "count[1]"}}}
+    dot = draw({"m": {"graphs": {"g": {"nodes": {"A": node}}}}}, level=3, rankdir="LR").dot
+    assert ("A__count__in:c_i:e", "A__count__out:r0_i:w") in edges(dot, "data")
+    assert 'PORT="c_i"' in dot

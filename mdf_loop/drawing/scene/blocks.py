@@ -178,12 +178,7 @@ class BlockBuilder:
             path=self.block.path if branch.body is None else branch.body.path,
             left_ports=tuple(crossing.left_ports.values()),
             right_ports=tuple(crossing.right_ports.values()),
-            scene=replace(
-                scene,
-                boxes=(*scene.boxes, *passed_boxes.values()),
-                wires=tuple(wires),
-                graph=body,
-            ),
+            scene=replace(scene, boxes=(*scene.boxes, *passed_boxes.values()), wires=tuple(wires)),
         )
         return box, outer_wires
 

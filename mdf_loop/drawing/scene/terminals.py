@@ -102,17 +102,24 @@ def _count_terminals(loop: LoopOutline) -> Iterator[Terminal]:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the input of a loop's condition, or None if the loop has no condition."""
+    """Return the input of a loop's condition, or None if the loop has no condition.
+
+    A condition that is always true has an input if the body reads it, or passes it on to an output.
+    """
     name = loop.condition_name
     if loop.start_condition is not None:
         remark = f"← {argument_text(loop.start_condition)}"
         expressions = (loop.start_condition.expression,)
         return Terminal("start", "c", name or "condition", remark, expressions, name)
-    is_condition_read = loop.body is not None and any(
-        body_input.role == "condition" for body_input in loop.body.inputs
+    is_shown = loop.body is not None and (
+        any(body_input.role == "condition" for body_input in loop.body.inputs)
+        or any(
+            output.node_id is None and output.port_id == name
+            for output in loop.body.outputs[0 if loop.has_mid_exit else 1 :]
+        )
     )
     return (
-        Terminal("start", "c", name, "always true", body_name=name) if is_condition_read else None
+        Terminal("start", "c", name, "always true", body_name=name) if name and is_shown else None
     )
 
 
