@@ -167,7 +167,7 @@ def keep_body_between_tables(
 ) -> list[tuple[str, str]]:
     """Add invisible edges that keep a loop's body between the inputs and the outputs of its frame.
 
-    Return the first and last DOT node of each node in the longest path of the body.
+    Return the first and last DOT node that draw each model node on the body's longest path.
     """
     graph, canvas = scene.graph, picture.canvas
     if graph is None:
@@ -204,7 +204,7 @@ def keep_between(canvas: Canvas, frame: Anchors, dot_node: str) -> None:
 
 
 def straighten(canvas: Canvas, frame: Anchors, path_ends: list[tuple[str, str]]) -> None:
-    """Add invisible edges that place a path of nodes and both sides of its frame on one line."""
+    """Add invisible edges that align a path of nodes with two opposite sides of its frame."""
     edge_starts = [frame.first, *(end_name for _, end_name in path_ends)]
     edge_ends = [*(begin_name for begin_name, _ in path_ends), frame.last]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):

@@ -55,7 +55,7 @@ def imported_operator(node: NodeOutline) -> str:
 
 
 class _SceneBuilder(Struct, frozen=True):
-    """Builder of the scenes of graphs that share one numbering."""
+    """Builder of the scenes of graphs, with numbers unique in the whole model."""
 
     numbering: Numbering
 

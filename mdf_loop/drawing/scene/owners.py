@@ -139,7 +139,7 @@ def _outer_reads(
 def _sources(
     node: NodeOutline, blocks: dict[str, BlockBuilder], formula_boxes: dict[str, Box]
 ) -> dict[str, int]:
-    """Map each output port of a node to the number of the box or port that provides the value."""
+    """Map each output port of a node to the id of the box or port that provides the value."""
     sources = {name: box.id for name, box in formula_boxes.items() if box.outline.is_port}
     for block in blocks.values():
         sources |= block.outputs

@@ -89,7 +89,7 @@ def _loop_rows(loop: LoopOutline, view: View) -> Rows:
 
 
 def _count_terminals(loop: LoopOutline) -> Iterator[Terminal]:
-    """Yield the inputs of a loop for its trip count and its iteration number."""
+    """Yield the drawn inputs for a loop's trip count and iteration number."""
     if loop.trip_count is not None:
         remark = "evaluations" if loop.kind == "over time" else "iterations"
         remark += "" if loop.start_condition is None else " at most"
@@ -102,7 +102,7 @@ def _count_terminals(loop: LoopOutline) -> Iterator[Terminal]:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the input of a loop's condition, or None if the loop has no condition.
+    """Return the drawn input for a loop's condition, or None if the loop has no condition.
 
     A condition that is always true has an input if the body reads it, or passes it on to an output.
     """
@@ -124,7 +124,7 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the output of a loop's condition, or None if the loop does not test it."""
+    """Return the drawn output for the condition a loop tests, or None if it tests none."""
     if loop.start_condition is None and not loop.has_mid_exit:
         return None
     remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
@@ -132,7 +132,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _carried_inputs(loop: LoopOutline, view: View) -> Iterator[Terminal]:
-    """Yield the inputs of a loop's carried values."""
+    """Yield the drawn inputs for the initial values of a loop's carried values."""
     for k, carried in enumerate(loop.carried_values):
         initial = carried.initial_expression
         if initial is None:
@@ -155,7 +155,7 @@ def _carried_inputs(loop: LoopOutline, view: View) -> Iterator[Terminal]:
 
 
 def _carried_outputs(loop: LoopOutline, view: View) -> Iterator[Terminal]:
-    """Yield the outputs of a loop's carried values."""
+    """Yield the drawn outputs for a loop's carried values."""
     for k, carried in enumerate(loop.carried_values):
         name = carried.output_name or f"carried {k}"
         remark = _output_remark(loop, view, carried.ports, carried.type)
@@ -163,14 +163,14 @@ def _carried_outputs(loop: LoopOutline, view: View) -> Iterator[Terminal]:
 
 
 def _recorded_terminals(loop: LoopOutline, view: View) -> Iterator[Terminal]:
-    """Yield the outputs of a loop's recorded values."""
+    """Yield the drawn outputs for a loop's recorded values."""
     for k, recorded in enumerate(loop.recorded_values):
         remark = _output_remark(loop, view, recorded.ports, recorded.type, recorded.remark)
         yield Terminal("recorded", f"r{k}", recorded.name, remark, ports=recorded.ports)
 
 
 def _report_terminals(loop: LoopOutline, view: View) -> Iterator[Terminal]:
-    """Yield the outputs of a loop's reports, such as the iteration count."""
+    """Yield the drawn outputs that report on a loop's run, such as the iteration count."""
     for k, report in enumerate(loop.reports):
         remark = _output_remark(loop, view, report.ports, "")
         name = report.name.replace("_", " ")
@@ -191,7 +191,7 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 
 
 def _slice_terminals(loop: LoopOutline) -> Iterator[Terminal]:
-    """Yield the inputs of a loop's sliced inputs."""
+    """Yield the drawn inputs for a loop's sliced inputs."""
     for k, sliced in enumerate(loop.sliced_inputs):
         remark = ", ".join(text for text in (f"= {slice_text(sliced)}", sliced.remark) if text)
         name = sliced.name or f"input {k}"
@@ -199,7 +199,7 @@ def _slice_terminals(loop: LoopOutline) -> Iterator[Terminal]:
 
 
 def _delay_terminals(loop: LoopOutline) -> Iterator[Terminal]:
-    """Yield the inputs of a loop's delayed values."""
+    """Yield the drawn inputs for a loop's delayed values (values of earlier iterations)."""
     for k, delayed in enumerate(loop.delayed_values):
         initial = delayed.initial_expression
         initial_text = "" if initial is None else f"← {value_text(initial, 20)}, then "
@@ -208,7 +208,7 @@ def _delay_terminals(loop: LoopOutline) -> Iterator[Terminal]:
 
 
 def _capture_terminals(block: Block, view: View) -> Iterator[Terminal]:
-    """Yield the inputs of the values that a loop or conditional captures."""
+    """Yield the drawn inputs for the outer values that a loop or conditional captures."""
     for k, capture in enumerate(block.captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         yield Terminal(
@@ -257,7 +257,7 @@ def _conditional_rows(conditional: ConditionalOutline, view: View) -> Rows:
 
 
 def _joined_terminals(conditional: ConditionalOutline, view: View) -> Iterator[Terminal]:
-    """Yield the outputs of a conditional's results."""
+    """Yield the drawn outputs for the results of a conditional."""
     for k, joined in enumerate(conditional.joined_results):
         name, remark = joined.name, joined.type if view.detail.shows_types else ""
         if conditional.id == IMPORTED_FUNCTION_ID and joined.ports:
