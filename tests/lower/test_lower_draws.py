@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop import streams
+from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.errors import LoopError
-from tests.noisy_models import COUNT, EXPECTED, P, Z
+from tests.noisy_models import COUNT, EXPECTED, SIGNS, SITE, P, U, Z, whole
 
 
-def draw(expression: str, precision: str = "float64", **parameters: Any) -> Any:
+def draw(
+    expression: str, precision: str = "float64", engine: str = "onnxruntime", **parameters: Any
+) -> Any:
     """Return the result of an output that draws random numbers."""
     node = {
         "parameters": {name: {"value": value} for name, value in parameters.items()},
         "output_ports": {"y": {"value": expression}},
     }
     model = {"g": {"nodes": {"A": node}}}
-    return mdf_loop.compile(model, precision=precision).run()["y"]
+    return mdf_loop.compile(model, precision=precision).run(engine=engine)["y"]
 
 
 @pytest.mark.parametrize("expression", EXPECTED)
@@ -30,10 +34,80 @@ def test_draws_equal_their_formulas(expression: str) -> None:
     assert numbers.dtype == np.asarray(EXPECTED[expression]).dtype
 
 
-def test_in_float32_they_are_rounded() -> None:
-    numbers = draw(f"numpy.random.standard_normal({COUNT})", "float32")
-    np.testing.assert_array_equal(numbers, Z.astype(np.float32))
-    assert draw(f"numpy.random.rand({COUNT})", "float32").dtype == np.float32
+# --- in float32, and with parameters of other dtypes --------------------------------------------
+
+F = np.float32
+U32, Z32, E32 = (numbers.astype(F) for numbers in (U, Z, streams.exponential(U)))
+TRIALS32 = streams.uniform(
+    streams.squares(np.arange(3 * COUNT), streams.keys(0, streams.site(SITE)))
+).astype(F)
+MEANS, COVARIANCES = [0.1, 0.7], [[2.0, 0.3], [0.3, 1.1]]
+
+EXPECTED_FLOAT32 = {
+    f"numpy.random.normal(0.1, 0.7, {COUNT})": F(0.1) + F(0.7) * Z32,
+    "random.gauss(0.1, 0.7)": F(0.1) + F(0.7) * Z32[0],
+    f"numpy.random.standard_normal({COUNT})": Z32,
+    f"numpy.random.randn({COUNT})": Z32,
+    f"numpy.random.uniform(-0.1, 0.7, {COUNT})": F(-0.1) + (F(0.7) - F(-0.1)) * U32,
+    "random.uniform(-0.1, 0.7)": F(-0.1) + (F(0.7) - F(-0.1)) * U32[0],
+    f"numpy.random.rand({COUNT})": U32,
+    "random.random()": U32[0],
+    f"numpy.random.exponential(0.7, {COUNT})": F(0.7) * E32,
+    f"numpy.random.standard_exponential({COUNT})": E32,
+    f"numpy.random.lognormal(0.1, 0.7, {COUNT})": streams.exp(F(0.1) + F(0.7) * Z32).astype(F),
+    f"numpy.random.laplace(0.1, 0.7, {COUNT})": F(0.1)
+    + F(0.7) * np.where(SIGNS.astype(F) < 0.5, -E32, E32),
+    f"numpy.random.randint(-3, 4, {COUNT})": whole(-3, 7),
+    "random.randint(1, 6)": whole(1, 6)[0],
+    f"numpy.random.binomial(3, 0.7, {COUNT})": (F(0.7) > TRIALS32).reshape(3, COUNT).sum(axis=0),
+    f"numpy.random.choice(7, {COUNT})": whole(0, 7),
+    f"numpy.random.choice(4, {COUNT}, p=weights)": np.searchsorted(
+        np.cumsum(np.array(P, F))[:-1], U32, side="right"
+    ),
+    f"numpy.random.poisson(0.7, {COUNT})": FUNCTIONS["numpy.random.poisson"](
+        SiteTurn(SITE), F(0.7), COUNT
+    ),
+    f"numpy.random.multivariate_normal({MEANS}, {COVARIANCES}, 3)": FUNCTIONS[
+        "numpy.random.multivariate_normal"
+    ](SiteTurn(SITE), np.array(MEANS, F), np.array(COVARIANCES, F), 3).astype(F),
+}
+"""Draws of a model in float32.
+
+The numbers of the stream are rounded before they are scaled. Only `poisson`, `multivariate_normal`, and the
+`exp` of `lognormal` are computed in float64.
+"""
+
+
+@pytest.mark.parametrize("expression", EXPECTED_FLOAT32)
+def test_draws_in_float32_equal_their_formulas(expression: str) -> None:
+    for engine in ("onnxruntime", "interpreter"):
+        numbers = draw(expression, "float32", engine, weights=P)
+        np.testing.assert_array_equal(
+            numbers, np.asarray(EXPECTED_FLOAT32[expression]), strict=True
+        )
+
+
+PROMOTED: dict[tuple[str, str], Any] = {
+    ("float64", f"numpy.random.normal(numpy.float32(0.1), 0.7, {COUNT})"): F(0.1) + 0.7 * Z,
+    ("float64", f"numpy.random.exponential(numpy.float16(0.7), {COUNT})"): np.float16(0.7)
+    * streams.exponential(U),
+    ("float64", "random.uniform(numpy.float32(0.1), 0.7)"): F(0.1) + (F(0.7) - F(0.1)) * U[0],
+    ("float32", f"numpy.random.normal(numpy.float16(0.1), 0.7, {COUNT})"): np.float16(0.1)
+    + F(0.7) * Z32,
+    ("float32", f"numpy.random.normal(v, 0.7, {COUNT})"): np.float64(F(0.1)) + F(0.7) * Z32,
+    ("float32", f"numpy.random.laplace(0.0, v, {COUNT})"): np.float64(F(0.1))
+    * np.where(SIGNS.astype(F) < 0.5, -E32, E32),
+    ("float32", f"numpy.random.lognormal(v, 0.7, {COUNT})"): streams.exp(
+        np.float64(F(0.1)) + F(0.7) * Z32
+    ),
+}
+"""Draws whose parameters have other dtypes than the model's floats, computed with NumPy's promotion."""
+
+
+@pytest.mark.parametrize(("precision", "expression"), PROMOTED)
+def test_parameters_of_other_dtypes_are_promoted(precision: str, expression: str) -> None:
+    numbers = draw(expression, precision, v="numpy.float64(0.1)")
+    np.testing.assert_array_equal(numbers, PROMOTED[precision, expression], strict=True)
 
 
 @pytest.mark.parametrize(
