@@ -1,4 +1,6 @@
-"""Gamma random numbers with a large shape parameter, each computed from one normal number.
+"""Gamma random numbers, and the distributions that are computed from them, without rejection.
+
+A gamma number with a large shape parameter is computed from one normal number:
 
     x = a * y**3,  y = 1 + eta/3 - 1/(9 a) + ...,  eta = z / sqrt(a)
 
@@ -13,11 +15,15 @@ function of `eta` and `1/a`: N. M. Temme, "Asymptotic inversion of incomplete ga
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.streams import polynomial
+from mdf_loop import parameter_rules
+from mdf_loop.call_site import CallSite, Shape
+from mdf_loop.errors import OperandError
+from mdf_loop.streams import exp, polynomial
 
 MIN_SHAPE = 6
 """Least shape `a` for which the polynomial is valid."""
@@ -104,3 +110,142 @@ def gamma_quantile(z: Any, a: Any) -> Any:
         [polynomial(inverse_shape, coefficients) for coefficients in POLYNOMIAL_COEFFICIENTS],
     )
     return a * (y * y * y)
+
+
+# --- distributions of gamma numbers ---------------------------------------------------------------
+
+MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE = 1e-3, 1e9
+"""Least and largest shape of a gamma distribution."""
+
+
+def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) -> tuple[Any, Any]:
+    """Return gamma random numbers `x * exp(-exponent)` as the pair x and exponent.
+
+    The numbers themselves may underflow for small shapes.
+
+    For a shape below 6, x is a number of shape a + 6. A factor `u**(1/a)` reduces the shape from a + 1 to
+    a. Six such factors give the exponent, a sum of exponential numbers.
+
+    Args:
+        site: Call site of the draw.
+        shape: Shape of the array of numbers.
+        a: Shape of the gamma distribution.
+        what: Parameter that an error names.
+        times: Ratio of this parameter to `a`.
+    """
+    is_in_range = (a >= MIN_GAMMA_SHAPE) & (a <= MAX_GAMMA_SHAPE)
+    low_text, high_text = (
+        f"{times * limit:g}".replace("e+0", "e") for limit in (MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE)
+    )
+    a = site.ensured(a, is_in_range, f"{what} must be from {low_text} to {high_text}")
+    z = site.numbers("Normal", shape)
+    if site.least(a) >= MIN_SHAPE:
+        return gamma_quantile(z, a), 0.0
+    exponentials = site.part("small").numbers("Exponential", (MIN_SHAPE, *shape))
+    exponent: Any = 0.0
+    for k in range(MIN_SHAPE):
+        exponent = exponent + np.take(exponentials, k, axis=0) / (a + float(k))
+    is_small_shape = a < float(MIN_SHAPE)
+    x = gamma_quantile(z, np.where(is_small_shape, a + float(MIN_SHAPE), a))
+    return x, np.where(is_small_shape, exponent, 0.0)
+
+
+def _standard_gamma(site: CallSite, size: Shape, shape: Any) -> Any:
+    x, exponent = _gamma(site, size, shape, "the shape of a gamma distribution")
+    return x * exp(-exponent)
+
+
+def _scaled_gamma(site: CallSite, size: Shape, shape: Any, scale: Any = 1.0) -> Any:
+    scale = parameter_rules.check_not_negative(site, scale, "the scale of a gamma distribution")
+    return scale * _standard_gamma(site, size, shape)
+
+
+def _gammavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
+    beta = parameter_rules.check_positive(site, beta, "the scale of a gamma distribution")
+    return beta * _standard_gamma(site, size, alpha)
+
+
+def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
+    parameter_name = "the degrees of freedom of a chi-square distribution"
+    x, exponent = _gamma(site, size, df * 0.5, parameter_name, 2.0)
+    return 2.0 * (x * exp(-exponent))
+
+
+def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
+    """Return beta random numbers `x / (x + y)` of gamma random numbers x and y.
+
+    Both numbers are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
+    """
+    x, x_exponent = _gamma(site, size, a, "the first shape of a beta distribution")
+    y, y_exponent = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
+    exponent_difference = x_exponent - y_exponent
+    smaller_factor, is_x_smaller = (
+        exp(-np.abs(exponent_difference)),
+        exponent_difference > 0.0,
+    )
+    x, y = (
+        x * np.where(is_x_smaller, smaller_factor, 1.0),
+        y * np.where(is_x_smaller, 1.0, smaller_factor),
+    )
+    return x / (x + y)
+
+
+def _betavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
+    return _beta(site, size, alpha, beta)
+
+
+def _f(site: CallSite, size: Shape, dfnum: Any, dfden: Any) -> Any:
+    parameter_name = "the degrees of freedom of an F distribution"
+    x, x_exponent = _gamma(site, size, dfnum * 0.5, parameter_name, 2.0)
+    y, y_exponent = _gamma(site.part("other"), size, dfden * 0.5, parameter_name, 2.0)
+    return dfden / dfnum * (x / y) * exp(y_exponent - x_exponent)
+
+
+def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
+    parameter_name = "the degrees of freedom of a Student's t distribution"
+    y, exponent = _gamma(site.part("spread"), size, df * 0.5, parameter_name, 2.0)
+    return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * exp(exponent * 0.5)
+
+
+MAX_DIRICHLET_COMPONENTS = 256
+"""Largest number of components of a Dirichlet distribution, since they are added one by one."""
+
+
+def dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
+    """Return Dirichlet random vectors: gamma numbers along the last axis, divided by their sum.
+
+    The gamma numbers are first divided by their largest factor `exp(-s)`, which prevents underflow.
+    """
+    if len(alpha.shape) != 1 or not 1 <= size[-1] <= MAX_DIRICHLET_COMPONENTS:
+        raise OperandError(
+            f"a Dirichlet distribution has a list of 1 to {MAX_DIRICHLET_COMPONENTS} numbers"
+        )
+    component_indices = range(size[-1])
+    x, exponents = _gamma(site, size, alpha, "alpha of a Dirichlet distribution")
+    if site.least(alpha) < MIN_SHAPE:
+        smallest_exponent = np.take(exponents, 0, axis=-1)
+        for k in component_indices[1:]:
+            component_exponent = np.take(exponents, k, axis=-1)
+            smallest_exponent = np.where(
+                component_exponent < smallest_exponent, component_exponent, smallest_exponent
+            )
+        x = x * exp(np.expand_dims(smallest_exponent, -1) - exponents)
+    component_sum = np.take(x, 0, axis=-1)
+    for k in component_indices[1:]:
+        component_sum = component_sum + np.take(x, k, axis=-1)
+    return x / np.expand_dims(component_sum, -1)
+
+
+NUMPY_FORMULAS: Mapping[str, Callable[..., Any]] = {
+    "standard_gamma": _standard_gamma,
+    "gamma": _scaled_gamma,
+    "chisquare": _chisquare,
+    "beta": _beta,
+    "f": _f,
+    "standard_t": _standard_t,
+}
+PYTHON_FORMULAS: Mapping[str, Callable[..., Any]] = {
+    "gammavariate": _gammavariate,
+    "betavariate": _betavariate,
+}
+"""Formulas of the distributions that are computed from gamma numbers, by their names in `random`."""

@@ -8,33 +8,24 @@ The same rules apply to both. A nan is allowed where NumPy draws nan.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-INTEGER_RANGE_RULE = "whole numbers are drawn of 1 to 2**32 - 1 different ones"
-BINOMIAL_PROBABILITY = "the probability of a binomial distribution"
-BERNOULLI_PROBABILITY = "the probability of onnx::Bernoulli"
+from mdf_loop.call_site import CallSite
 
 
-class Checker(Protocol):
-    """Protocol of an object that checks parameters of distributions, now or at run time."""
-
-    def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, after a check that `fits` is true for all elements."""
-
-
-def check_not_negative(site: Checker, parameter: Any, what: str) -> Any:
+def check_not_negative(site: CallSite, parameter: Any, what: str) -> Any:
     """Return a distribution parameter, or raise an error if an element is negative."""
     return site.ensured(parameter, np.logical_not(parameter < 0.0), f"{what} must not be negative")
 
 
-def check_positive(site: Checker, parameter: Any, what: str) -> Any:
+def check_positive(site: CallSite, parameter: Any, what: str) -> Any:
     """Return a distribution parameter, or raise an error if an element is nan or not above 0."""
     return site.ensured(parameter, parameter > 0.0, f"{what} must be above 0")
 
 
-def check_range(site: Checker, parameter: Any, low: float, high: float, what: str) -> Any:
+def check_range(site: CallSite, parameter: Any, low: float, high: float, what: str) -> Any:
     """Return a distribution parameter, or raise an error if an element is outside of an interval."""
     is_in_range = (parameter >= low) & (parameter <= high)
     return site.ensured(
@@ -44,32 +35,23 @@ def check_range(site: Checker, parameter: Any, low: float, high: float, what: st
     )
 
 
-def check_width(site: Checker, low: Any, high: Any) -> Any:
+def check_width(site: CallSite, low: Any, high: Any) -> Any:
     """Return the width of a uniform distribution, or raise an error if negative or infinite."""
     width = high - low
     message = "the ends of a uniform distribution must be finite, and low not above high"
     return site.ensured(width, (width >= 0.0) & (width < np.inf), message)
 
 
-def check_probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
+def check_probabilities(site: CallSite, p: Any) -> Any:
     """Return the probabilities of a random choice, or raise an error if they are invalid.
 
-    They are invalid if one is negative or nan, or the sum is not 1.
-
-    Args:
-        site: The call site.
-        p: The probabilities.
-        total: The sum of the probabilities.
-        tolerance: The largest allowed difference of the sum from 1.
+    They are invalid if one is negative or nan, or if the sum is not 1 within the tolerance of NumPy.
     """
+    total, dtype = np.sum(p), np.dtype(p.dtype)
+    tolerance = float(np.sqrt(np.finfo(dtype if dtype.kind == "f" else float).eps))
     p = site.ensured(p, p >= 0.0, "the probabilities p of a choice must not be negative or nan")
     is_sum_one = (total >= 1.0 - tolerance) & (total <= 1.0 + tolerance)
     return site.ensured(p, is_sum_one, "the probabilities p of a choice must sum to 1")
-
-
-def sum_tolerance(dtype: Any) -> float:
-    """Return the tolerance with which NumPy checks that probabilities sum to 1."""
-    return float(np.sqrt(np.finfo(dtype).eps))
 
 
 def _format_number(number: float) -> str:

@@ -4,170 +4,22 @@
 
 A formula draws numbers of a shape from its call site, and computes with NumPy functions. If the site returns
 arrays, the formula is the reference implementation (`distributions`). If the site returns symbolic values,
-the formula appends operations to a program (`lower.variates`). Each number uses a fixed number of random
+the formula appends operations to a program (`lower.draws`). Each number uses a fixed number of random
 words, without rejection.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop import gamma, parameter_rules, streams
-from mdf_loop.errors import OperandError
-
-Shape = tuple[int, ...]
-
-
-class CallSite(Protocol):
-    """Protocol of a call that draws random numbers, in NumPy or in a compiled program."""
-
-    def numbers(self, kind: str, shape: Shape) -> Any:
-        """Return random numbers of a distribution in `streams.DISTRIBUTIONS`.
-
-        Repeated calls return equal numbers.
-        """
-
-    def part(self, name: str) -> Self:
-        """Return an independent source of random numbers for the draw `name` of this call."""
-
-    def least(self, parameter: Any) -> float:
-        """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
-
-    def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return a distribution parameter, after a check that `fits` is true for all elements."""
-
-
-# --- gamma numbers --------------------------------------------------------------------------------
-
-MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE = 1e-3, 1e9
-"""Least and largest shape of a gamma distribution."""
-
-
-def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) -> tuple[Any, Any]:
-    """Return gamma random numbers `x * exp(-exponent)` as the pair x and exponent.
-
-    The numbers themselves may underflow for small shapes.
-
-    For a shape below 6, x is a number of shape a + 6. A factor `u**(1/a)` reduces the shape from a + 1 to
-    a. Six such factors give the exponent, a sum of exponential numbers.
-
-    Args:
-        site: Call site of the draw.
-        shape: Shape of the array of numbers.
-        a: Shape of the gamma distribution.
-        what: Parameter that an error names.
-        times: Ratio of this parameter to `a`.
-    """
-    is_in_range = (a >= MIN_GAMMA_SHAPE) & (a <= MAX_GAMMA_SHAPE)
-    low_text, high_text = (
-        f"{times * limit:g}".replace("e+0", "e") for limit in (MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE)
-    )
-    a = site.ensured(a, is_in_range, f"{what} must be from {low_text} to {high_text}")
-    z = site.numbers("Normal", shape)
-    if site.least(a) >= gamma.MIN_SHAPE:
-        return gamma.gamma_quantile(z, a), 0.0
-    exponentials = site.part("small").numbers("Exponential", (gamma.MIN_SHAPE, *shape))
-    exponent: Any = 0.0
-    for k in range(gamma.MIN_SHAPE):
-        exponent = exponent + np.take(exponentials, k, axis=0) / (a + float(k))
-    is_small_shape = a < float(gamma.MIN_SHAPE)
-    x = gamma.gamma_quantile(z, np.where(is_small_shape, a + float(gamma.MIN_SHAPE), a))
-    return x, np.where(is_small_shape, exponent, 0.0)
-
-
-def _standard_gamma(site: CallSite, size: Shape, shape: Any) -> Any:
-    x, exponent = _gamma(site, size, shape, "the shape of a gamma distribution")
-    return x * streams.exp(-exponent)
-
-
-def _scaled_gamma(site: CallSite, size: Shape, shape: Any, scale: Any = 1.0) -> Any:
-    scale = _check_scale(site, scale, "a gamma distribution")
-    return scale * _standard_gamma(site, size, shape)
-
-
-def _gammavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
-    beta = parameter_rules.check_positive(site, beta, "the scale of a gamma distribution")
-    return beta * _standard_gamma(site, size, alpha)
-
-
-def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
-    parameter_name = "the degrees of freedom of a chi-square distribution"
-    x, exponent = _gamma(site, size, df * 0.5, parameter_name, 2.0)
-    return 2.0 * (x * streams.exp(-exponent))
-
-
-def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
-    """Return beta random numbers `x / (x + y)` of gamma random numbers x and y.
-
-    Both numbers are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
-    """
-    x, x_exponent = _gamma(site, size, a, "the first shape of a beta distribution")
-    y, y_exponent = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
-    exponent_difference = x_exponent - y_exponent
-    smaller_factor, is_x_smaller = (
-        streams.exp(-np.abs(exponent_difference)),
-        exponent_difference > 0.0,
-    )
-    x, y = (
-        x * np.where(is_x_smaller, smaller_factor, 1.0),
-        y * np.where(is_x_smaller, 1.0, smaller_factor),
-    )
-    return x / (x + y)
-
-
-def _betavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
-    return _beta(site, size, alpha, beta)
-
-
-def _f(site: CallSite, size: Shape, dfnum: Any, dfden: Any) -> Any:
-    parameter_name = "the degrees of freedom of an F distribution"
-    x, x_exponent = _gamma(site, size, dfnum * 0.5, parameter_name, 2.0)
-    y, y_exponent = _gamma(site.part("other"), size, dfden * 0.5, parameter_name, 2.0)
-    return dfden / dfnum * (x / y) * streams.exp(y_exponent - x_exponent)
-
-
-def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
-    parameter_name = "the degrees of freedom of a Student's t distribution"
-    y, exponent = _gamma(site.part("spread"), size, df * 0.5, parameter_name, 2.0)
-    return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * streams.exp(exponent * 0.5)
-
-
-MAX_DIRICHLET_COMPONENTS = 256
-"""Largest number of components of a Dirichlet distribution, since they are added one by one."""
-
-
-def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
-    """Return Dirichlet random vectors: gamma numbers along the last axis, divided by their sum.
-
-    The gamma numbers are first divided by their largest factor `exp(-s)`, which prevents underflow.
-    """
-    if len(alpha.shape) != 1 or not 1 <= size[-1] <= MAX_DIRICHLET_COMPONENTS:
-        raise OperandError(
-            f"a Dirichlet distribution has a list of 1 to {MAX_DIRICHLET_COMPONENTS} numbers"
-        )
-    component_indices = range(size[-1])
-    x, exponents = _gamma(site, size, alpha, "alpha of a Dirichlet distribution")
-    if site.least(alpha) < gamma.MIN_SHAPE:
-        smallest_exponent = np.take(exponents, 0, axis=-1)
-        for k in component_indices[1:]:
-            component_exponent = np.take(exponents, k, axis=-1)
-            smallest_exponent = np.where(
-                component_exponent < smallest_exponent, component_exponent, smallest_exponent
-            )
-        x = x * streams.exp(np.expand_dims(smallest_exponent, -1) - exponents)
-    component_sum = np.take(x, 0, axis=-1)
-    for k in component_indices[1:]:
-        component_sum = component_sum + np.take(x, k, axis=-1)
-    return x / np.expand_dims(component_sum, -1)
-
-
-# --- numbers by the inverse of their distribution -------------------------------------------------
-
+from mdf_loop import gamma, integer_variates, parameter_rules, streams
+from mdf_loop.call_site import CallSite, Shape
 
 _check_positive = parameter_rules.check_positive
 
@@ -175,6 +27,99 @@ _check_positive = parameter_rules.check_positive
 def _check_scale(site: CallSite, scale: Any, distribution: str) -> Any:
     """Return the scale of a distribution, or raise an error if an element is negative."""
     return parameter_rules.check_not_negative(site, scale, f"the scale of {distribution}")
+
+
+# --- numbers of a stream, shifted and scaled ------------------------------------------------------
+
+
+def _make_standard_formula(kind: str) -> Callable[..., Any]:
+    """Return the formula of a standard distribution, which has no parameters."""
+
+    def formula(site: CallSite, size: Shape) -> Any:
+        return site.numbers(kind, size)
+
+    return formula
+
+
+def _normal(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    scale = _check_scale(site, scale, "a normal distribution")
+    return loc + scale * site.numbers("Normal", size)
+
+
+def _gauss(site: CallSite, size: Shape, mu: Any = 0.0, sigma: Any = 1.0) -> Any:
+    return _normal(site, size, mu, sigma)
+
+
+def _uniform(site: CallSite, size: Shape, low: Any = 0.0, high: Any = 1.0) -> Any:
+    u = site.numbers("Uniform", size)
+    return low + parameter_rules.check_width(site, low, high) * u
+
+
+def _uniform_of_python(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
+    """Return uniform random numbers between `a` and `b`, of which either may be larger."""
+    u = site.numbers("Uniform", size)
+    return a + (b - a) * u
+
+
+def _exponential(site: CallSite, size: Shape, scale: Any = 1.0) -> Any:
+    scale = _check_scale(site, scale, "an exponential distribution")
+    return scale * site.numbers("Exponential", size)
+
+
+def _lognormal(site: CallSite, size: Shape, mean: Any = 0.0, sigma: Any = 1.0) -> Any:
+    """Return `exp(x)` of normal random numbers x, in the dtype of x."""
+    sigma = _check_scale(site, sigma, "a lognormal distribution")
+    x = _normal(site, size, mean, sigma)
+    return streams.exp(x).astype(x.dtype)
+
+
+def _laplace(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Return Laplace random numbers: exponential numbers with a random sign."""
+    scale = _check_scale(site, scale, "a Laplace distribution")
+    sign_samples = site.part("sign").numbers("Uniform", size)
+    magnitude = site.numbers("Exponential", size)
+    return loc + scale * np.where(sign_samples < 0.5, -magnitude, magnitude)
+
+
+# --- ONNX's operators -----------------------------------------------------------------------------
+
+
+def _onnx_normal(site: CallSite, size: Shape, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    scale = _check_scale(site, scale, "onnx::RandomNormal")
+    return mean + scale * site.numbers("Normal", size)
+
+
+def bernoulli(site: CallSite, size: Shape, p: Any) -> Any:
+    """Return random bools, with the probabilities `p` of true."""
+    u = site.numbers("Uniform", size)
+    return u < parameter_rules.check_range(site, p, 0.0, 1.0, "the probability of onnx::Bernoulli")
+
+
+ONNX_FORMULAS: Mapping[str, Callable[..., Any]] = {
+    "RandomNormal": _onnx_normal,
+    "RandomUniform": _uniform,
+}
+"""Formulas of ONNX's operators, whose parameters are attributes of the operator."""
+
+
+# --- normal vectors -------------------------------------------------------------------------------
+
+
+def correlated_normals(site: CallSite, size: Shape, means: Any, cholesky_factor: Any) -> Any:
+    """Return normal random vectors along the last axis, for the Cholesky factor of their covariances."""
+    dimension = len(means)
+    z = site.numbers("Normal", (*size, dimension))
+    independent_normals = [np.take(z, [k], axis=-1) for k in range(dimension)]
+    components = []
+    for j in range(dimension):
+        component = means[j]
+        for k in range(j + 1):
+            component = component + cholesky_factor[j, k, ...] * independent_normals[k]
+        components.append(component)
+    return np.concatenate(components, axis=-1)
+
+
+# --- numbers by the inverse of their distribution -------------------------------------------------
 
 
 def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
@@ -230,29 +175,6 @@ def _logistic(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> 
     return loc + scale * streams.log(u / (1.0 - u))
 
 
-MIN_SUCCESS_PROBABILITY = 1e-9
-"""Least probability of success of a geometric distribution."""
-
-
-def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
-    """Return geometric random numbers: exponential ones of rate `-log(1 - p)`, rounded up.
-
-    For a small p, the rate is a series in `p / (2 - p)`.
-    """
-    is_in_range = (p >= MIN_SUCCESS_PROBABILITY) & (p <= 1.0)
-    p = site.ensured(
-        p, is_in_range, "the chance of a geometric distribution must be from 1e-9 to 1"
-    )
-    atanh_argument = p / (2.0 - p)
-    series_rate = (
-        2.0
-        * atanh_argument
-        * streams.polynomial(atanh_argument * atanh_argument, streams.ATANH_COEFFICIENTS)
-    )
-    rate = np.where(p < 0.25, series_rate, streams.exponential(1.0 - p))
-    return np.ceil(site.numbers("Exponential", size) / rate).astype(np.int64)
-
-
 def _triangular(site: CallSite, size: Shape, left: Any, mode: Any, right: Any) -> Any:
     """Return triangular random numbers by the inverse of their distribution function."""
     is_mode_between = (left <= mode) & (mode <= right) & (left < right)
@@ -301,71 +223,147 @@ def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
 
 # --- names in expressions -------------------------------------------------------------------------
 
+_SHAPE_PARAMETERS = {
+    "size": (inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),),
+    "extents": (inspect.Parameter("d", inspect.Parameter.VAR_POSITIONAL, annotation="int"),),
+    "none": (),
+}
+
 
 class Variate(Struct, frozen=True):
-    """Random distribution that models can call: its name, parameters and formula.
+    """Random distribution that models can call: its formula, and the form of its calls.
 
     Attributes:
-        formula: Function of the call site, the shape of the draw, and the parameters.
-        has_size: True if a call has an argument `size`.
+        formula: Function of the call site, the shape of the draw, and the parameters. A parameter with the
+            annotation `int` is known when the model is compiled.
+        shape: Arguments that give the shape of the draw: `size`, one extent for each axis, or none.
         draws_rows: True if each drawn element is a row with as many numbers as the parameter.
+        arithmetic: Arithmetic of the formula in a compiled model. `float64`: the parameters are cast to
+            float64, and the result is rounded to the model's precision. `expression`: the numbers of the
+            stream are rounded to that precision, and the formula computes with the operators of expressions,
+            which promote as NumPy's. `integer`: the parameters are integers.
     """
 
     formula: Callable[..., Any]
-    has_size: bool = True
+    shape: Literal["size", "extents", "none"] = "size"
     draws_rows: bool = False
+    arithmetic: Literal["float64", "expression", "integer"] = "float64"
 
-    @property
-    def parameters(self) -> tuple[inspect.Parameter, ...]:
-        """Parameters that a model passes to the distribution, then `size` if `has_size` is True."""
-        parameters = tuple(inspect.signature(self.formula).parameters.values())[2:]
-        size_parameter = inspect.Parameter(
-            "size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None
-        )
-        return (*parameters, size_parameter) if self.has_size else parameters
+    def read(
+        self,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        convert: Callable[[Any], Any],
+        shape_of: Callable[..., Shape],
+    ) -> tuple[Any, ...]:
+        """Return the shape of the draw and the parameters of the formula, for the arguments of a call.
 
-    def read(self, *arguments: Any, **keyword_arguments: Any) -> tuple[list[Any], Any]:
-        """Return the parameter values in a call of the distribution, and its `size` or None."""
-        bound_arguments = inspect.Signature(self.parameters).bind(*arguments, **keyword_arguments)
+        Args:
+            arguments: Positional arguments of the call.
+            keywords: Keyword arguments of the call.
+            convert: Function that converts a parameter to an operand of the formula.
+            shape_of: Function that returns the shape for a size, or for None and converted parameters.
+        """
+        signature = call_signature(self)
+        bound_arguments = signature.bind(*arguments, **keywords)
         bound_arguments.apply_defaults()
-        argument_values = list(bound_arguments.arguments.values())
-        return argument_values, argument_values.pop() if self.has_size else None
+        values = list(bound_arguments.arguments.values())
+        size = None if self.shape == "none" else values.pop()
+        operands, numbers = [], []
+        for parameter, value in zip(signature.parameters.values(), values, strict=False):
+            operand = parameter.default if value is None else value
+            if operand is not None and parameter.annotation != "int":
+                operand = convert(operand)
+                numbers.append(operand)
+            operands.append(operand)
+        shape = shape_of(None, *numbers) if size is None or self.draws_rows else ()
+        return (shape if size is None else (*shape_of(size), *shape), *operands)
 
 
-_NUMPY_VARIATES = {
-    "standard_gamma": Variate(_standard_gamma),
-    "gamma": Variate(_scaled_gamma),
-    "chisquare": Variate(_chisquare),
-    "beta": Variate(_beta),
-    "f": Variate(_f),
-    "standard_t": Variate(_standard_t),
-    "dirichlet": Variate(_dirichlet, draws_rows=True),
-    "weibull": Variate(_weibull),
-    "pareto": Variate(_pareto),
-    "power": Variate(_power),
-    "rayleigh": Variate(_rayleigh),
-    "gumbel": Variate(_gumbel),
-    "logistic": Variate(_logistic),
-    "geometric": Variate(_geometric),
-    "triangular": Variate(_triangular),
-    "standard_cauchy": Variate(_standard_cauchy),
-    "wald": Variate(_wald),
-}
-_PYTHON_FORMULAS: dict[str, Callable[..., Any]] = {
-    "gammavariate": _gammavariate,
-    "betavariate": _betavariate,
-    "weibullvariate": _weibullvariate,
-    "paretovariate": _paretovariate,
-    "expovariate": _expovariate,
-    "lognormvariate": _lognormvariate,
-    "triangular": _triangular_of_python,
-}
+@functools.cache
+def call_signature(variate: Variate) -> inspect.Signature:
+    """Return the signature of a call of a distribution: its parameters, and those of its shape."""
+    parameters = tuple(inspect.signature(variate.formula).parameters.values())[2:]
+    return inspect.Signature((*parameters, *_SHAPE_PARAMETERS[variate.shape]))
+
+
+def _rows(
+    module: str, formulas: Mapping[str, Callable[..., Any]], **options: Any
+) -> dict[str, Variate]:
+    """Return the rows of formulas with equal options, by the names of the functions of a module."""
+    return {f"{module}.{name}": Variate(formula, **options) for name, formula in formulas.items()}
+
+
+_standard_uniform = _make_standard_formula("Uniform")
+_standard_normal = _make_standard_formula("Normal")
 
 VARIATES: Mapping[str, Variate] = {
-    **{f"numpy.random.{name}": variate for name, variate in _NUMPY_VARIATES.items()},
-    **{
-        f"random.{name}": Variate(formula, has_size=False)
-        for name, formula in _PYTHON_FORMULAS.items()
-    },
+    **_rows(
+        "numpy.random",
+        {
+            **dict.fromkeys(("random_sample", "random", "ranf", "sample"), _standard_uniform),
+            "standard_normal": _standard_normal,
+            "standard_exponential": _make_standard_formula("Exponential"),
+            "poisson": integer_variates.poisson_numbers,
+            "weibull": _weibull,
+            "pareto": _pareto,
+            "power": _power,
+            "rayleigh": _rayleigh,
+            "gumbel": _gumbel,
+            "logistic": _logistic,
+            "geometric": integer_variates.geometric,
+            "triangular": _triangular,
+            "standard_cauchy": _standard_cauchy,
+            "wald": _wald,
+            **gamma.NUMPY_FORMULAS,
+        },
+    ),
+    **_rows(
+        "numpy.random",
+        {
+            "normal": _normal,
+            "uniform": _uniform,
+            "exponential": _exponential,
+            "lognormal": _lognormal,
+            "laplace": _laplace,
+            "binomial": integer_variates.binomial,
+        },
+        arithmetic="expression",
+    ),
+    **_rows(
+        "numpy.random",
+        dict.fromkeys(("randint", "integers"), integer_variates.integers),
+        arithmetic="integer",
+    ),
+    **_rows(
+        "numpy.random", {"rand": _standard_uniform, "randn": _standard_normal}, shape="extents"
+    ),
+    "numpy.random.dirichlet": Variate(gamma.dirichlet, draws_rows=True),
+    "random": Variate(_standard_uniform, shape="none"),
+    **_rows(
+        "random",
+        {
+            "random": _standard_uniform,
+            "weibullvariate": _weibullvariate,
+            "paretovariate": _paretovariate,
+            "expovariate": _expovariate,
+            "lognormvariate": _lognormvariate,
+            "triangular": _triangular_of_python,
+            **gamma.PYTHON_FORMULAS,
+        },
+        shape="none",
+    ),
+    **_rows(
+        "random",
+        {"gauss": _gauss, "normalvariate": _gauss, "uniform": _uniform_of_python},
+        shape="none",
+        arithmetic="expression",
+    ),
+    **_rows(
+        "random",
+        {"randint": integer_variates.randint_of_python},
+        shape="none",
+        arithmetic="integer",
+    ),
 }
 """Distributions, by their names in expressions."""

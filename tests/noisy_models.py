@@ -73,6 +73,13 @@ def whole(first: int, count: int) -> np.ndarray:
     return np.array([first + ((int(word) * count) >> 64) for word in WORDS])
 
 
+KNOWN: dict[str, Any] = {
+    "means": [0, 1, 2, 3, 4],
+    "list": [5.0, 6.0, 7.0, 8.0],
+    "weights": P,
+}
+"""Values of the names in the expressions."""
+
 EXPECTED = {
     f"numpy.random.normal(2.0, 0.5, {COUNT})": 2.0 + 0.5 * Z,
     f"numpy.random.normal(size={COUNT})": 0.0 + 1.0 * Z,
@@ -88,6 +95,8 @@ EXPECTED = {
     "numpy.random.rand()": U[0],
     f"numpy.random.random_sample({COUNT})": U,
     f"numpy.random.random({COUNT})": U,
+    f"numpy.random.ranf({COUNT})": U,
+    f"numpy.random.sample(({COUNT},))": U,
     "random.random()": U[0],
     "random()": U[0],
     f"numpy.random.randint(10, size={COUNT})": whole(0, 10),

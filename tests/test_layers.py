@@ -37,6 +37,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "streams",
             "distributions",
             "variates",
+            "call_site",
+            "integer_variates",
             "gamma",
             "trials",
             "used_memory",

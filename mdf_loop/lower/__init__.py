@@ -12,13 +12,11 @@ from mdf_loop.lower import (  # noqa: F401 - these modules register functions
     elementary,
     logic,
     ordering,
-    poisson,
     products,
     python_math,
     reductions,
     rounding,
     shapes,
-    variates,
 )
 from mdf_loop.lower.expression import is_omitted, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor

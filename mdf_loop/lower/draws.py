@@ -6,19 +6,24 @@ random words from the stream, because no distribution uses rejection sampling.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from mdf_loop import distributions, parameter_rules, streams
+from mdf_loop import distributions, parameter_rules
 from mdf_loop.errors import OperandError
+from mdf_loop.integer_variates import choose_weighted, integers
 from mdf_loop.ir import Array, Value, is_fixed
-from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import register_as
-from mdf_loop.lower.site import DrawSite, SampleShape, draw_numbers
+from mdf_loop.lower.site import DrawSite, ExpressionArray, SampleShape, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
-from mdf_loop.ops.build_helpers import cast, ints, scalar
+from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.symbolic import Symbolic
+from mdf_loop.variates import VARIATES, Variate, call_signature, correlated_normals
 
 
 def check_not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
@@ -27,14 +32,6 @@ def check_not_negative(b: ModelBuilder, scale: Value, description: str) -> Value
         DrawSite(b), Symbolic(b, scale), description
     ).value
     return checked_scale
-
-
-def check_probability(b: ModelBuilder, p: Value, description: str) -> Value:
-    """Check that a probability is in [0, 1], and return the probability."""
-    checked_probability: Value = parameter_rules.check_range(
-        DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
-    ).value
-    return checked_probability
 
 
 def draw_floats(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
@@ -60,160 +57,65 @@ def shape_of_sample(b: ModelBuilder, size: Axes, *parameters: Value) -> SampleSh
     return np.broadcast_shapes(*parameter_shapes)
 
 
-# --- uniform numbers ------------------------------------------------------------------------------
+# --- the table of distributions -------------------------------------------------------------------
 
 
-@register_as("numpy.random.uniform")
-def uniform(
-    b: ModelBuilder, low: Value | None = None, high: Value | None = None, size: Axes = None
-) -> Value:
-    """Return uniform random numbers `low + (high - low) * u` with u in (0, 1)."""
-    low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
-    uniform_samples = draw_floats(b, "Uniform", shape_of_sample(b, size, low, high))
-    checked_width = parameter_rules.check_width(
-        DrawSite(b), Symbolic(b, low), Symbolic(b, high)
-    ).value
-    return ops.add(b, low, ops.multiply(b, checked_width, uniform_samples))
+def _lower_variate(variate: Variate) -> Callable[..., Value]:
+    """Return the function that lowers calls of a random distribution."""
+    is_float64, in_expression = (
+        variate.arithmetic == arithmetic for arithmetic in ("float64", "expression")
+    )
+    convert = _as_integer if variate.arithmetic == "integer" else as_float
+
+    def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
+        def operand(parameter: Value | float) -> Symbolic:
+            value = parameter if isinstance(parameter, Value) else literal(b, parameter)
+            number = convert(b, value)
+            if in_expression:
+                return ExpressionArray(b, number)
+            return Symbolic(b, cast(b, number, "float64") if is_float64 else number)
+
+        def shape_of(size: Axes, *parameters: Symbolic) -> SampleShape:
+            return shape_of_sample(b, size, *(parameter.value for parameter in parameters))
+
+        shape, *parameters = variate.read(arguments, keywords, operand, shape_of)
+        site = DrawSite(b, in_expression=in_expression)
+        samples: Value = variate.formula(site, shape, *parameters).value
+        is_rounded = samples.dtype == "float64" and is_float64
+        return cast(b, samples, b.float_dtype) if is_rounded else samples
+
+    builder_parameter = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = (
+        parameter.replace(annotation=_parameter_annotation(parameter))
+        for parameter in call_signature(variate).parameters.values()
+    )
+    draw.__signature__ = inspect.Signature([builder_parameter, *parameters])  # type: ignore[attr-defined]
+    return draw
 
 
-@register_as("random.uniform")
-def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """Return `random.uniform(a, b)`: `a + (b - a) * u` with u in (0, 1).
+def _parameter_annotation(parameter: inspect.Parameter) -> str:
+    """Return the type annotation of a distribution's parameter, for the conversion of arguments.
 
-    As in Python, `a` may be larger than `b`.
+    See `lower.arguments`.
     """
-    low, high = _float_parameters(b, (a, 0.0), (b_, 1.0))
-    uniform_samples = draw_floats(b, "Uniform", shape_of_sample(b, None, low, high))
-    return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), uniform_samples))
+    if parameter.name == "size":
+        return "Axes"
+    if parameter.annotation == "int":
+        return "int"
+    return "Value" if parameter.default is parameter.empty else "Value | None"
 
 
-@register_as(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
-def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
-    """Return uniform random numbers in (0, 1)."""
-    return draw_floats(b, "Uniform", shape_of_sample(b, size))
-
-
-@register_as("numpy.random.rand")
-def rand(b: ModelBuilder, *d: int) -> Value:
-    """Return uniform random numbers in (0, 1) in an array of shape `d`."""
-    return draw_floats(b, "Uniform", shape_of_sample(b, d))
-
-
-@register_as("random.random", "random")
-def random_of_python(b: ModelBuilder) -> Value:
-    """Return one uniform random number in (0, 1), as Python's `random.random`."""
-    return draw_floats(b, "Uniform", ())
-
-
-# --- normal numbers -------------------------------------------------------------------------------
-
-
-@register_as("numpy.random.normal")
-def normal(
-    b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
-) -> Value:
-    """Return normal random numbers with mean `loc` and standard deviation `scale`."""
-    loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
-    scale = check_not_negative(b, scale, "the scale of a normal distribution")
-    normal_samples = draw_floats(b, "Normal", shape_of_sample(b, size, loc, scale))
-    return ops.add(b, loc, ops.multiply(b, scale, normal_samples))
-
-
-@register_as("random.gauss", "random.normalvariate")
-def gauss(b: ModelBuilder, mu: Value | None = None, sigma: Value | None = None) -> Value:
-    """Return normal random numbers with mean `mu` and standard deviation `sigma`."""
-    return normal(b, mu, sigma)
-
-
-@register_as("numpy.random.standard_normal")
-def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
-    """Return normal random numbers of mean 0 and variance 1."""
-    return draw_floats(b, "Normal", shape_of_sample(b, size))
-
-
-@register_as("numpy.random.randn")
-def randn(b: ModelBuilder, *d: int) -> Value:
-    """Return normal random numbers of mean 0 and variance 1 in an array of shape `d`."""
-    return draw_floats(b, "Normal", shape_of_sample(b, d))
-
-
-# --- whole numbers --------------------------------------------------------------------------------
-
-_TWO_TO_32 = 1 << 32
-
-
-@register_as("numpy.random.randint", "numpy.random.integers")
-def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
-    """Return random integers from `low` to `high - 1`, or from 0 to `low - 1` without `high`."""
-    start, stop = (literal(b, 0), low) if high is None else (low, high)
-    return _draw_integers(b, start, stop, shape_of_sample(b, size, start, stop))
-
-
-@register_as("random.randint")
-def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """Return a random integer from a to b, both included."""
-    stop = ops.add(b, b_, literal(b, 1))
-    return _draw_integers(b, a, stop, shape_of_sample(b, None, a, stop))
-
-
-def _draw_integers(b: ModelBuilder, start: Value, stop: Value, shape: SampleShape) -> Value:
-    """Return uniform random integers from `start` to `start + count - 1`.
-
-    The product is exact, by 32-bit halves of the words.
-    """
-    start, stop = (cast(b, _check_integers(value), "int64") for value in (start, stop))
-    integer_count = b.op("Sub", stop, start)
-    is_in_range = b.op(
-        "And",
-        b.op("Less", scalar(b, 0, "int64"), integer_count),
-        b.op("LessOrEqual", integer_count, scalar(b, _TWO_TO_32 - 1, "int64")),
-    )
-    integer_count = ops.check_value(
-        b, integer_count, is_in_range, OperandError(parameter_rules.INTEGER_RANGE_RULE)
-    )
-    random_word, unsigned_count = (
-        draw_numbers(b, "RandomWord", shape),
-        cast(b, integer_count, "uint64"),
-    )
-    high_half = _high_word(b, random_word)
-    low_half = b.op("Sub", random_word, b.op("Mul", high_half, scalar(b, _TWO_TO_32, "uint64")))
-    high_product = b.op(
-        "Add",
-        b.op("Mul", high_half, unsigned_count),
-        _high_word(b, b.op("Mul", low_half, unsigned_count)),
-    )
-    return b.op("Add", start, cast(b, _high_word(b, high_product), "int64"))
-
-
-def _check_integers(value: Value) -> Value:
+def _as_integer(b: ModelBuilder, value: Value) -> Value:
     if np.dtype(value.dtype).kind not in "iu":
         raise OperandError(f"whole numbers are drawn between whole numbers, not {value.type}")
-    return value
+    return cast(b, value, "int64")
 
 
-def _high_word(b: ModelBuilder, word: Value) -> Value:
-    return b.op("BitShift", word, scalar(b, 32, "uint64"), direction="RIGHT")
+for _name, _variate in VARIATES.items():
+    register_as(_name)(_lower_variate(_variate))
 
 
-# --- choices --------------------------------------------------------------------------------------
-
-
-@register_as("numpy.random.binomial")
-def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
-    """Return binomial random numbers: the number of successes in n trials of probability p.
-
-    Each number takes n random words.
-    """
-    if not 0 <= n <= MAX_BINOMIAL_TRIALS:
-        raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
-    p = check_probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
-    uniform_samples = draw_floats(b, "Uniform", (n, *shape_of_sample(b, size, p)))
-    success_flags = cast(b, b.op("Less", uniform_samples, p), "int64")
-    return b.op("ReduceSum", success_flags, ints(b, 0), keepdims=0)
-
-
-MAX_BINOMIAL_TRIALS = 1024
-"""Maximum n of a binomial distribution, which takes n random words."""
+# --- choices and vectors --------------------------------------------------------------------------
 
 
 @register_as("numpy.random.choice")
@@ -225,9 +127,8 @@ def choice(
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
     element_count = _choice_count(b, a)
     if p is None:
-        indices = _draw_integers(
-            b, literal(b, 0), literal(b, element_count), shape_of_sample(b, size)
-        )
+        element_count_array = Symbolic(b, literal(b, element_count))
+        indices: Value = integers(DrawSite(b), shape_of_sample(b, size), element_count_array).value
     else:
         indices = _draw_weighted(b, as_float(b, p), element_count, shape_of_sample(b, size))
     return indices if a.shape == () else b.op("Gather", a, indices, axis=0)
@@ -262,87 +163,9 @@ def _draw_weighted(
         raise OperandError(
             f"there are {element_count} elements to choose from, but p is {probabilities.type}"
         )
-    probability_sum = Symbolic(b, b.op("ReduceSum", probabilities, keepdims=0))
-    tolerance = parameter_rules.sum_tolerance(probabilities.dtype)
-    probabilities = parameter_rules.check_probabilities(
-        DrawSite(b), Symbolic(b, probabilities), probability_sum, tolerance
-    ).value
-    return choose_index(b, probabilities, draw_floats(b, "Uniform", shape), element_count)
-
-
-def choose_index(
-    b: ModelBuilder, weights: Value, uniform_samples: Value, weight_count: int
-) -> Value:
-    """Return the index that a uniform number selects among `weights` along the last axis."""
-    selected_index, cumulative_weight = (
-        cast(b, b.op("Less", uniform_samples, uniform_samples), "int64"),
-        None,
-    )
-    for k in range(weight_count - 1):
-        weight = b.op(
-            "Gather",
-            weights,
-            ints(b, k) if len(weights.shape or ()) > 1 else scalar(b, k, "int64"),
-            axis=-1,
-        )
-        cumulative_weight = (
-            weight if cumulative_weight is None else b.op("Add", cumulative_weight, weight)
-        )
-        selected_index = b.op(
-            "Add",
-            selected_index,
-            cast(b, b.op("GreaterOrEqual", uniform_samples, cumulative_weight), "int64"),
-        )
-    return selected_index
-
-
-# --- other distributions --------------------------------------------------------------------------
-
-
-@register_as("numpy.random.exponential")
-def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
-    """Return exponential random numbers `-scale * log(u)` with u in (0, 1)."""
-    (scale,) = _float_parameters(b, (scale, 1.0))
-    scale = check_not_negative(b, scale, "the scale of an exponential distribution")
-    sample_shape = shape_of_sample(b, size, scale)
-    return ops.multiply(b, scale, draw_floats(b, "Exponential", sample_shape))
-
-
-@register_as("numpy.random.standard_exponential")
-def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
-    """Return exponential random numbers `-log(u)` with u in (0, 1)."""
-    return draw_floats(b, "Exponential", shape_of_sample(b, size))
-
-
-@register_as("numpy.random.lognormal")
-def lognormal(
-    b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
-) -> Value:
-    """Return lognormal random numbers `exp(x)` of normal numbers x."""
-    mean, sigma = _float_parameters(b, (mean, 0.0), (sigma, 1.0))
-    sigma = check_not_negative(b, sigma, "the scale of a lognormal distribution")
-    return _stream_exp(b, normal(b, mean, sigma, size))
-
-
-@register_as("numpy.random.laplace")
-def laplace(
-    b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
-) -> Value:
-    """Return Laplace random numbers `loc + scale * x`, with x exponential with a random sign.
-
-    Each number takes two random words.
-    """
-    loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
-    scale = check_not_negative(b, scale, "the scale of a Laplace distribution")
-    sample_shape = shape_of_sample(b, size, loc, scale)
-    with b.part("sign"):
-        sign_samples = draw_floats(b, "Uniform", sample_shape)
-    exponential_samples = draw_floats(b, "Exponential", sample_shape)
-    is_below_half = b.op("Less", sign_samples, scalar(b, 0.5, sign_samples.dtype))
-    signed_exponential = b.op(
-        "Where", is_below_half, b.op("Neg", exponential_samples), exponential_samples
-    )
-    return ops.add(b, loc, ops.multiply(b, scale, signed_exponential))
+    site = DrawSite(b, in_expression=True)
+    indices: Value = choose_weighted(site, shape, Symbolic(b, probabilities), element_count).value
+    return indices
 
 
 @register_as("numpy.random.multivariate_normal")
@@ -352,25 +175,8 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     `mean` and `cov` must be known at compile time.
     """
     means, cholesky_factor = _means_and_cholesky(b, mean, cov)
-    dimension = len(means)
-    normal_samples = draw_numbers(
-        b, "Normal", (*(() if size is None else shape_of_sample(b, size)), dimension)
-    )
-    independent_normals = [
-        b.op("Gather", normal_samples, ints(b, k), axis=-1) for k in range(dimension)
-    ]
-    vector_components = []
-    for j in range(dimension):
-        component = scalar(b, float(means[j]), "float64")
-        for k in range(j + 1):
-            summand = b.op(
-                "Mul", scalar(b, float(cholesky_factor[j, k]), "float64"), independent_normals[k]
-            )
-            component = b.op("Add", component, summand)
-        vector_components.append(component)
-    vectors = (
-        vector_components[0] if dimension == 1 else b.op("Concat", *vector_components, axis=-1)
-    )
+    shape = () if size is None else shape_of_sample(b, size)
+    vectors = correlated_normals(DrawSite(b), shape, means, cholesky_factor).value
     return cast(b, vectors, b.float_dtype)
 
 
@@ -387,16 +193,3 @@ def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array
             f"there are covariances of 1 to 32 numbers, each with each: {mean.type}, {cov.type}"
         )
     return means.astype(np.float64), distributions.cholesky(covariances.astype(np.float64))
-
-
-def _stream_exp(b: ModelBuilder, x: Value) -> Value:
-    """Return `exp(x)` in the dtype of x, with the same bits on every machine."""
-    return cast(b, streams.exp(Symbolic(b, cast(b, x, "float64"))).value, x.dtype)
-
-
-def _float_parameters(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
-    """Return the parameters of a distribution as floats, with a default in place of each None."""
-    return [
-        as_float(b, literal(b, default) if value is None else value)
-        for value, default in parameters
-    ]

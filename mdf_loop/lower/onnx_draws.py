@@ -8,25 +8,22 @@ Source: ONNX operators, Bernoulli-15, Dropout-13, Multinomial-7, RandomNormal-1,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from mdf_loop import parameter_rules
 from mdf_loop.errors import OperandError
+from mdf_loop.integer_variates import choose_index
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import dtype_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import (
-    check_not_negative,
-    check_probability,
-    choose_index,
-    shape_of_sample,
-)
+from mdf_loop.lower.draws import shape_of_sample
 from mdf_loop.lower.guards import check_value
 from mdf_loop.lower.site import DrawSite, draw_numbers
 from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.ops.symbolic import Symbolic
+from mdf_loop.variates import ONNX_FORMULAS, bernoulli
 
 Attributes = Mapping[str, Any]
 
@@ -42,45 +39,31 @@ def onnx_draw(
         return RANDOM_OPERATORS[op_type](b, operands, attributes)
 
 
-def _draw_normal(
-    b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
-) -> tuple[Value, ...]:
-    scale = scalar(b, float(attributes.get("scale", 1.0)), "float64")
-    check_not_negative(b, scale, "the scale of onnx::RandomNormal")
-    return _scaled_sample(b, "Normal", inputs, attributes, ("mean", 0.0), ("scale", 1.0))
+def _lower_formula(
+    formula: Callable[..., Any],
+) -> Callable[[ModelBuilder, Sequence[Value], Attributes], tuple[Value, ...]]:
+    """Return the lowering of an operator whose attributes are the parameters of a formula."""
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(formula).parameters.items()
+        if parameter.default is not parameter.empty
+    }
 
+    def lower(
+        b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
+    ) -> tuple[Value, ...]:
+        sample_shape = (
+            shape_of_sample(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
+        )
+        parameters = (
+            Symbolic(b, scalar(b, float(attributes.get(name, default)), "float64"))
+            for name, default in defaults.items()
+        )
+        numbers: Value = formula(DrawSite(b), sample_shape, *parameters).value
+        default_dtype = inputs[0].dtype if inputs else "float32"
+        return (cast(b, numbers, _dtype_attribute(attributes, default_dtype)),)
 
-def _draw_uniform(
-    b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
-) -> tuple[Value, ...]:
-    low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
-    interval_ends = (
-        Symbolic(b, scalar(b, interval_end, "float64")) for interval_end in (low, high)
-    )
-    parameter_rules.check_width(DrawSite(b), *interval_ends)
-    sample_attributes = {**attributes, "low": low, "width": high - low}
-    return _scaled_sample(b, "Uniform", inputs, sample_attributes, ("low", 0.0), ("width", 1.0))
-
-
-def _scaled_sample(
-    b: ModelBuilder,
-    kind: str,
-    inputs: Sequence[Value],
-    attributes: Attributes,
-    offset_parameter: tuple[str, float],
-    scale_parameter: tuple[str, float],
-) -> tuple[Value, ...]:
-    """Return random numbers `offset + scale * number` in the requested dtype."""
-    sample_shape = (
-        shape_of_sample(b, None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
-    )
-    offset, scale = (
-        scalar(b, attributes.get(*parameter), "float64")
-        for parameter in (offset_parameter, scale_parameter)
-    )
-    scaled_sample = b.op("Add", offset, b.op("Mul", scale, draw_numbers(b, kind, sample_shape)))
-    default_dtype = inputs[0].dtype if inputs else "float32"
-    return (cast(b, scaled_sample, _dtype_attribute(attributes, default_dtype)),)
+    return lower
 
 
 def _draw_bernoulli(
@@ -88,14 +71,9 @@ def _draw_bernoulli(
 ) -> tuple[Value, ...]:
     """Draw 1 or 0 for each element of the input, with the element as probability of 1."""
     (success_probability,) = inputs
-    uniform_samples = draw_numbers(b, "Uniform", shape_of_sample(b, None, success_probability))
-    is_success = b.op(
-        "Less",
-        uniform_samples,
-        check_probability(
-            b, cast(b, success_probability, "float64"), parameter_rules.BERNOULLI_PROBABILITY
-        ),
-    )
+    sample_shape = shape_of_sample(b, None, success_probability)
+    probability = Symbolic(b, cast(b, success_probability, "float64"))
+    is_success: Value = bernoulli(DrawSite(b), sample_shape, probability).value
     return (cast(b, is_success, _dtype_attribute(attributes, success_probability.dtype)),)
 
 
@@ -112,17 +90,11 @@ def _draw_multinomial(
     row_count, class_count = logits_shape
     class_probabilities = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
     error_message = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
-    class_weights: Value = (
-        DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, error_message).value
-    )
-    uniform_samples = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
-    return (
-        cast(
-            b,
-            choose_index(b, class_weights, uniform_samples, class_count),
-            _dtype_attribute(attributes, "int32"),
-        ),
-    )
+    site = DrawSite(b)
+    class_weights = site.ensured(class_probabilities, class_probabilities >= 0.0, error_message)
+    uniform_samples = site.numbers("Uniform", (row_count, int(attributes.get("sample_size", 1))))
+    indices: Value = choose_index(class_weights, uniform_samples, class_count).value
+    return (cast(b, indices, _dtype_attribute(attributes, "int32")),)
 
 
 def drop_elements(
@@ -170,9 +142,7 @@ RANDOM_OPERATORS: Mapping[
 ] = {
     "Bernoulli": _draw_bernoulli,
     "Multinomial": _draw_multinomial,
-    "RandomNormal": _draw_normal,
-    "RandomNormalLike": _draw_normal,
-    "RandomUniform": _draw_uniform,
-    "RandomUniformLike": _draw_uniform,
+    **{name: _lower_formula(formula) for name, formula in ONNX_FORMULAS.items()},
+    **{f"{name}Like": _lower_formula(formula) for name, formula in ONNX_FORMULAS.items()},
 }
 """Operators that always draw random numbers. Dropout draws only in training (see `lower.dropout`)."""

@@ -5,17 +5,14 @@ Sums are unrolled for small known rates, and computed by a loop for other rates.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from mdf_loop import distributions, parameter_rules, poisson, streams
+from mdf_loop import distributions, poisson, streams
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.lower.draws import shape_of_sample
-from mdf_loop.lower.functions import register_as
-from mdf_loop.lower.site import DrawSite, draw_numbers
-from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.build_helpers import all_true, cast, scalar
 from mdf_loop.ops.symbolic import Symbolic
 
@@ -23,30 +20,24 @@ MAX_UNROLLED_RATE = 32.0
 """Maximum known rate whose sums are unrolled, so that they can be computed for many steps at once."""
 
 
-@register_as("numpy.random.poisson")
-def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -> Value:
-    """Return Poisson random numbers of rate `lam`.
+def count_events(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
+    """Return Poisson random numbers of a checked rate, from uniform numbers.
 
     A Poisson number is the number of partial sums of the probabilities that are at most a uniform number u.
     For large rates, it is computed from a normal number.
     """
-    unchecked_rate = cast(b, as_float(b, literal(b, 1.0) if lam is None else lam), "float64")
-    description = "the rate of a Poisson distribution"
-    checked_rate = parameter_rules.check_range(
-        DrawSite(b), Symbolic(b, unchecked_rate), 0.0, poisson.LARGEST_RATE, description
-    )
-    rate: Value = checked_rate.value
-    uniform_samples = draw_numbers(b, "Uniform", shape_of_sample(b, size, rate))
     constant_rate = b.constant_of(rate)
     if constant_rate is not None and float(np.max(constant_rate, initial=0.0)) <= MAX_UNROLLED_RATE:
-        return _unrolled_count(
-            b, uniform_samples, rate, distributions.max_event_count(constant_rate)
-        )
+        max_count = distributions.max_event_count(constant_rate)
+        summed_count: Value = _count_unrolled(
+            Symbolic(b, uniform_samples), Symbolic(b, rate), max_count
+        ).value
+        return summed_count
     largest_summed_rate = scalar(b, poisson.MAX_SUMMED_RATE, "float64")
     is_small_rate = b.op("LessOrEqual", rate, largest_summed_rate)
     if constant_rate is not None and bool(np.all(constant_rate <= poisson.MAX_SUMMED_RATE)):
-        return _looped_count(b, uniform_samples, rate)
-    event_count = _looped_count(
+        return _count_in_loop(b, uniform_samples, rate)
+    event_count = _count_in_loop(
         b, uniform_samples, b.op("Where", is_small_rate, rate, scalar(b, 0.0, "float64"))
     )
 
@@ -61,26 +52,19 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
     return choose(b, all_true(b, is_small_rate), lambda _: [event_count], with_large, "poisson")[0]
 
 
-def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events: int) -> Value:
+def _count_unrolled(u: Any, rate: Any, events: int) -> Any:
     """Transform uniform numbers to Poisson numbers by an unrolled sum of probabilities."""
-    uniform_samples = b.op("Min", uniform_samples, scalar(b, poisson.MAX_UNIFORM, "float64"))
-    probability = streams.exp(-Symbolic(b, rate)).value
-    partial_sum, event_count = (
-        probability,
-        cast(b, b.op("GreaterOrEqual", uniform_samples, probability), "int64"),
-    )
+    u = np.minimum(u, poisson.MAX_UNIFORM)
+    probability = partial_sum = streams.exp(-rate)
+    event_count = (u >= partial_sum).astype(np.int64)
     for k in range(1, events):
-        probability = b.op("Div", b.op("Mul", probability, rate), scalar(b, k, "float64"))
-        partial_sum = b.op("Add", partial_sum, probability)
-        event_count = b.op(
-            "Add",
-            event_count,
-            cast(b, b.op("GreaterOrEqual", uniform_samples, partial_sum), "int64"),
-        )
+        probability = probability * rate / float(k)
+        partial_sum = partial_sum + probability
+        event_count = event_count + (u >= partial_sum).astype(np.int64)
     return event_count
 
 
-def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
+def _count_in_loop(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
     """Transform uniform numbers to Poisson numbers by a loop that sums probabilities.
 
     The loop ends when all sums exceed the uniform number.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
+from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.guards import check_value
+from mdf_loop.lower.poisson import count_events
+from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.symbolic import Symbolic
 
 SampleShape: TypeAlias = tuple[int, ...]
@@ -30,21 +34,52 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: SampleShape) -> Value:
     return b.op("Draw", kind=kind, shape=shape, **site_attributes)
 
 
-class DrawSite:
-    """Source of random numbers for a call in an expression, or for one named draw of the call."""
+class ExpressionArray(Symbolic):
+    """Symbolic array with the operators of expressions, which promote dtypes as NumPy's.
 
-    def __init__(self, b: ModelBuilder, name: str = "") -> None:
+    A product of random numbers and a constant zero is zero.
+    """
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        """Append the operations of an operator of expressions."""
+        if ufunc in _EXPRESSION_OPERATORS and all(isinstance(x, Symbolic) for x in operands):
+            values = (operand.value for operand in operands)
+            return ExpressionArray(self.b, _EXPRESSION_OPERATORS[ufunc](self.b, *values))
+        return super().__array_ufunc__(ufunc, method, *operands, **options)
+
+
+_EXPRESSION_OPERATORS: Mapping[np.ufunc, Callable[..., Value]] = {
+    np.add: ops.add,
+    np.subtract: ops.subtract,
+    np.multiply: ops.multiply,
+    np.less: ops.less,
+    np.greater_equal: ops.greater_equal,
+}
+
+
+class DrawSite:
+    """Source of random numbers for a call in an expression, or for one named draw of the call.
+
+    With `in_expression`, the numbers are rounded to the model's precision, and are operands of expressions.
+    """
+
+    def __init__(self, b: ModelBuilder, name: str = "", *, in_expression: bool = False) -> None:
         self._b = b
         self._name = name
+        self._in_expression = in_expression
 
     def numbers(self, kind: str, shape: SampleShape) -> Symbolic:
         """Return random numbers of a distribution in `streams.DISTRIBUTIONS`."""
         with self._b.part(self._name):
-            return Symbolic(self._b, draw_numbers(self._b, kind, shape))
+            numbers = draw_numbers(self._b, kind, shape)
+        if self._in_expression:
+            return ExpressionArray(self._b, cast(self._b, numbers, self._b.float_dtype))
+        return Symbolic(self._b, numbers)
 
     def part(self, name: str) -> DrawSite:
         """Return an independent source of random numbers for the draw `name` of this call."""
-        return DrawSite(self._b, f"{self._name}.{name}" if self._name else name)
+        part_name = f"{self._name}.{name}" if self._name else name
+        return DrawSite(self._b, part_name, in_expression=self._in_expression)
 
     def least(self, parameter: Symbolic) -> float:
         """Return the smallest element of a distribution parameter, or minus infinity if unknown."""
@@ -60,4 +95,9 @@ class DrawSite:
             OperandError: The parameter is known to violate the check.
         """
         operand_error = OperandError(sentence)
-        return Symbolic(self._b, check_value(self._b, parameter.value, fits.value, operand_error))
+        checked_value = check_value(self._b, parameter.value, fits.value, operand_error)
+        return type(parameter)(self._b, checked_value)
+
+    def count_events(self, u: Symbolic, rate: Symbolic) -> Symbolic:
+        """Return the Poisson numbers of uniform numbers `u`."""
+        return Symbolic(self._b, count_events(self._b, u.value, rate.value))

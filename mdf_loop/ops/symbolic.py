@@ -35,6 +35,11 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
         """Shape of the program value."""
         return self.value.shape
 
+    @property
+    def dtype(self) -> str:
+        """Dtype of the program value."""
+        return self.value.dtype
+
     def astype(self, dtype: Any, copy: bool = True) -> Symbolic:
         """Cast the symbolic array to another dtype."""
         return Symbolic(self.b, cast(self.b, self.value, np.dtype(dtype).name))
@@ -46,7 +51,7 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
         if ufunc is np.multiply and any(isinstance(x, float) and x == 1.0 for x in operands):
             return self  # The product is exact.
         op_type, attributes = _OPERATION_BY_UFUNC[ufunc]
-        return Symbolic(
+        return type(self)(
             self.b, self.b.op(op_type, *_same_dtype_values(self.b, operands), **attributes)
         )
 
@@ -60,7 +65,7 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
         """Append the operations of a numpy function, such as `numpy.where(c, x, y)`."""
         if function not in _BUILDER_BY_FUNCTION:
             return NotImplemented
-        return Symbolic(self.b, _BUILDER_BY_FUNCTION[function](self.b, *operands, **options))
+        return type(self)(self.b, _BUILDER_BY_FUNCTION[function](self.b, *operands, **options))
 
 
 _OPERATION_BY_UFUNC: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
@@ -72,6 +77,7 @@ _OPERATION_BY_UFUNC: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
     np.absolute: ("Abs", {}),
     np.sqrt: ("Sqrt", {}),
     np.ceil: ("Ceil", {}),
+    np.minimum: ("Min", {}),
     np.less: ("Less", {}),
     np.less_equal: ("LessOrEqual", {}),
     np.greater: ("Greater", {}),
@@ -94,16 +100,29 @@ def _where(b: Builder, condition: Symbolic, x: Any, y: Any) -> Value:
     return b.op("Where", condition.value, *_same_dtype_values(b, (x, y)))
 
 
-def _take(b: Builder, x: Symbolic, index: int, axis: int) -> Value:
-    return b.op("Gather", x.value, scalar(b, index, "int64"), axis=axis)
+def _take(b: Builder, x: Symbolic, indices: int | list[int], axis: int) -> Value:
+    index = ints(b, *indices) if isinstance(indices, list) else scalar(b, indices, "int64")
+    return b.op("Gather", x.value, index, axis=axis)
 
 
 def _expand_dims(b: Builder, x: Symbolic, axis: int) -> Value:
     return b.op("Unsqueeze", x.value, ints(b, axis))
 
 
+def _sum(b: Builder, x: Symbolic, axis: int | None = None) -> Value:
+    axes = () if axis is None else (ints(b, axis),)
+    return b.op("ReduceSum", x.value, *axes, keepdims=0)
+
+
+def _concatenate(b: Builder, parts: Sequence[Symbolic], axis: int) -> Value:
+    values = [part.value for part in parts]
+    return values[0] if len(values) == 1 else b.op("Concat", *values, axis=axis)
+
+
 _BUILDER_BY_FUNCTION: Mapping[Callable[..., Any], Callable[..., Value]] = {
     np.where: _where,
     np.take: _take,
     np.expand_dims: _expand_dims,
+    np.sum: _sum,
+    np.concatenate: _concatenate,
 }

@@ -14,7 +14,7 @@ from mdf_loop.lower.functions import FUNCTIONS, UNSUPPORTED_FUNCTIONS, function,
 PACKAGE = Path(lower.__file__).parent
 REGISTERS = re.compile(r"^(@|    )register_as\(", re.MULTILINE)
 FAMILIES = {path.stem for path in PACKAGE.glob("*.py") if REGISTERS.search(path.read_text())}
-TESTS = ("elementary", "arrays", "expressions", "draws", "variates")
+TESTS = ("elementary", "arrays", "expressions", "draws")
 
 
 def test_every_family_is_imported_by_the_package() -> None:

@@ -1,4 +1,4 @@
-"""Function families `draws` and `poisson`: distributions computed from the random numbers of a site."""
+"""Function family `draws`: distributions computed from the random numbers of a site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop import streams
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.errors import LoopError
-from tests.noisy_models import COUNT, EXPECTED, SIGNS, SITE, P, U, Z, whole
+from tests.noisy_models import COUNT, EXPECTED, KNOWN, SIGNS, SITE, P, U, Z, whole
 
 
 def draw(
@@ -28,10 +28,9 @@ def draw(
 
 @pytest.mark.parametrize("expression", EXPECTED)
 def test_draws_equal_their_formulas(expression: str) -> None:
-    known = {"means": [0, 1, 2, 3, 4], "list": [5.0, 6.0, 7.0, 8.0], "weights": P}
-    numbers = draw(expression, **known)
-    np.testing.assert_array_equal(numbers, EXPECTED[expression])
-    assert numbers.dtype == np.asarray(EXPECTED[expression]).dtype
+    for engine in ("onnxruntime", "interpreter"):
+        numbers = draw(expression, "float64", engine, **KNOWN)
+        np.testing.assert_array_equal(numbers, np.asarray(EXPECTED[expression]), strict=True)
 
 
 # --- in float32, and with parameters of other dtypes --------------------------------------------
@@ -95,6 +94,14 @@ PROMOTED: dict[tuple[str, str], Any] = {
     ("float32", f"numpy.random.normal(numpy.float16(0.1), 0.7, {COUNT})"): np.float16(0.1)
     + F(0.7) * Z32,
     ("float32", f"numpy.random.normal(v, 0.7, {COUNT})"): np.float64(F(0.1)) + F(0.7) * Z32,
+    ("float32", f"numpy.random.uniform(0.05, v, {COUNT})"): np.float64(F(0.05))
+    + (np.float64(F(0.1)) - np.float64(F(0.05))) * U32,
+    ("float32", f"numpy.random.binomial(1, numpy.float16(0.7), {COUNT})"): np.where(
+        np.float16(0.7) > U32, 1, 0
+    ),
+    ("float32", f"numpy.random.choice(2, {COUNT}, p=numpy.float16([0.25, 0.75]))"): np.where(
+        U32 < 0.25, 0, 1
+    ),
     ("float32", f"numpy.random.laplace(0.0, v, {COUNT})"): np.float64(F(0.1))
     * np.where(SIGNS.astype(F) < 0.5, -E32, E32),
     ("float32", f"numpy.random.lognormal(v, 0.7, {COUNT})"): streams.exp(

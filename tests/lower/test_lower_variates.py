@@ -1,7 +1,9 @@
-"""Function family `variates`: distributions with one formula for NumPy and for graphs."""
+"""Function family `draws`: distributions with one formula for NumPy and for programs."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -13,18 +15,20 @@ import mdf_loop
 from mdf_loop import streams
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.errors import LoopError
+from mdf_loop.lower.functions import function_names
 from mdf_loop.native import loop_decisions
 from mdf_loop.run import time_session
 from mdf_loop.variates import VARIATES
-from tests.noisy_models import COUNT, SITE, U, Z
+from tests.noisy_models import COUNT, EXPECTED, KNOWN, SITE, U, Z
 from tests.soak import some
 
 STEPS = 7
+VALUES: dict[str, Any] = {"a": [0.1, 2.0, 9.0], "p": 0.25, **KNOWN}
 
 
 def model(expression: str) -> dict[str, Any]:
     node = {
-        "parameters": {"a": {"value": [0.1, 2.0, 9.0]}, "p": {"value": 0.25}},
+        "parameters": {name: {"value": value} for name, value in VALUES.items()},
         "output_ports": {"y": {"value": expression}},
     }
     return {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
@@ -86,11 +90,21 @@ def reference(expression: str, turn: int = 0, precision: str = "float64") -> Any
         rounded_named = {keyword: rounded(argument) for keyword, argument in named.items()}
         return FUNCTIONS[name](SiteTurn(SITE, turn), *map(rounded, arguments), **rounded_named)
 
-    return eval(f"call({rest}", {"call": call, "a": np.array([0.1, 2.0, 9.0]), "p": 0.25})
+    return eval(f"call({rest}", {"call": call, **VALUES, "a": np.array(VALUES["a"])})
 
 
 def test_all_distributions_are_tested() -> None:
-    assert {call.partition("(")[0] for call in CALLS} == VARIATES.keys()
+    tested = {call.partition("(")[0] for call in (*CALLS, *EXPECTED)}
+    assert tested == {name for name in FUNCTIONS if "::" not in name}
+
+
+@pytest.mark.parametrize("name", sorted(VARIATES))
+def test_each_distribution_is_a_function_and_documented(name: str) -> None:
+    assert name in FUNCTIONS
+    assert name in function_names()
+    page = (Path(mdf_loop.__file__).parents[1] / "docs/reference/noise.md").read_text()
+    section = page.split("\n## Distributions\n")[1].split("\n## ")[0]
+    assert re.search(rf"`{name.split('.')[-1]}[`(]", section)
 
 
 def assert_same_bits(expression: str, *engines: str, native: str) -> None:
@@ -113,7 +127,7 @@ def test_the_reference_and_all_engines_have_the_same_bits(expression: str) -> No
 
 @pytest.mark.native
 @pytest.mark.soak
-@pytest.mark.parametrize("expression", some(CALLS, 2))
+@pytest.mark.parametrize("expression", some((*CALLS, *EXPECTED), 2))
 def test_native_loops_have_the_same_bits(expression: str) -> None:
     assert_same_bits(expression, "onnxruntime", native="require")
 

@@ -10,7 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop import distributions, streams
 from mdf_loop.lower.functions import FUNCTIONS
-from tests.noisy_models import EXPECTED, LOOP, SITE, WALK, model
+from tests.noisy_models import EXPECTED, KNOWN, LOOP, SITE, WALK, model
 
 MIXED = {
     "functions": {
@@ -120,18 +120,13 @@ def test_every_function_that_draws_has_a_reference() -> None:
 
 @pytest.mark.parametrize("expression", EXPECTED)
 def test_the_reference_equals_the_compiled_expression(expression: str) -> None:
-    values_by_name = {
-        "means": np.arange(5),
-        "list": [5.0, 6.0, 7.0, 8.0],
-        "weights": [0.1, 0.2, 0.3, 0.4],
-    }
     name, _, rest = expression.partition("(")
     site = distributions.SiteTurn(SITE)
 
     def call(*arguments: Any, **named: Any) -> Any:
         return distributions.FUNCTIONS[name](site, *arguments, **named)
 
-    numbers = eval(f"call({rest}", {"call": call, **values_by_name})
+    numbers = eval(f"call({rest}", {"call": call, **KNOWN})
     np.testing.assert_array_equal(numbers, EXPECTED[expression])
 
 
