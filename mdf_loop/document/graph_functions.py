@@ -2,7 +2,7 @@
 
 A new function needs an entry in `GRAPH_ARGUMENTS`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCK_OUTLINERS` in
 `mdf_loop.outline.graphs`). If no existing outline describes the function, the function also needs a subclass
-of `Block` (`mdf_loop.outline.parts`) and an element that draws this block (`mdf_loop.drawing.owners`).
+of `Block` (`mdf_loop.outline.parts`) and an element that draws this block (`mdf_loop.drawing.dot.drawers`).
 """
 
 from __future__ import annotations

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdf_loop.arguments import flag, names
-from mdf_loop.drawing.auto import LayoutRequest, PictureLayout, draw_fitting
-from mdf_loop.drawing.canvas import Canvas
-from mdf_loop.drawing.drawers import BOX_DRAWERS
+from mdf_loop.drawing.dot.auto import LayoutRequest, PictureLayout, draw_fitting
+from mdf_loop.drawing.dot.canvas import Canvas
+from mdf_loop.drawing.dot.drawers import BOX_DRAWERS
+from mdf_loop.drawing.dot.graphs import draw_scene
+from mdf_loop.drawing.dot.labels import bold_text, small_text, stack_lines
+from mdf_loop.drawing.dot.legend import draw_legend
+from mdf_loop.drawing.dot.render import format_of, render
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.focus import check_ids, focus_graph
-from mdf_loop.drawing.graphs import draw_scene
-from mdf_loop.drawing.labels import bold_text, small_text, stack_lines
-from mdf_loop.drawing.legend import draw_legend
 from mdf_loop.drawing.observed import describe_run
 from mdf_loop.drawing.page import Page
-from mdf_loop.drawing.render import format_of, render
 from mdf_loop.drawing.scene.graphs import model_scene
 from mdf_loop.drawing.theme import BIG_FONT_SIZE, DETAIL_LEVELS, DIRECTIONS, OPERATORS_DETAIL
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_atomically
 from mdf_loop.importing.opening import Source

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, is_loop
-from mdf_loop.drawing.drawers import BOX_DRAWERS
+from mdf_loop.drawing.dot.drawers import BOX_DRAWERS
 from mdf_loop.outline import Block
 from mdf_loop.outline.graphs import BLOCK_OUTLINERS
 from mdf_loop.reading.readers import READER_BY_FUNCTION

@@ -8,8 +8,8 @@ from msgspec.structs import asdict
 
 from mdf_loop.document.loading import model_of
 from mdf_loop.drawing import draw
-from mdf_loop.drawing.drawers import BOX_DRAWERS
-from mdf_loop.drawing.frames import draw_frame
+from mdf_loop.drawing.dot.drawers import BOX_DRAWERS
+from mdf_loop.drawing.dot.frames import draw_frame
 from mdf_loop.outline import LoopOutline
 from mdf_loop.outline.graphs import BLOCK_OUTLINERS
 from mdf_loop.outline.loops import outline_loop

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from mdf_loop.drawing import draw
-from mdf_loop.drawing.extent import (
+from mdf_loop.drawing.dot.extent import (
     DENSE_SPACING,
     ROOMY_SPACING,
     UnplacedNode,
@@ -14,7 +14,7 @@ from mdf_loop.drawing.extent import (
 )
 from tests.drawing.layout import layout_of
 
-canvas_module = importlib.import_module("mdf_loop.drawing.canvas")
+canvas_module = importlib.import_module("mdf_loop.drawing.dot.canvas")
 
 
 def test_a_label_is_measured_by_its_letters_and_lines():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdf_loop.drawing.bands import cut_into_bands, flow_length
+from mdf_loop.drawing.dot.bands import cut_into_bands, flow_length
 from mdf_loop.drawing.flow import MAX_CHAIN_LENGTH, flow_of, topological_order
 from mdf_loop.outline import (
     DefinitionOutline,

@@ -9,7 +9,7 @@ import pytest
 from mdf_loop.drawing import draw, renderer
 from mdf_loop.errors import UnsupportedError
 
-render_module = importlib.import_module("mdf_loop.drawing.render")
+render_module = importlib.import_module("mdf_loop.drawing.dot.render")
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mdf_loop.drawing.conditionals import draw_conditional
-from mdf_loop.drawing.frames import draw_frame
-from mdf_loop.drawing.nodes import draw_closed_node, draw_node
-from mdf_loop.drawing.operators import draw_chain
-from mdf_loop.drawing.owners import draw_owner
-from mdf_loop.drawing.small import draw_constant, draw_input, draw_output
-from mdf_loop.drawing.wires import BoxDrawer
+from mdf_loop.drawing.dot.conditionals import draw_conditional
+from mdf_loop.drawing.dot.frames import draw_frame
+from mdf_loop.drawing.dot.nodes import draw_closed_node, draw_node
+from mdf_loop.drawing.dot.operators import draw_chain
+from mdf_loop.drawing.dot.owners import draw_owner
+from mdf_loop.drawing.dot.small import draw_constant, draw_input, draw_output
+from mdf_loop.drawing.dot.wires import BoxDrawer
 
 BOX_DRAWERS: dict[str, BoxDrawer] = {
     "node": draw_node,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdf_loop.drawing.labels import (
+from mdf_loop.drawing.dot.labels import (
     badge,
     bold_text,
     cell,
@@ -20,11 +20,11 @@ from mdf_loop.drawing.labels import (
     style_text,
     table,
 )
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.scene.elements import Box
 from mdf_loop.drawing.scene.terminals import Rows, Terminal
 from mdf_loop.drawing.theme import BADGE_SIZE, PAPER_COLOR, ROW_HEIGHT, TERMINAL_BORDER_COLOR
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline.text import shorten, shorten_name
 
 MAX_REMARK_LENGTH = 64

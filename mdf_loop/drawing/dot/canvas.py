@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from mdf_loop.drawing.extent import (
+from mdf_loop.drawing.dot.extent import (
     DENSE_SPACING,
     ROOMY_SPACING,
     Extent,

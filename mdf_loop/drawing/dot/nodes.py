@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Canvas
-from mdf_loop.drawing.labels import (
+from mdf_loop.drawing.dot.canvas import Canvas
+from mdf_loop.drawing.dot.labels import (
     bold_text,
     cell,
     row,
@@ -16,6 +16,7 @@ from mdf_loop.drawing.labels import (
     style_text,
     table,
 )
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.observed import describe_value
 from mdf_loop.drawing.scene.elements import Box
 from mdf_loop.drawing.texts import node_remarks, wrap_text
@@ -32,7 +33,6 @@ from mdf_loop.drawing.theme import (
     Detail,
 )
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline import Block, DefinitionOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 from mdf_loop.outline.words import closed_headline

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import Canvas
-from mdf_loop.drawing.labels import badge, cell, row, small_text, style_text, table
+from mdf_loop.drawing.dot.canvas import Canvas
+from mdf_loop.drawing.dot.labels import badge, cell, row, small_text, style_text, table
 from mdf_loop.drawing.theme import LINE_STYLES, MARKS
 
 ENTRIES_PER_ROW = 5

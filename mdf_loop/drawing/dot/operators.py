@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdf_loop.drawing.bands import Bands, cut_into_bands
-from mdf_loop.drawing.canvas import EdgeEnd
+from mdf_loop.drawing.dot.bands import Bands, cut_into_bands
+from mdf_loop.drawing.dot.canvas import EdgeEnd
+from mdf_loop.drawing.dot.labels import small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.small import draw_pills
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.flow import Flow
-from mdf_loop.drawing.labels import small_text, stack_lines, style_text
 from mdf_loop.drawing.scene.elements import Box, Scene
-from mdf_loop.drawing.small import draw_pills
 from mdf_loop.drawing.theme import (
     IMPORTED_FUNCTION_ID,
     LINE_COLOR,
@@ -18,7 +19,6 @@ from mdf_loop.drawing.theme import (
     SMALL_FONT_SIZE,
 )
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline import NodeOutline
 from mdf_loop.outline.text import shorten_name
 

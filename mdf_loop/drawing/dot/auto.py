@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.drawing.bands import flow_length
-from mdf_loop.drawing.canvas import Canvas
-from mdf_loop.drawing.extent import Extent
+from mdf_loop.drawing.dot.bands import flow_length
+from mdf_loop.drawing.dot.canvas import Canvas
+from mdf_loop.drawing.dot.extent import Extent
 from mdf_loop.drawing.flow import flow_of
 from mdf_loop.drawing.theme import OPERATORS_DETAIL
 from mdf_loop.drawing.view import View, all_nodes, default_level, detail_of

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT
-from mdf_loop.drawing.labels import cell, row, stack_lines, style_text, table
-from mdf_loop.drawing.nodes import formula_cell, title_lines
+from mdf_loop.drawing.dot.canvas import STRAIGHT_LINE_WEIGHT
+from mdf_loop.drawing.dot.labels import cell, row, stack_lines, style_text, table
+from mdf_loop.drawing.dot.nodes import formula_cell, title_lines
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.scene.elements import Box, Scene
 from mdf_loop.drawing.theme import HEADER_COLOR, LINE_COLOR, PAPER_COLOR
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.lower import names_in
 from mdf_loop.outline import Block, NodeOutline
 

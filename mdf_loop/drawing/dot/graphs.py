@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mdf_loop.drawing.labels import style_text
-from mdf_loop.drawing.operators import draw_bands
+from mdf_loop.drawing.dot.labels import style_text
+from mdf_loop.drawing.dot.operators import draw_bands
+from mdf_loop.drawing.dot.small import draw_pills
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.scene.elements import Scene
-from mdf_loop.drawing.small import draw_pills
 from mdf_loop.drawing.theme import LINE_STYLES
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 
 
 def draw_scene(picture: Picture, scene: Scene, view: View) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.frames import (
+from mdf_loop.drawing.dot.frames import (
     draw_placeholder,
     frame_title,
     keep_between,
@@ -15,10 +15,11 @@ from mdf_loop.drawing.frames import (
     straighten,
     wrap_frame_title,
 )
-from mdf_loop.drawing.graphs import draw_scene
-from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.graphs import draw_scene
+from mdf_loop.drawing.dot.labels import bold_text, small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.terminal_tables import draw_terminal_tables
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.scene.elements import Box, Scene
-from mdf_loop.drawing.terminal_tables import draw_terminal_tables
 from mdf_loop.drawing.texts import block_name
 from mdf_loop.drawing.theme import (
     BRANCH_FILL_COLOR,
@@ -28,7 +29,6 @@ from mdf_loop.drawing.theme import (
     REMARK_COLOR,
 )
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline import ConditionalOutline
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdf_loop.drawing.labels import small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.labels import small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.observed import describe_value
 from mdf_loop.drawing.scene.elements import Box, Wire
 from mdf_loop.drawing.theme import HEADER_COLOR, PAPER_COLOR, REMARK_COLOR
 from mdf_loop.drawing.view import View
-from mdf_loop.drawing.wires import Picture
 from mdf_loop.outline import NodeOutline
 from mdf_loop.outline.text import shorten_name, value_text
 

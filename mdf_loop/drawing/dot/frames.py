@@ -7,12 +7,13 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, Canvas
-from mdf_loop.drawing.graphs import draw_scene
-from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.canvas import STRAIGHT_LINE_WEIGHT, Canvas
+from mdf_loop.drawing.dot.graphs import draw_scene
+from mdf_loop.drawing.dot.labels import bold_text, small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.terminal_tables import draw_terminal_tables
+from mdf_loop.drawing.dot.wires import Anchors, Picture
 from mdf_loop.drawing.observed import describe_loop
 from mdf_loop.drawing.scene.elements import Box, Scene
-from mdf_loop.drawing.terminal_tables import draw_terminal_tables
 from mdf_loop.drawing.texts import block_name, describe_schedule, wrap_text
 from mdf_loop.drawing.theme import (
     BIG_FONT_SIZE,
@@ -24,7 +25,6 @@ from mdf_loop.drawing.theme import (
     WARNING_COLOR,
 )
 from mdf_loop.drawing.view import View, all_nodes
-from mdf_loop.drawing.wires import Anchors, Picture
 from mdf_loop.outline import Block, GraphOutline, LoopOutline
 from mdf_loop.outline.order import order_nodes
 from mdf_loop.outline.text import shorten

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Canvas, EdgeEnd
+from mdf_loop.drawing.dot.canvas import Canvas, EdgeEnd
 from mdf_loop.drawing.scene.elements import Box, NodeEnds, Wire
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline
