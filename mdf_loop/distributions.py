@@ -109,25 +109,14 @@ def _count_by_sums(u: Any, rate: Any) -> Any:
 
     The sum ends where it no longer grows in float64.
     """
-    term = cumulative_probability = streams.exp(-rate)
-    is_pending, event_count, event_number = (
-        u >= cumulative_probability,
-        np.zeros(np.shape(u), np.int64),
-        0,
-    )
-    while np.any(is_pending):
-        event_count, event_number = event_count + is_pending, event_number + 1
-        term = term * rate / event_number
-        cumulative_probability, previous_probability = (
-            cumulative_probability + term,
-            cumulative_probability,
-        )
-        is_pending = (
-            is_pending
-            & (cumulative_probability > previous_probability)
-            & (u >= cumulative_probability)
-        )
-    return event_count
+    probability = streams.exp(-rate)
+    no_events = np.zeros(np.shape(u), np.int64)
+    state: tuple[Any, ...] = (probability, probability, u >= probability, no_events)
+    event_number = 0.0
+    while np.any(state[2]):
+        event_number += 1.0
+        state = poisson.sum_next_term(u, rate, event_number, state)
+    return state[3]
 
 
 def max_event_count(rate: Any) -> int:

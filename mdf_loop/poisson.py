@@ -14,6 +14,7 @@ function" (2016): the series.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,3 +50,17 @@ def poisson_quantile(z: Any, rate: Any) -> Any:
     rounded_quantile = np.ceil(approximate_quantile - 0.5)
     is_too_large = gamma.gamma_quantile(-z, rounded_quantile) > rate
     return np.where(is_too_large, rounded_quantile - 1.0, rounded_quantile)
+
+
+def sum_next_term(u: Any, rate: Any, event_number: Any, state: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the state of the sums of probabilities after the term of one more event.
+
+    The state has four parts: the last term, the sum, whether the Poisson number is still counted, and the
+    Poisson number so far. Counting ends where the sum exceeds u, or no longer grows in float64.
+    """
+    term, total, is_counting, count = state
+    next_term = term * rate / event_number
+    next_total = total + next_term
+    next_count = count + is_counting.astype(np.int64)
+    is_below = (total < next_total) & (u >= next_total)
+    return next_term, next_total, is_counting & is_below, next_count

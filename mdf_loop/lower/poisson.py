@@ -64,6 +64,10 @@ def _count_unrolled(u: Any, rate: Any, events: int) -> Any:
     return event_count
 
 
+_DTYPE_BY_CARRIED_LABEL = {"part": "float64", "sum": "float64", "goes": "bool", "count": "int64"}
+"""Dtypes of the loop-carried values, which are the state of `poisson.sum_next_term`."""
+
+
 def _count_in_loop(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
     """Transform uniform numbers to Poisson numbers by a loop that sums probabilities.
 
@@ -73,10 +77,9 @@ def _count_in_loop(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Valu
     """
     uniform_samples = b.op("Min", uniform_samples, scalar(b, poisson.MAX_UNIFORM, "float64"))
     initial_probability = streams.exp(-Symbolic(b, rate)).value
-    is_counting_initially = b.op("GreaterOrEqual", uniform_samples, initial_probability)
-    if (
-        is_counting_initially.shape != initial_probability.shape
-    ):  # all carried values have the shape of the draw
+    is_counting = b.op("GreaterOrEqual", uniform_samples, initial_probability)
+    if is_counting.shape != initial_probability.shape:
+        # All carried values have the shape of the draw.
         initial_probability = b.op(
             "Add",
             initial_probability,
@@ -84,46 +87,37 @@ def _count_in_loop(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Valu
         )
     body, loop_label = b.loop_body(), f"{b.label}.poisson"
     with body.at(b.where, loop_label):
-        probability_term, partial_sum = (
-            body.new("float64", is_counting_initially.shape, f"{loop_label}.{label}")
-            for label in ("part", "sum")
-        )
-        is_counting = body.new("bool", is_counting_initially.shape, f"{loop_label}.goes")
-        event_count = body.new("int64", is_counting_initially.shape, f"{loop_label}.count")
+        entry_values = [
+            body.new(dtype, is_counting.shape, f"{loop_label}.{label}")
+            for label, dtype in _DTYPE_BY_CARRIED_LABEL.items()
+        ]
         event_index = body.new("int64", (), f"{loop_label}.k")
-        event_number = body.op("Add", event_index, scalar(body, 1, "int64"))
-        next_probability_term = body.op(
-            "Div", body.op("Mul", probability_term, rate), cast(body, event_number, "float64")
+        event_number = (Symbolic(body, event_index) + 1).astype(np.float64)
+        u, symbolic_rate, *state = (
+            Symbolic(body, value) for value in (uniform_samples, rate, *entry_values)
         )
-        next_sum = body.op("Add", partial_sum, next_probability_term)
-        next_count = body.op("Add", event_count, cast(body, is_counting, "int64"))
-        is_sum_growing = body.op("Less", partial_sum, next_sum)
-        is_sum_below = body.op(
-            "And", is_sum_growing, body.op("GreaterOrEqual", uniform_samples, next_sum)
-        )
-        is_counting_next = body.op("And", is_counting, is_sum_below)
-        is_any_counting = _any_true(body, is_counting_next)
-    initial_counts = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64")
+        next_state = poisson.sum_next_term(u, symbolic_rate, event_number, state)
+        exit_values = [part.value for part in next_state]
+        is_any_counting = _any_true(body, exit_values[2])
+    no_events = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64")
+    initial_values = (initial_probability, initial_probability, is_counting, no_events)
     carried_values = tuple(
         Carried(
             initial_value,
             entry_value,
             exit_value,
-            b.new(initial_value.dtype, is_counting_initially.shape, f"{loop_label}.{label}"),
+            b.new(entry_value.dtype, is_counting.shape, f"{loop_label}.{label}"),
             label,
         )
-        for label, initial_value, entry_value, exit_value in (
-            ("part", initial_probability, probability_term, next_probability_term),
-            ("sum", initial_probability, partial_sum, next_sum),
-            ("goes", is_counting_initially, is_counting, is_counting_next),
-            ("count", initial_counts, event_count, next_count),
+        for label, initial_value, entry_value, exit_value in zip(
+            _DTYPE_BY_CARRIED_LABEL, initial_values, entry_values, exit_values, strict=True
         )
     )
     loop = b.append(
         Loop(
             name=loop_label,
             trip_count=scalar(b, poisson.MAX_TERMS, "int64"),
-            condition=_any_true(b, is_counting_initially),
+            condition=_any_true(b, is_counting),
             iteration=event_index,
             condition_in=body.new("bool", (), f"{loop_label}.go"),
             condition_out=is_any_counting,
