@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID, MARKS
-from mdf_loop.outline import Block, LoopOutline, NodeOutline
-from mdf_loop.outline.text import shorten_name
+from mdf_loop.outline import Block, DefinitionOutline, LoopOutline, NodeOutline
+from mdf_loop.outline.text import call_text, formula_lines, shorten_name
 
 MAX_COUNTED_EVENTS_LINE_LENGTH = 90
 """Maximum number of characters in a line about the scheduler's counted events."""
@@ -26,6 +26,26 @@ def node_remarks(node: NodeOutline) -> Iterator[tuple[str, str]]:
         yield "noise", f"{MARKS['noise'].sign} draws random numbers"
     if node.is_before_test:
         yield "before_test", f"{MARKS['before_test'].sign} before the test"
+
+
+def definition_formulas(
+    definition: DefinitionOutline, max_name_length: int | None = None
+) -> Iterator[str]:
+    """Yield the formulas of a parameter or function, such as `↻ V(0) = -1`.
+
+    The operator of an imported node is a call, `Add(A=x, B=y)`, with names of at most `max_name_length`.
+    """
+    state_sign = f"{MARKS['state'].sign} " if definition.is_stateful else ""
+    if definition.function and definition.id == IMPORTED_FUNCTION_ID:
+        arguments = tuple(
+            (key, shorten_name(value, max_name_length or len(value)))
+            if isinstance(value, str)
+            else (key, value)
+            for key, value in definition.arguments
+        )
+        yield state_sign + call_text(definition.function.removeprefix("onnx::"), arguments)
+    else:
+        yield from (state_sign + text for text in formula_lines(definition))
 
 
 def block_name(block: Block) -> str:

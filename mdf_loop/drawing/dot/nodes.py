@@ -19,12 +19,11 @@ from mdf_loop.drawing.dot.labels import (
 from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.observed import describe_value
 from mdf_loop.drawing.scene.elements import Box
-from mdf_loop.drawing.texts import node_remarks, wrap_text
+from mdf_loop.drawing.texts import definition_formulas, node_remarks, wrap_text
 from mdf_loop.drawing.theme import (
     HEADER_COLOR,
     IMPORTED_FUNCTION_ID,
     LINE_COLOR,
-    MARKS,
     NORMAL_FONT_SIZE,
     PAPER_COLOR,
     REMARK_COLOR,
@@ -34,7 +33,7 @@ from mdf_loop.drawing.theme import (
 )
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import Block, DefinitionOutline, NodeOutline, PortOutline
-from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
+from mdf_loop.outline.text import shorten, shorten_name, value_text
 from mdf_loop.outline.words import closed_headline
 
 MAX_CONDITION_LINE_LENGTH = 56
@@ -218,20 +217,12 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
         if definition.is_constant:
             continue
         type_text = "" if definition.id in names_typed_at_port else definition.type
-        state_sign = ""
         if definition.is_stateful:
             canvas.mark_kinds.add("state")
-            state_sign = f"{MARKS['state'].sign} "
-        formula_texts = list(formula_lines(definition))
-        if definition.function and definition.id == IMPORTED_FUNCTION_ID:
-            formula_texts = [_call_text(definition)]
+        formula_texts = list(definition_formulas(definition, MAX_PORT_LENGTH))
         cells += [
-            formula_cell(
-                state_sign + formula_text,
-                type_text if formula_text == formula_texts[-1] else "",
-                detail,
-            )
-            for formula_text in formula_texts
+            formula_cell(text, type_text if text == formula_texts[-1] else "", detail)
+            for text in formula_texts
         ]
     if len(cells) > detail.max_formulas:
         omitted_formula_count = len(cells) - detail.max_formulas + 1
@@ -240,15 +231,6 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
             cell(small_text(f"… {omitted_formula_count} more"), ALIGN="LEFT"),
         ]
     return cells
-
-
-def _call_text(definition: DefinitionOutline) -> str:
-    """Format the operator of an imported node as a call with shortened names, `Add(A=x, B=y)`."""
-    shortened_arguments = (
-        (key, shorten_name(value, MAX_PORT_LENGTH) if isinstance(value, str) else value)
-        for key, value in definition.arguments
-    )
-    return call_text(definition.function.removeprefix("onnx::"), tuple(shortened_arguments))
 
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:

@@ -17,8 +17,9 @@ from mdf_loop.drawing.page.nodes import (
     node_details,
 )
 from mdf_loop.drawing.page.operator_chains import join_operators
-from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
+from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene
 from mdf_loop.drawing.scene import elements
+from mdf_loop.drawing.scene.elements import Wire
 from mdf_loop.drawing.scene.formulas import OwnFormula
 from mdf_loop.drawing.scene.graphs import imported_operator
 from mdf_loop.drawing.texts import block_name, describe_schedule, node_remarks
@@ -75,9 +76,7 @@ def _page_box(box: elements.Box, numbering: Numbering) -> Box:
         left_ports=ports[0],
         right_ports=ports[1],
         inner_scene=inner_scene and page_scene(inner_scene, numbering, box.kind),
-        back_wires=tuple(
-            Wire(wire.source, wire.target, wire.line_style, wire.label) for wire in box.back_wires
-        ),
+        back_wires=tuple(replace(wire, path="") for wire in box.back_wires),
     )
 
 

@@ -17,7 +17,8 @@ import networkx as nx
 from msgspec import Struct
 
 from mdf_loop.drawing.page.box_graphs import build_box_graph, topological_order
-from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
+from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene
+from mdf_loop.drawing.scene.elements import Wire
 from mdf_loop.outline.text import shorten_name
 
 MAX_BOXES = 200

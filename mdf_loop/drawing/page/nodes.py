@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID, MARKS
-from mdf_loop.outline import DefinitionOutline, NodeOutline, PortOutline
-from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
+from mdf_loop.drawing.texts import definition_formulas
+from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID
+from mdf_loop.outline import NodeOutline, PortOutline
+from mdf_loop.outline.text import shorten, shorten_name, value_text
 
 MAX_TITLE_LENGTH, MAX_PORT_LENGTH, MAX_FORMULA_LENGTH = 44, 28, 60
 """Maximum number of characters of a node's id, of a port's id, and of a formula in the picture."""
@@ -18,8 +19,7 @@ def node_formulas(node: NodeOutline) -> Iterator[str]:
     """Yield the formulas of a node, such as `↻ V(0) = -1` or `out = 2 * V`, without constants."""
     for definition in node.definitions:
         if not definition.is_constant:
-            state_sign = f"{MARKS['state'].sign} " if definition.is_stateful else ""
-            yield from (state_sign + text for text in definition_formulas(definition))
+            yield from definition_formulas(definition)
     for port in node.outputs:
         value_expression = value_text(port.value, 400)
         if port.value is not None and value_expression not in (port.id, *_plain_names(node)):
@@ -34,14 +34,6 @@ def _plain_names(node: NodeOutline) -> Iterator[str]:
     yield from (port.id for port in node.inputs)
     yield from (definition.id for definition in node.definitions)
     yield from (f"{IMPORTED_FUNCTION_ID}[{k}]" for k in range(len(node.outputs)))
-
-
-def definition_formulas(definition: DefinitionOutline) -> Iterator[str]:
-    """Yield the formulas of a parameter or function, without the prefix `onnx::` of operators."""
-    if definition.function and definition.id == IMPORTED_FUNCTION_ID:
-        yield call_text(definition.function.removeprefix("onnx::"), definition.arguments)
-    else:
-        yield from formula_lines(definition)
 
 
 def box_lines(node: NodeOutline) -> Iterator[str]:

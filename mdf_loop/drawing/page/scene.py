@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mdf_loop.drawing.scene import elements
+from mdf_loop.drawing.scene.elements import Wire
 from mdf_loop.outline.text import shorten
 from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
 
@@ -37,15 +38,6 @@ class Port(Struct, frozen=True):
     remark: str = ""
     mark_kind: str = ""
     passes_value: bool = False
-
-
-class Wire(Struct, frozen=True):
-    """Wire from one port or box to another. `line_style` is the name of a style in the legend."""
-
-    source: int
-    target: int
-    line_style: str = "data"
-    label: str = ""
 
 
 class Box(Struct, frozen=True):

@@ -89,7 +89,7 @@ class BlockBuilder:
             for source_key, target_key, label in back_edges(block):
                 target, terminal = inputs[target_key]
                 path = f"{block.path} {terminal.body_name}"
-                yield Wire(sources[source_key], target, "back", path, label)
+                yield Wire(sources[source_key], target, "back", label, path)
 
     def _inner_scene(self, block: Block, build_graph: GraphBuilder) -> Scene | None:
         """Return the boxes and wires of a loop's body, or of all branches of a conditional."""

@@ -44,8 +44,8 @@ class Wire(Struct, frozen=True):
     source: int
     target: int
     line_style: str = "data"
-    path: str = ""
     label: str = ""
+    path: str = ""
     edge: EdgeOutline | None = None
 
 
@@ -154,7 +154,7 @@ class Numbering(Struct):
     ) -> Wire:
         """Create a wire, whose line style tells captured values from others."""
         line_style = "data" if self.captured_ends.isdisjoint((source, target)) else "capture"
-        return Wire(source, target, line_style, path, label, edge)
+        return Wire(source, target, line_style, label, path, edge)
 
 
 class Crossing:

@@ -9,7 +9,8 @@ import pytest
 
 from mdf_loop.drawing.page.groups import MAX_BOXES, group_boxes
 from mdf_loop.drawing.page.operator_chains import join_operators
-from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene, Wire
+from mdf_loop.drawing.page.scene import Box, Numbering, Port, Scene
+from mdf_loop.drawing.scene.elements import Wire
 
 
 def operators(*names: str, kind: str = "operator") -> tuple[Box, ...]:
