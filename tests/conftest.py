@@ -23,6 +23,7 @@ from mdf_loop.importing.opening import open_document
 from mdf_loop.ir.types import dtype_name, numpy_dtype
 from mdf_loop.native.executable_memory import executable_memory_problem
 from mdf_loop.run.interpret import interpret
+from mdf_loop.run.modeci.engine_graph import to_modeci_graph
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
@@ -105,7 +106,7 @@ def engine_outputs(model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of all output ports in modeci_mdf's own engine with the plugin."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    graph = open_document(model).graph
+    graph = to_modeci_graph(open_document(model))
     with suppress_output():
         engine = EvaluableGraph(graph)
         for name, array in arrays.items():

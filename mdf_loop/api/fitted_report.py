@@ -94,9 +94,8 @@ class Report(Struct, frozen=True):
         bound_settings = bind_settings(
             prepared_model.document, written_values.set, prepared_model.options.precision
         )
-        document = with_defaults(
-            with_values(prepared_model.document, bound_settings), written_values.inputs
-        )
+        defaults = {name: array.tolist() for name, array in written_values.inputs.items()}
+        document = with_defaults(with_values(prepared_model.document, bound_settings), defaults)
         return self.request.build_model(document, prepared_model.placement, prepared_model.options)
 
 

@@ -9,34 +9,32 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Graph, Node
 from mdf_loop.document.structure import SIGNATURE_KEYS
 from mdf_loop.errors import LoopError
 
 
-def owned_graph_ids(graph: Any) -> set[str]:
+def owned_graph_ids(graph: Graph) -> set[str]:
     """Return the ids of the model's graphs that functions of a graph use as bodies.
 
     The ids include the bodies of functions in inline bodies of the graph.
     """
-    nodes_with_functions = [
-        node for node in graph.nodes if hasattr(node, "functions")
-    ]  # importers nest graphs
-    return {graph_id for node in nodes_with_functions for graph_id in owned_graph_ids_of_node(node)}
+    nodes = [node for node in graph.nodes if isinstance(node, Node)]  # importers nest graphs
+    return {graph_id for node in nodes for graph_id in owned_graph_ids_of_node(node)}
 
 
-def owned_graph_ids_of_node(node: Any) -> set[str]:
+def owned_graph_ids_of_node(node: Node) -> set[str]:
     """Return the ids of the model's graphs that functions of a node use as bodies.
 
     The ids include the bodies of functions in inline bodies of the node.
     """
     graph_ids: set[str] = set()
-    for function_or_parameter in (*node.functions, *node.parameters):
+    for function_or_parameter in node.functions_and_parameters:
         for body in written_bodies(function_or_parameter, node).values():
             if isinstance(body.graph_or_id, str):
                 graph_ids.add(body.graph_or_id)
@@ -54,12 +52,12 @@ class WrittenBody(Struct, frozen=True):
     signature.
     """
 
-    graph_or_id: Any  # graph, dict of a graph, or id of a graph
+    graph_or_id: DocumentValue  # graph, dict of a graph, or id of a graph
     parameter_ids: tuple[str, ...] = ()
-    signature: Mapping[str, Any] | None = None
+    signature: Mapping[str, DocumentValue] | None = None
 
 
-def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
+def written_bodies(owner: FunctionOrParameter, node: Node) -> dict[str, WrittenBody]:
     """Return each body of a function by its path in the arguments, such as `branches[1]`."""
     body_by_path: dict[str, WrittenBody] = {}
     for argument_name in GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ()):
@@ -76,7 +74,7 @@ def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
     return body_by_path
 
 
-def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
+def parameters_with_bodies(owner: FunctionOrParameter, node: Node) -> set[str]:
     """Return the ids of a node's parameters that specify body or branch graphs of a function."""
     argument_names = GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ())
     bodies = [written_body(owner, node, argument_name) for argument_name in argument_names]
@@ -84,7 +82,7 @@ def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
     return {parameter_id for body in bodies for parameter_id in body.parameter_ids}
 
 
-def is_value(argument: Any, node: Any) -> bool:
+def is_value(argument: DocumentValue, node: Node) -> bool:
     """Return True if an argument is a number, a name or a formula, and not a graph."""
     if not isinstance(argument, str):
         return isinstance(argument, bool | int | float)
@@ -99,11 +97,13 @@ def is_value(argument: Any, node: Any) -> bool:
     )
 
 
-def _contains_graph(value: Any) -> bool:
-    return isinstance(value, Mapping) or hasattr(value, "nodes")
+def _contains_graph(value: DocumentValue) -> bool:
+    return isinstance(value, Mapping | Graph)
 
 
-def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenBody:
+def written_body(
+    owner: FunctionOrParameter, node: Node, argument_name: str = "body"
+) -> WrittenBody:
     """Return the body that the argument `argument_name` of a function specifies.
 
     The argument contains the body, or has the id of the parameter that contains the body.
@@ -122,7 +122,9 @@ def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenB
     return _follow_parameters(argument, node, owner)
 
 
-def _follow_parameters(graph_or_id: Any, node: Any, owner: Any) -> WrittenBody:
+def _follow_parameters(
+    graph_or_id: DocumentValue, node: Node, owner: FunctionOrParameter
+) -> WrittenBody:
     parameter_by_id = {
         parameter.id: parameter for parameter in node.parameters if parameter is not owner
     }

@@ -1,29 +1,28 @@
-"""Changed copies of a document and its objects. A document itself is immutable.
+"""Changed copies of a document and its parts, which are immutable.
 
 port = replace_fields(port, value="2 * x")
 """
 
 from __future__ import annotations
 
-import copy
-from typing import Any
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue, Graph, Part
+
+PartType = TypeVar("PartType", bound=Part)
 
 
-def replace_fields(part: Any, **values: Any) -> Any:
-    """Return a copy of an MDF object with new field values, or the object if nothing changes."""
+def replace_fields(part: PartType, **values: DocumentValue) -> PartType:
+    """Return a copy of a part with new field values, or the part if nothing changes."""
     if all(field_value is getattr(part, field_name) for field_name, field_value in values.items()):
         return part
-    part_copy = copy.copy(part)
-    for field_name, field_value in values.items():
-        setattr(part_copy, field_name, field_value)
-    return part_copy
+    return replace(part, **values)
 
 
-def with_graph(document: Document, graph: Any) -> Document:
+def with_graph(document: Document, graph: Graph) -> Document:
     """Return a copy of a document and of its model with a replaced main graph."""
     model = document.model
     if model is not None:
@@ -32,4 +31,4 @@ def with_graph(document: Document, graph: Any) -> Document:
         ]
         model = replace_fields(model, graphs=model_graphs)
     graphs_by_id = {**document.graphs_by_id, graph.id: graph}
-    return replace(document, graph=graph, graphs_by_id=graphs_by_id, model=model)
+    return replace(document, graph=graph, graphs_by_id=graphs_by_id, model=model, source_graph=None)

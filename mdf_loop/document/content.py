@@ -2,150 +2,124 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.loading import suppress_output
+from mdf_loop.document.modeci import from_modeci
+from mdf_loop.document.parts import (
+    DocumentValue,
+    Graph,
+    Model,
+    Node,
+    Parameter,
+    ParameterCondition,
+    Part,
+)
 from mdf_loop.number_check import contains_only_numbers
 
 
 def content_of(document: Document) -> dict[str, Any]:
     """Return the model of a document as plain content: mappings, lists, numbers and arrays."""
-    from modeci_mdf.mdf import Model
-
-    model = document.model or Model(
-        id=document.graph.id, graphs=list(document.graphs_by_id.values())
-    )
-    model_without_graphs = copy.copy(model)
-    model_without_graphs.graphs = []
-    with suppress_output():
-        document_content: dict[str, Any] = model_without_graphs.to_dict()
-    (model_content,) = document_content.values()
-    model_content["graphs"] = {graph.id: _build_graph_content(graph) for graph in model.graphs}
-    return document_content
+    model = document.model or _create_model(document)
+    return {model.id: _convert_part(model)}
 
 
-def _build_graph_content(graph: Any) -> Any:
-    with suppress_output():
-        (graph_content,) = _copy_graph_with_placeholders(graph).to_dict().values()
-    for part, path_in_graph in _iterate_valued_parts(graph):
-        part_content: Any = graph_content
-        for key_or_index in path_in_graph:
-            part_content = part_content[key_or_index]
-        unwritable_values = _find_unwritable_values(part)
-        part_content.update(
-            (field_name, _convert_value(field_value))
-            for field_name, field_value in unwritable_values.items()
-        )
-        if "conditions" in part_content and "conditions" not in unwritable_values:
-            part_content["conditions"] = _map_conditions_by_name(part_content["conditions"])
-    return graph_content
+def _create_model(document: Document) -> Model:
+    from modeci_mdf import mdf
+
+    model: Model = from_modeci(mdf.Model(id=document.graph.id))
+    return structs.replace(model, graphs=list(document.graphs_by_id.values()))
 
 
-def _map_conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
-    """Convert a list of conditions to a dict by name, the form that modeci_mdf can read."""
-    conditions_by_name = {
-        condition["id"]: {
-            key: field_content for key, field_content in condition.items() if key != "id"
-        }
-        for condition in conditions
-    }
-    return conditions_by_name if len(conditions_by_name) == len(conditions) else conditions
+_SECTIONS = ("graphs", "nodes", "edges", "input_ports", "functions", "parameters", "output_ports")
+"""Fields with a list of parts, which the content has by id."""
+
+_FIELDS_WITHOUT_ARRAYS = ("kwargs", "metadata", "test")
+"""Fields in which arrays become lists."""
 
 
-_PLACEHOLDER_BY_FIELD: dict[str, Any] = {
-    "args": {},
-    "conditions": [],
-    "default_initial_value": 0,
-    "default_value": 0,
-    "parameters": {},
-    "value": 0,
-}
-"""Fields of parts with values, and a placeholder for each field that modeci_mdf can write.
+@functools.cache
+def _find_defaults(part_type: type[Part]) -> dict[str, DocumentValue]:
+    """Return the fields of a part without its id, each with the default that is not written.
 
-modeci_mdf tests the truth of arrays and converts them to lists. It writes conditions as a list, but
-reads only mappings.
-"""
-
-
-def _find_unwritable_values(part: Any) -> dict[str, Any]:
-    """Return the fields of an MDF object that modeci_mdf cannot write, such as arrays."""
-    values_by_field = (
-        (field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDER_BY_FIELD
-    )
-    return {
-        field_name: field_value
-        for field_name, field_value in values_by_field
-        if _is_unwritable(field_name, field_value)
-    }
-
-
-def _is_unwritable(name: str, value: Any) -> bool:
-    if name == "conditions":
-        return any(isinstance(condition, Mapping) for condition in value or ())
-    return isinstance(value, np.ndarray | list | tuple | Mapping)
-
-
-def _copy_graph_with_placeholders(graph: Any) -> Any:
-    """Return a copy of the graph with placeholders for values that modeci_mdf cannot write."""
-    graph_copy = copy.copy(graph)
-    graph_copy.edges = [_copy_with_placeholders(edge) for edge in graph.edges]
-    graph_copy.nodes = [copy.copy(node) for node in graph.nodes]
-    for node in graph_copy.nodes:
-        for section in _SECTIONS_WITH_VALUES:
-            setattr(
-                node, section, [_copy_with_placeholders(part) for part in getattr(node, section)]
-            )
-        for parameter in node.parameters:
-            parameter.conditions = [
-                _copy_with_placeholders(condition) for condition in parameter.conditions or ()
-            ]
-    return graph_copy
-
-
-_SECTIONS_WITH_VALUES = ("input_ports", "functions", "parameters")
-
-
-def _copy_with_placeholders(part: Any) -> Any:
-    part_copy = copy.copy(part)
-    for field_name in _find_unwritable_values(part):
-        setattr(part_copy, field_name, _PLACEHOLDER_BY_FIELD[field_name])
-    return part_copy
-
-
-def _iterate_valued_parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """Yield each part of a graph that may have a value, such as a port or edge, with its path.
-
-    Conditions come before the parameter that owns them.
+    As in modeci_mdf, the required fields are first.
     """
-    yield from ((edge, ("edges", edge.id)) for edge in graph.edges)
-    for node in graph.nodes:
-        for section in _SECTIONS_WITH_VALUES:
-            for part in getattr(node, section):
-                path_in_graph = ("nodes", node.id, section, part.id)
-                if "conditions" not in _find_unwritable_values(part):
-                    numbered_conditions = enumerate(getattr(part, "conditions", None) or ())
-                    yield from (
-                        (condition, (*path_in_graph, "conditions", k))
-                        for k, condition in numbered_conditions
-                    )
-                yield part, path_in_graph
+    return {
+        part_field.name: [] if part_field.default_factory is list else part_field.default
+        for part_field in sorted(structs.fields(part_type), key=lambda field: not field.required)
+        if part_field.name != "id"
+    }
 
 
-def _convert_value(value: Any) -> Any:
-    """Convert modeci_mdf Graph objects inside a value to plain content."""
-    if hasattr(value, "nodes") and hasattr(value, "to_dict"):
-        return {value.id: _build_graph_content(value)}
-    if isinstance(value, Mapping):
-        return {key: _convert_value(nested_value) for key, nested_value in value.items()}
-    if isinstance(value, list | tuple):
-        return (
-            list(value)
-            if contains_only_numbers(value)
-            else [_convert_value(element) for element in value]
-        )
+def _convert_part(part: Part) -> dict[str, Any]:
+    part_content: dict[str, Any] = {}
+    for field_name, default in _find_defaults(type(part)).items():
+        field_value = getattr(part, field_name)
+        is_default = type(field_value) is type(default) and field_value == default
+        if not is_default or isinstance(part, ParameterCondition):
+            part_content[field_name] = _convert_field(part, field_name, field_value)
+    return part_content
+
+
+def _convert_field(part: Part, field_name: str, value: Any) -> Any:
+    if field_name in _SECTIONS and isinstance(value, list):
+        return {inner_part.id: _convert_part(inner_part) for inner_part in value}
+    if field_name == "conditions" and isinstance(part, Parameter):
+        return _convert_conditions(value)
+    if field_name == "termination":
+        return {str(scale): _convert_value(condition) for scale, condition in value.items()}
+    content = _convert_value(value)
+    return _replace_arrays(content) if field_name in _FIELDS_WITHOUT_ARRAYS else content
+
+
+def _convert_conditions(
+    conditions: Sequence[ParameterCondition | Mapping[str, DocumentValue]],
+) -> Any:
+    """Convert conditions to a dict by name, the form that modeci_mdf can read.
+
+    Mappings, and conditions with equal names, remain a list.
+    """
+    content_by_name = {
+        condition.id: _convert_part(condition)
+        for condition in conditions
+        if isinstance(condition, ParameterCondition)
+    }
+    if len(content_by_name) == len(conditions):
+        return content_by_name
+    return [
+        {"id": condition.id, **_convert_part(condition)}
+        if isinstance(condition, ParameterCondition)
+        else _convert_value(condition)
+        for condition in conditions
+    ]
+
+
+def _convert_value(value: DocumentValue) -> Any:
+    """Convert the parts inside a value to plain content. A node in a condition becomes its id."""
+    match value:
+        case Graph():
+            return {value.id: _convert_part(value)}
+        case Node():
+            return value.id
+        case Part():
+            return _convert_part(value)
+        case Mapping():
+            return {key: _convert_value(nested_value) for key, nested_value in value.items()}
+        case list() | tuple():
+            is_plain = contains_only_numbers(value)
+            return list(value) if is_plain else [_convert_value(element) for element in value]
     return value
+
+
+def _replace_arrays(content: Any) -> Any:
+    """Replace the arrays in plain content by lists."""
+    if isinstance(content, dict):
+        return {key: _replace_arrays(nested_content) for key, nested_content in content.items()}
+    if isinstance(content, list):
+        return [_replace_arrays(element) for element in content]
+    return content.tolist() if isinstance(content, np.ndarray) else content

@@ -7,10 +7,11 @@ value. An input port has the names of the sender of its edge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue, Edge, Node, NodePart
 from mdf_loop.document.pass_through import node_parts, value_sources
 from mdf_loop.document.structure import DIMS_KEY, RESERVED_DIMS
 
@@ -19,7 +20,7 @@ def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
     """Return the axis names of ports, parameters and functions, by names such as `node.port`."""
     graph = document.graph
     nodes_by_id = {node.id: node for node in graph.nodes}
-    edges_by_receiver = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
+    edges_by_receiver = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges}
     axis_names_by_part: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
         for part in node_parts(node):
@@ -33,10 +34,10 @@ def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
 
 
 def _find_dims_of_part(
-    node: Any,
-    part: Any,
-    nodes_by_id: Mapping[str, Any],
-    edges_by_receiver: Mapping[tuple[str, str], Any],
+    node: Node,
+    part: NodePart,
+    nodes_by_id: Mapping[str, Node],
+    edges_by_receiver: Mapping[tuple[str, str], Edge],
 ) -> tuple[str, ...]:
     """Return the axis names of a port, parameter or function, or of the value it passes on.
 
@@ -48,7 +49,7 @@ def _find_dims_of_part(
         if id(part) in visited_ids:
             continue
         visited_ids.add(id(part))
-        stated_axis_names: Any = (part.metadata or {}).get(DIMS_KEY)
+        stated_axis_names = (part.metadata or {}).get(DIMS_KEY)
         if are_axis_names(stated_axis_names):
             return tuple(stated_axis_names)
         pending_parts += [(node, source) for source in value_sources(node, part)]
@@ -57,15 +58,13 @@ def _find_dims_of_part(
         sender_node = None if incoming_edge is None else nodes_by_id.get(incoming_edge.sender)
         if incoming_edge is not None and sender_node is not None:
             sender_ports = (
-                port
-                for port in sender_node.output_ports or ()
-                if port.id == incoming_edge.sender_port
+                port for port in sender_node.output_ports if port.id == incoming_edge.sender_port
             )
             pending_parts += [(sender_node, port) for port in sender_ports]
     return ()
 
 
-def are_axis_names(axis_names: Any) -> bool:
+def are_axis_names(axis_names: DocumentValue) -> TypeGuard[Sequence[str]]:
     """Return True if `dims` is a list of distinct axis names without reserved names."""
     if not isinstance(axis_names, list | tuple) or not all(
         isinstance(axis_name, str) for axis_name in axis_names

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from mdf_loop.document.bodies import owned_graph_ids
+from mdf_loop.document.parts import Graph, Model
 from mdf_loop.errors import Finding, ModelError, raise_findings
 from mdf_loop.paths import Files
 
@@ -18,22 +19,23 @@ class Document(Struct, frozen=True, weakref=True):
     `files` are the files of the document. `import_warnings` are the warnings of its import.
     """
 
-    graph: Any  # modeci_mdf Graph to compile
+    graph: Graph  # graph to compile
     where: str  # path of this graph, such as "$.graphs[0]"
-    graphs_by_id: Mapping[str, Any] = field(default_factory=dict)
+    graphs_by_id: Mapping[str, Graph] = field(default_factory=dict)
     name: str = ""  # name of the file or model
-    model: Any = None  # modeci_mdf Model that contains the graph
+    model: Model | None = None  # model that contains the graph
     files: Files = frozenset()  # files that were read for the document
     import_warnings: tuple[str, ...] = ()
+    source_graph: Any = None  # modeci_mdf Graph in memory that the graph was converted from
 
     def path_of_graph(self, graph_id: str) -> str:
         """Return the path in the document, `$.graphs['id']`, of the graph with this id."""
         return f"$.graphs['{graph_id}']"
 
 
-def document_of(model: Any, name: str) -> Document:
+def document_of(model: Model, name: str) -> Document:
     """Return the document of a model, whose main graph is the first graph that no function owns."""
-    model_graphs = list(model.graphs or [])
+    model_graphs = model.graphs
     if not model_graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
     duplicate_ids = _find_duplicates([graph.id for graph in model_graphs])
@@ -55,12 +57,12 @@ def _find_duplicates(graph_ids: list[str]) -> list[str]:
     return [graph_id for k, graph_id in enumerate(graph_ids) if graph_id in graph_ids[:k]]
 
 
-def _find_body_ids(graphs: list[Any]) -> set[str]:
+def _find_body_ids(graphs: Sequence[Graph]) -> set[str]:
     """Return the ids of graphs that a function of the model owns."""
     return {graph_id for graph in graphs for graph_id in owned_graph_ids(graph)}
 
 
-def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role: str) -> Any:
+def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role: str) -> Graph:
     """Return the graph of the model with the given id, which a function uses as a body.
 
     Error messages call the graph the `role` (such as "body") of an `owner` (such as "loop").

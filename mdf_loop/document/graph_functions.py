@@ -7,8 +7,6 @@ of `Block` (`mdf_loop.outline.parts`) and an element that draws this block (`mdf
 
 from __future__ import annotations
 
-from typing import Any
-
 GRAPH_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "onnx::Loop": ("body",),
     "onnx::Scan": ("body",),
@@ -21,11 +19,11 @@ GRAPH_ARGUMENTS: dict[str, tuple[str, ...]] = {
 _NAMES_BY_LOWER_CASE = {name.lower(): name for name in GRAPH_ARGUMENTS} | {"loop": "onnx::Loop"}
 
 
-def graph_function(function: Any) -> str | None:
+def graph_function(function: object) -> str | None:
     """Return the canonical name of a function that owns graphs, or None for another function."""
     return _NAMES_BY_LOWER_CASE.get(function.lower()) if isinstance(function, str) else None
 
 
-def is_loop(function: Any) -> bool:
+def is_loop(function: object) -> bool:
     """Return True if a function is a Loop or Scan, so that `loop.iterations` is defined."""
     return graph_function(function) in ("onnx::Loop", "onnx::Scan")

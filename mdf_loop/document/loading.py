@@ -1,6 +1,6 @@
-"""Conversion of plain content to modeci_mdf objects, with clear errors.
+"""Conversion of plain content to models and graphs, with clear errors.
 
-modeci_mdf builds the objects. Content that modeci_mdf would drop, or refuse with an unclear message, is
+modeci_mdf parses the content. Content that modeci_mdf would drop, or refuse with an unclear message, is
 checked first.
 """
 
@@ -16,6 +16,8 @@ from typing import Any
 import yaml
 
 from mdf_loop.document.lone_surrogates import surrogate_findings
+from mdf_loop.document.modeci import from_modeci
+from mdf_loop.document.parts import DocumentValue, Graph
 from mdf_loop.document.spellings import graph_as_mdf, model_as_mdf
 from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.syntax_errors import json_error, yaml_error
@@ -43,9 +45,9 @@ def model_of(
             return Model.from_dict(with_arrays(mdf_content, open_archive_file))
 
 
-def graph_of(graph_mapping: Any, where: str) -> Any:
-    """Convert a dict `{id: {nodes: ...}}` or `{id: x, nodes: ...}` to a modeci_mdf Graph."""
-    from modeci_mdf.mdf import Graph
+def graph_of(graph_mapping: DocumentValue, where: str) -> Graph:
+    """Convert a dict `{id: {nodes: ...}}` or `{id: x, nodes: ...}` to a graph."""
+    from modeci_mdf import mdf
 
     if isinstance(graph_mapping, Graph):
         return graph_mapping
@@ -73,7 +75,10 @@ def graph_of(graph_mapping: Any, where: str) -> Any:
     raise_findings(graph_findings(graph_id, graph_mapping, where))
     try:
         with suppress_output():
-            return Graph.from_dict({graph_id: with_arrays(graph_mapping, None, where)})
+            graph: Graph = from_modeci(
+                mdf.Graph.from_dict({graph_id: with_arrays(graph_mapping, None, where)})
+            )
+            return graph
     except RecursionError:
         raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
     except Exception as error:  # noqa: BLE001 - cattrs has errors of its own

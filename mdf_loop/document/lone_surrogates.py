@@ -25,6 +25,8 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
             if _has_lone_surrogate(part):
                 yield _create_surrogate_finding(part, part_path)
             continue
+        if part is None or isinstance(part, int | float):
+            continue
         parts_with_steps = _find_members(part)
         if parts_with_steps and id(part) not in visited_ids:
             visited_ids.add(id(part))

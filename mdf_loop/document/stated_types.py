@@ -8,8 +8,8 @@ texts cause an error when a document is opened.
 from __future__ import annotations
 
 import difflib
-from typing import Any
 
+from mdf_loop.document.parts import InputPort
 from mdf_loop.ir.types import is_dtype
 
 _SIZED_DTYPES = (
@@ -23,12 +23,12 @@ _DTYPES_BY_TYPE_NAME = {
 _TYPES_WITHOUT_DTYPE = ("", "tensor", "none")
 
 
-def stated_dtype(port: Any, precision: str) -> str | None:
+def stated_dtype(port: InputPort, precision: str) -> str | None:
     """Return the dtype in the type of a port, or None if the type specifies no dtype."""
     return _parse_value_dtype(_normalize_type(port.type), precision)
 
 
-def type_advice(stated_type: Any) -> str:
+def type_advice(stated_type: object) -> str:
     """Return a hint for an invalid port type, or an empty text for a valid type."""
     normalized_type = _normalize_type(stated_type)
     dtype = _parse_value_dtype(normalized_type, "float64")
@@ -49,12 +49,12 @@ def type_advice(stated_type: Any) -> str:
 _WRAPPER_PREFIXES = ("sequence(", "optional(")
 
 
-def states_any_float(port: Any) -> bool:
+def states_any_float(port: InputPort) -> bool:
     """Return True if the type of a port is `float`, which MDF's importers write at every port."""
     return _normalize_type(port.type) == "float"
 
 
-def _normalize_type(stated_type: Any) -> str:
+def _normalize_type(stated_type: object) -> str:
     return str(stated_type or "").strip().lower().replace(" ", "")
 
 

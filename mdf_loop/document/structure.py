@@ -7,6 +7,7 @@ of a model in memory are checked as mappings of their fields.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from mdf_loop.document.keys import (
     unread_time_unit,
     unread_top_level_keys,
 )
+from mdf_loop.document.parts import Part
 from mdf_loop.document.stated_types import type_advice
 from mdf_loop.durations import SECONDS, UNIT_HINT, UNITS
 from mdf_loop.errors import Finding
@@ -104,12 +106,19 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
 
 
 def as_mapping(part: Any) -> Any:
-    """Return an object of modeci_mdf as a mapping of its fields, and any other object unchanged."""
+    """Return a part or an object of modeci_mdf as a mapping of its fields, and any other object unchanged."""
+    field_names = _find_field_names(type(part))  # type: ignore[arg-type]
+    return part if field_names is None else {name: getattr(part, name) for name in field_names}
+
+
+@functools.cache
+def _find_field_names(part_type: type[Any]) -> tuple[str, ...] | None:
     import attr
 
-    if not attr.has(type(part)):
-        return part
-    return {field.name: getattr(part, field.name) for field in attr.fields(type(part))}
+    if issubclass(part_type, Part):
+        return part_type.__struct_fields__
+    is_modeci_type = attr.has(part_type)
+    return tuple(field.name for field in attr.fields(part_type)) if is_modeci_type else None
 
 
 def _common_findings(

@@ -69,6 +69,8 @@ def with_arrays(content: Any, open_archive_file: ArchiveOpener | None, where: st
         return _read_array(content["value"], content, open_archive_file, where)
     converted_content = {
         key: with_arrays(nested_content, open_archive_file, _format_nested_path(where, key))
+        if isinstance(nested_content, list | Mapping)
+        else nested_content
         for key, nested_content in content.items()
     }
     metadata = converted_content.get("metadata")

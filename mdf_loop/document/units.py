@@ -13,11 +13,11 @@ The metadata of a graph state the unit of time, `metadata: {time_unit: ms}`. The
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue, Node, NodePart
 from mdf_loop.document.pass_through import NODE_SECTIONS, node_parts, value_sources
 from mdf_loop.document.structure import TIME_UNIT_KEY
 from mdf_loop.durations import SECONDS
@@ -36,7 +36,8 @@ def time_unit_of(document: Document) -> str:
 
 def stated_time_unit(document: Document) -> str | None:
     """Return the unit of time in the metadata of a model, or None if the metadata lack it."""
-    return (document.graph.metadata or {}).get(TIME_UNIT_KEY)
+    time_unit = (document.graph.metadata or {}).get(TIME_UNIT_KEY)
+    return time_unit if isinstance(time_unit, str) else None
 
 
 def units_of(document: Document) -> dict[str, str]:
@@ -51,7 +52,7 @@ def units_of(document: Document) -> dict[str, str]:
     return {part_name: unit for part_name, unit in unit_by_name.items() if unit}
 
 
-def unit_of(document: Document, node: Any, part: Any) -> Unit:
+def unit_of(document: Document, node: Node, part: NodePart) -> Unit:
     """Return the unit of a port, parameter or function, and the path where the unit is stated.
 
     Without a unit, the path is the path of the part.
@@ -81,12 +82,12 @@ class _UnitStatement(Struct, frozen=True):
 
     unit: str  # unit as text, such as "mV"
     unit_key: str
-    part: Any  # port, parameter or function with the unit
+    part: NodePart  # port, parameter or function with the unit
     is_of_part: bool  # False if the node states the unit
 
 
 def _find_unit_statement(
-    node: Any, part: Any, visited_ids: tuple[int, ...]
+    node: Node, part: NodePart, visited_ids: tuple[int, ...]
 ) -> _UnitStatement | None:
     """Return the unit stated for a port, parameter or function, or for the value it passes on.
 
@@ -104,14 +105,14 @@ def _find_unit_statement(
     )
 
 
-def _read_part_statement(part: Any) -> _UnitStatement | None:
+def _read_part_statement(part: NodePart) -> _UnitStatement | None:
     """Return the unit in the metadata of a port, parameter or function, or None."""
     unit_key, stated_unit = _find_unit_entry(part.metadata)
     unit = _strip_unit(stated_unit)
     return _UnitStatement(unit, unit_key, part, is_of_part=True) if unit else None
 
 
-def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
+def _read_node_statement(node: Node, part: NodePart) -> _UnitStatement | None:
     """Return the unit that a node's metadata state for one of its ports, parameters or functions."""
     unit_key, units_by_part = _find_unit_entry(node.metadata)
     unit = _strip_unit(units_by_part.get(part.id)) if isinstance(units_by_part, Mapping) else ""
@@ -120,7 +121,7 @@ def _read_node_statement(node: Any, part: Any) -> _UnitStatement | None:
     )
 
 
-def _format_path_step(node: Any, part: Any) -> str:
+def _format_path_step(node: Node, part: NodePart) -> str:
     """Format the step in a path to a port, parameter or function, such as `.parameters['a']`."""
     section_of_part = next(
         section
@@ -130,7 +131,9 @@ def _format_path_step(node: Any, part: Any) -> str:
     return f".{section_of_part}['{part.id}']"
 
 
-def _find_unit_entry(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
+def _find_unit_entry(
+    metadata: Mapping[str, DocumentValue] | None,
+) -> tuple[str, DocumentValue]:
     """Return the metadata key for a unit, and its value."""
     metadata = metadata or {}
     return next(
@@ -139,5 +142,5 @@ def _find_unit_entry(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
     )
 
 
-def _strip_unit(unit: Any) -> str:
+def _strip_unit(unit: DocumentValue) -> str:
     return unit.strip() if isinstance(unit, str) else ""

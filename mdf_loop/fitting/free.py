@@ -20,7 +20,7 @@ from mdf_loop.ir import Array
 _BOUNDS_HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)}"
 
 
-class Parameter(Struct, frozen=True):
+class FreeParameter(Struct, frozen=True):
     """Free parameter of a fit, with the lower and upper bound of each element."""
 
     name: str
@@ -42,7 +42,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
     A point gives the position of each element between its bounds, from 0 to 1.
     """
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FreeParameter, ...]
 
     @cached_property
     def elements(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def parameter_space(
     return ParameterSpace(tuple(parameters))
 
 
-def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
+def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> FreeParameter | str:
     """Build a free parameter of a fit, or return a message about invalid bounds."""
     bounds_text = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
@@ -168,4 +168,4 @@ def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Paramete
         return f"{bounds_text} are not finite"
     if not bool(np.all(lower_bounds < upper_bounds)):
         return f"{bounds_text} leave nothing between them: the second is not above the first"
-    return Parameter(name, lower_bounds, upper_bounds)
+    return FreeParameter(name, lower_bounds, upper_bounds)

@@ -8,7 +8,7 @@ from typing import Protocol
 from mdf_loop.ir import Array
 
 
-class Model(Protocol):
+class FitModel(Protocol):
     """Protocol of a model that a fit evaluates and differentiates."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.fitting.free import ParameterSpace
-from mdf_loop.fitting.model import Model
+from mdf_loop.fitting.model import FitModel
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 
@@ -21,7 +21,7 @@ class ObjectiveTerm(Struct, frozen=True):
     A search point is a vector with the values of all free parameters of the fit.
     """
 
-    model: Model
+    model: FitModel
     parameter_space: ParameterSpace
     indices: Array
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import ScopeError, UnsupportedError
-from mdf_loop.folding.flat_graph import Content, Edge, FlatGraph, Port, unique_name
+from mdf_loop.folding.flat_graph import Content, FlatEdge, FlatGraph, Port, unique_name
 
 DEFAULT_RELAY_ID = "entering"
 """Default id of the relay node."""
@@ -28,22 +28,22 @@ class BodyInput(Struct, frozen=True):
 
     source_key: Any  # identifies the source of the value
     ports: tuple[Port, ...]  # input ports that receive the value
-    edges: tuple[Edge, ...]  # edges from outside of the loop
+    edges: tuple[FlatEdge, ...]  # edges from outside of the loop
     name: str = ""  # name of the body input
 
 
 class Boundary(Struct, frozen=True):
     """Edges of a graph, classified by whether their ends are inside a set of nodes."""
 
-    inner_edges: tuple[Edge, ...]
-    incoming_edges: tuple[Edge, ...]
-    outgoing_edges: tuple[Edge, ...]
-    outer_edges: tuple[Edge, ...]
+    inner_edges: tuple[FlatEdge, ...]
+    incoming_edges: tuple[FlatEdge, ...]
+    outgoing_edges: tuple[FlatEdge, ...]
+    outer_edges: tuple[FlatEdge, ...]
 
     @classmethod
     def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
         """Classify the edges of `graph` as inner, incoming, outgoing or outer edges of `nodes`."""
-        edges_by_inner_ends: dict[tuple[bool, bool], list[Edge]] = {}
+        edges_by_inner_ends: dict[tuple[bool, bool], list[FlatEdge]] = {}
         for edge in graph.edges:
             edges_by_inner_ends.setdefault(
                 (edge.sender[0] in nodes, edge.receiver[0] in nodes), []
@@ -54,7 +54,7 @@ class Boundary(Struct, frozen=True):
         )
         return cls(inner_edges, incoming_edges, outgoing_edges, outer_edges)
 
-    def edges_into(self, port: Port) -> tuple[Edge, ...]:
+    def edges_into(self, port: Port) -> tuple[FlatEdge, ...]:
         """Return the edges to `port` that start outside of the set of nodes."""
         return tuple(edge for edge in self.incoming_edges if edge.receiver == port)
 

@@ -19,7 +19,7 @@ Port: TypeAlias = tuple[str, str]
 Content: TypeAlias = dict[str, Any]
 
 
-class Edge(Struct, frozen=True):
+class FlatEdge(Struct, frozen=True):
     """Edge between two ports of a graph, with the dict that describes the edge in the document."""
 
     id: str  # edge id
@@ -58,10 +58,10 @@ class FlatGraph(Struct, frozen=True):
         return dict(self.graph_content.get("nodes") or {})
 
     @property
-    def edges(self) -> tuple[Edge, ...]:
+    def edges(self) -> tuple[FlatEdge, ...]:
         """Edges of the graph, in the order of the document."""
         return tuple(
-            Edge(
+            FlatEdge(
                 edge_id,
                 (edge_content["sender"], edge_content["sender_port"]),
                 (edge_content["receiver"], edge_content["receiver_port"]),

@@ -257,9 +257,10 @@ def _loop_names(node: Any) -> list[str]:
 
 
 def _body_content(loop_form: LoopForm) -> Content:
-    (model_content,) = content_of(open_document(loop_form.body)).values()
-    graph_content: Content = model_content["graphs"][loop_form.body.id]
-    return graph_content
+    body = loop_form.body
+    (model_content,) = content_of(Document(body, "$", {body.id: body})).values()
+    body_content: Content = model_content["graphs"][body.id]
+    return body_content
 
 
 def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:

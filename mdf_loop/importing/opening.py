@@ -16,6 +16,8 @@ from mdf_loop.document import parsing
 from mdf_loop.document.document import Document, document_of
 from mdf_loop.document.loading import as_model_errors, graph_of, model_of
 from mdf_loop.document.lone_surrogates import surrogate_findings
+from mdf_loop.document.modeci import from_modeci
+from mdf_loop.document.parts import Graph as GraphPart
 from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.tensors import archive_opener
 from mdf_loop.errors import ModelError, raise_findings
@@ -58,7 +60,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
         with track_read_files() as read_files:
             model, import_warnings = _load_model(model_path, loop_condition)
         return replace(
-            document_of(model, model_path.name),
+            document_of(from_modeci(model), model_path.name),
             files=frozenset(read_files),
             import_warnings=import_warnings,
         )
@@ -68,23 +70,29 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
     if isinstance(source, Model):
         with as_model_errors(f"'{source.id}'"):
             raise_findings((*surrogate_findings(source), *model_findings(source)))
-        return document_of(source, source.id)
+        document = document_of(from_modeci(source), source.id)
+        main_graph = next(graph for graph in source.graphs if graph.id == document.graph.id)
+        return replace(document, source_graph=main_graph)
     if isinstance(source, Graph):
         with as_model_errors(f"'{source.id}'"):
             graph_errors = graph_findings(source.id, source, "$.graphs[0]")
             raise_findings((*surrogate_findings(source), *graph_errors))
-        return Document(source, "$.graphs[0]", {source.id: source}, source.id)
+        return replace(_document_of_graph(from_modeci(source)), source_graph=source)
     if isinstance(source, Mapping):
         model_content = next(iter(source.values()), None) if len(source) == 1 else source
         if isinstance(model_content, Mapping) and "nodes" not in model_content:
-            return document_of(model_of(source), str(source.get("id", next(iter(source), ""))))
+            model = from_modeci(model_of(source))
+            return document_of(model, str(source.get("id", next(iter(source), ""))))
         raise_findings(surrogate_findings(source))
-        mdf_graph = graph_of(source, "$.graphs[0]")
-        return Document(mdf_graph, "$.graphs[0]", {mdf_graph.id: mdf_graph}, mdf_graph.id)
+        return _document_of_graph(graph_of(from_modeci(source), "$.graphs[0]"))
     raise ModelError(
         f"cannot read a model from {type(source).__name__}",
         hint="give a path, a modeci_mdf Model or Graph, or a dict",
     )
+
+
+def _document_of_graph(graph: GraphPart) -> Document:
+    return Document(graph, "$.graphs[0]", {graph.id: graph}, graph.id)
 
 
 def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:

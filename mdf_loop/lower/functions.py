@@ -22,7 +22,7 @@ from mdf_loop.lower.terms import Term
 _F = TypeVar("_F", bound=Callable[..., Term])
 
 
-class Function(Struct, frozen=True):
+class LoweredFunction(Struct, frozen=True):
     """Function that expressions may call, with its lowering and its signature."""
 
     lower: Callable[..., Term]
@@ -36,7 +36,7 @@ class Function(Struct, frozen=True):
         return self.lower(b, *positional_arguments, **keyword_arguments)
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, LoweredFunction] = {}
 """Registered functions by name."""
 
 constants: dict[str, float] = {
@@ -95,13 +95,13 @@ def register_as(*spellings: str) -> Callable[[_F], _F]:
         for spelling in spellings:
             if spelling in FUNCTIONS:
                 raise ValueError(f"the function '{spelling}' is defined twice")
-            FUNCTIONS[spelling] = Function(call, Parameters(spelling, call))
+            FUNCTIONS[spelling] = LoweredFunction(call, Parameters(spelling, call))
         return call
 
     return register
 
 
-def function(name: str) -> Function:
+def function(name: str) -> LoweredFunction:
     """Return the registered function of a name, or raise an error with a suggestion."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]

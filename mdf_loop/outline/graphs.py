@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.parts import Graph
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.lower import draws_numbers, function_draws, names_in
@@ -301,7 +302,7 @@ def _is_graph(value: Any) -> bool:
     if isinstance(value, list) and value:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
-        return hasattr(value, "nodes")
+        return isinstance(value, Graph)
     only_entry = next(iter(value.values()), None) if len(value) == 1 else None
     return "nodes" in value or (only_entry is not value and _is_graph(only_entry))
 

@@ -101,7 +101,7 @@ def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
 
 def _expressions(node: Any) -> Iterator[Any]:
     """Yield the text expressions of a node's functions, parameters and output ports."""
-    for definition in (*node.functions, *node.parameters):
+    for definition in node.functions_and_parameters:
         for field_name in ("value", "default_initial_value", "time_derivative"):
             yield from _texts(getattr(definition, field_name, None))
         for value in _arguments(definition):

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document import parts
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function, is_loop
+from mdf_loop.document.modeci import from_modeci, to_modeci
+from mdf_loop.document.parts import Function, Graph, Node
 from mdf_loop.errors import ArityError
 from mdf_loop.plugin.loop_call import LoopCall
-from mdf_loop.plugin.models import find_sibling_graphs
+from mdf_loop.plugin.models import find_graph_id, find_sibling_graphs, has_graph_functions
 from mdf_loop.plugin.stand_in import StandIn, build_stand_in
 from mdf_loop.reading.names_read import item_path
 from mdf_loop.reading.node import LOOP_RESULTS
@@ -53,26 +56,29 @@ def accept_loops(engine: Any) -> Callable[..., None]:
 
     @functools.wraps(original_initialize)
     def initialize_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
-        loops = [
-            node_item
-            for node_item in (*node.functions, *node.parameters)
-            if graph_function(node_item.function)
-        ]
-        if not loops:
+        if not has_graph_functions(node):
             original_initialize(self, node, verbose)
             return
-        document = Document(None, "$", find_sibling_graphs(node), node.id)
-        substitute = build_stand_in(node, loops, document)
-        original_initialize(self, substitute.node, verbose)
+        siblings = from_modeci(find_sibling_graphs(node))
+        document = Document(Graph(id=""), "$", siblings, node.id)
+        node_part: Node = from_modeci(node)
+        loops = [
+            node_item
+            for node_item in node_part.functions_and_parameters
+            if graph_function(node_item.function)
+        ]
+        substitute = build_stand_in(node_part, loops, document)
+        original_initialize(self, to_modeci(substitute.node), verbose)
         self.node = node
+        graph_id = find_graph_id(node)
         for loop in loops:
-            loop_call = LoopCall(loop, node, item_path(loop, node), document)
-            if any(loop is function for function in node.functions):
+            loop_call = LoopCall(loop, node_part, item_path(loop, node_part), document, graph_id)
+            if isinstance(loop, Function):
                 _insert_evaluable_loop(
                     self.evaluable_functions, loop.id, EvaluableLoop(loop_call), substitute
                 )
             else:
-                loop_parameter = EvaluableLoopParameter(loop_call, engine, verbose)
+                loop_parameter = EvaluableLoopParameter(loop, loop_call, engine, verbose)
                 _insert_evaluable_loop(
                     self.evaluable_parameters, loop.id, loop_parameter, substitute
                 )
@@ -125,15 +131,17 @@ class EvaluableLoopParameter(EvaluableLoop):
 
     _RESULT_NAME = "result of the loop"
 
-    def __init__(self, loop_call: LoopCall, engine: Any, verbose: bool | None) -> None:
+    def __init__(
+        self, loop: parts.Parameter, loop_call: LoopCall, engine: Any, verbose: bool | None
+    ) -> None:
         from modeci_mdf.mdf import Parameter
 
         super().__init__(loop_call)
         self.parameter = Parameter(
-            id=loop_call.item.id,
+            id=loop.id,
             value=self._RESULT_NAME,
-            default_initial_value=loop_call.item.default_initial_value,
-            conditions=loop_call.item.conditions,
+            default_initial_value=loop.default_initial_value,
+            conditions=to_modeci(loop.conditions),
         )
         self._evaluable = engine.EvaluableParameter(self.parameter, verbose)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from msgspec import Struct
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.modeci import from_modeci
+from mdf_loop.document.parts import Function, FunctionOrParameter, Graph, Node
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
 from mdf_loop.ir import Array, Input, InputRole, Output, OutputRole, Program, Value
 from mdf_loop.ir.check import check
@@ -22,7 +23,6 @@ from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.lower.builder import ModelBuilder, Options
 from mdf_loop.lru_cache import LRUCache
 from mdf_loop.pipeline import prepare
-from mdf_loop.plugin.models import find_graph_id
 from mdf_loop.plugin.values import (
     hashable_key,
     is_python_int,
@@ -73,14 +73,19 @@ class LoopCall:
     """
 
     def __init__(
-        self, item: Any, node: Any, where: str, document: Document, options: Options | None = None
+        self,
+        item: FunctionOrParameter,
+        node: Node,
+        where: str,
+        document: Document,
+        graph_id: str = "",
     ) -> None:
         self.item = item
         self.node = node
         self.where = where
         self.document = document
-        self.options = options or Options()
-        self.graph_id = find_graph_id(node)
+        self.options = Options()
+        self.graph_id = graph_id
         self.loop_reports: dict[str, Array] = {}
         self._execution_counts: dict[str, Array] = {}
         self._names_read: tuple[str, ...] = ()
@@ -334,17 +339,15 @@ def _build_call(body: Any, carried_count: int, arguments: Collection[str]) -> Lo
 
         body = graph_of(convert_loop_body(body), "$.loop.args.body")
     else:
-        body = copy.deepcopy(body)  # the caller may change the body before a call with other types
+        body = from_modeci(
+            copy.deepcopy(body)
+        )  # the caller may change the body before a call with other types
     loop_arguments = {
         "M": _TRIP_COUNT_NAME if _TRIP_COUNT_NAME in arguments else None,
         "cond": _CONDITION_NAME if _CONDITION_NAME in arguments else None,
         "v_initial": [_INITIAL_NAME_FORMAT.format(k) for k in range(carried_count)],
         "body": body,
     }
-    loop_function = SimpleNamespace(
-        id="loop", function="onnx::Loop", args=loop_arguments, value=None
-    )
-    node = SimpleNamespace(
-        id="loop", input_ports=[], parameters=[], functions=[loop_function], output_ports=[]
-    )
-    return LoopCall(loop_function, node, "$.loop", Document(None, "$"))
+    loop_function = Function(id="loop", function="onnx::Loop", args=loop_arguments)
+    node = Node(id="loop", functions=[loop_function])
+    return LoopCall(loop_function, node, "$.loop", Document(Graph(id=""), "$"))

@@ -14,7 +14,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mdf_loop.document.bodies import owned_graph_ids, owned_graph_ids_of_node
+from mdf_loop.document.bodies import owned_graph_ids_of_node
+from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.modeci import from_modeci
 from mdf_loop.errors import ModelError
 
 _live_models: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -57,10 +59,26 @@ def register_model(model: Any) -> None:
     _live_models[next(_model_numbers)] = model
     graphs_by_id = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
     for graph in graphs_by_id.values():
-        reachable_bodies = _find_reachable_graphs(owned_graph_ids(graph), graphs_by_id)
+        reachable_bodies = _find_reachable_graphs(_find_owned_ids(graph), graphs_by_id)
         # An entry that refers to its own key is never freed.
         if reachable_bodies and graph not in reachable_bodies.values():
             _bodies_of_graph[graph] = reachable_bodies
+
+
+def _find_owned_ids(graph: Any) -> set[str]:
+    """Return the ids of the graphs that functions of a modeci_mdf Graph use as bodies."""
+    nodes = [node for node in graph.nodes if hasattr(node, "functions")]  # importers nest graphs
+    return {
+        graph_id
+        for node in nodes
+        if has_graph_functions(node)
+        for graph_id in owned_graph_ids_of_node(from_modeci(node))
+    }
+
+
+def has_graph_functions(node: Any) -> bool:
+    """Return True if a function or parameter of a modeci_mdf Node owns graphs."""
+    return any(graph_function(part.function) for part in (*node.functions, *node.parameters))
 
 
 def _find_reachable_graphs(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +89,7 @@ def _find_reachable_graphs(ids: Iterable[str], graphs: dict[str, Any]) -> dict[s
         graph_id = unvisited_ids.pop()
         if graph_id in graphs and graph_id not in reachable_graphs:
             reachable_graphs[graph_id] = graphs[graph_id]
-            unvisited_ids += owned_graph_ids(graphs[graph_id])
+            unvisited_ids += _find_owned_ids(graphs[graph_id])
     return reachable_graphs
 
 
@@ -96,7 +114,7 @@ def find_sibling_graphs(node: Any) -> dict[str, Any]:
     Raises:
         ModelError: The loops name graphs, but no known model has this node.
     """
-    body_ids = owned_graph_ids_of_node(node)
+    body_ids = owned_graph_ids_of_node(from_modeci(node))
     if not body_ids:
         return {}
     candidate_graphs = _graphs_of_models_with(node, _models_latest_first())

@@ -21,7 +21,7 @@ from mdf_loop.lower.builder import Options
 from mdf_loop.lru_cache import LRUCache
 from mdf_loop.reading.inputs import BoundInputs, OpenPort, bind, bind_members, open_ports
 from mdf_loop.reading.port_values import find_default
-from mdf_loop.reading.settings import Settings, bind_settings, input_name
+from mdf_loop.reading.settings import Settings, bind_settings, input_name, with_defaults
 from mdf_loop.reading.streams import DEFAULT_STREAMS, Streams
 from mdf_loop.specification import Values
 from mdf_loop.sweeps import refuse_uneven
@@ -148,15 +148,34 @@ class BoundValues(Struct, frozen=True):
 class InputBinder:
     """Converter of the input values of a run to arrays for all inputs of a model, with a cache.
 
-    The document must not change, with one exception: a changed default_value of a port takes effect in
-    the next run.
+    If the model is a modeci_mdf object, a changed default_value of a port takes effect in the next run.
     """
 
     def __init__(self, document: Document, options: Options) -> None:
-        self._document = document
         self._options = options
+        self._set_document(document)
+
+    def _set_document(self, document: Document) -> None:
+        self._document = document
         self._ports = open_ports(document)
         self._cache: LRUCache[_CachedBinding] = LRUCache(_MAX_CACHED_BINDINGS)
+        source_nodes = document.source_graph.nodes if document.source_graph else ()
+        self._source_ports = {
+            (node.id, port.id): port for node in source_nodes for port in node.input_ports
+        }
+
+    def _read_changed_defaults(self) -> None:
+        """Read the default values again that the caller has changed in a modeci_mdf object."""
+        changed_defaults = {
+            port.name: source_port.default_value
+            for port in self._ports
+            if (source_port := self._source_ports.get((port.node, port.port.id))) is not None
+            and source_port.default_value is not port.port.default_value
+        }
+        if changed_defaults:
+            source_graph = self._document.source_graph
+            document = with_defaults(self._document, changed_defaults)
+            self._set_document(replace(document, source_graph=source_graph))
 
     def bind(self, values: Values, steps: int | None = None) -> BoundValues:
         """Assign the values of a run to the inputs of the model, as arrays.
@@ -166,6 +185,8 @@ class InputBinder:
         Raises:
             InputError: If a name is unknown or is given twice, if a value does not fit, or if a sweep is invalid.
         """
+        if self._source_ports:
+            self._read_changed_defaults()
         streams = DEFAULT_STREAMS
         if values.draws is not DEFAULT_DRAWS:
             streams = Streams(values.draws.seed, values.draws.trials)
@@ -268,7 +289,6 @@ class _CachedBinding(Struct, frozen=True):
         program_names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
             these names equal the names that the caller uses.
         other_values: Values of the inputs that the caller does not pass, except the arrays in `default_arrays`.
-        default_values: Ports whose default_value is a number, a text or None, each with this default_value.
         default_arrays: Ports whose default_value is a list or an array, each with its array when the binding was cached.
         dtypes: Dtypes of the inputs that are not arrays.
         input_types: Input types for which a program is specialized.
@@ -276,7 +296,6 @@ class _CachedBinding(Struct, frozen=True):
 
     program_names: tuple[str, ...]
     other_values: Mapping[str, Data]
-    default_values: tuple[tuple[Any, Any], ...]
     default_arrays: tuple[tuple[OpenPort, Array], ...]
     dtypes: Mapping[str, str]
     input_types: InputTypes
@@ -290,7 +309,7 @@ class _CachedBinding(Struct, frozen=True):
         The binding is not reusable if other values of these types may be bound differently.
         """
         arrays, program_names = bound.inputs.arrays, {}
-        default_values, default_arrays = [], []
+        default_arrays = []
         for port in ports:
             name, default_value, port_array = (
                 port.name_among(inputs),
@@ -301,12 +320,12 @@ class _CachedBinding(Struct, frozen=True):
                 program_names[name] = port.name
                 if port_array is not inputs[name] or port_array.dtype.kind in "OUST":
                     return None  # the value was converted, or its elements were checked
-            elif default_value is None or isinstance(default_value, bool | int | float | str):
-                default_values.append((port.port, default_value))
-            elif isinstance(port_array, np.ndarray):
+            elif default_value is not None and not isinstance(
+                default_value, bool | int | float | str
+            ):
+                if not isinstance(port_array, np.ndarray):
+                    return None
                 default_arrays.append((port, port_array))
-            else:
-                return None
         if program_names.keys() != inputs.keys():
             return None
         port_names = {*program_names.values(), *(port.name for port, _ in default_arrays)}
@@ -318,7 +337,6 @@ class _CachedBinding(Struct, frozen=True):
         return cls(
             input_names,
             other_values,
-            tuple(default_values),
             tuple(default_arrays),
             bound.inputs.dtypes,
             bound.input_types,
@@ -329,11 +347,8 @@ class _CachedBinding(Struct, frozen=True):
 
         The arrays must have the names, dtypes and shapes for which the entry was created.
 
-        Return None if a default_value in the document has changed its type.
+        Return None if an array or list in the document has changed its type.
         """
-        for port, default_value in self.default_values:
-            if port.default_value is not default_value:
-                return None
         named_arrays = (
             zip(self.program_names, inputs.values(), strict=True) if self.program_names else inputs
         )

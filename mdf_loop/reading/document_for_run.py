@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.lower.builder import Options
@@ -34,9 +36,9 @@ def apply_run_values(document: Document, values: Values, steps: int | None) -> D
     }
     constant_inputs = {port.name for port in ports if port.name not in bound_inputs.varying_names}
     arrays = {
-        name: bound_inputs.arrays[name]
+        name: input_array.tolist()
         for name in constant_inputs
-        if hasattr(bound_inputs.arrays[name], "dtype")
+        if isinstance(input_array := bound_inputs.arrays[name], np.ndarray | np.generic)
     }
     return _drop_varying_defaults(
         with_defaults(with_values(document, bound_values.settings), arrays),

@@ -118,15 +118,15 @@ def output_names(document: Document) -> dict[str, str]:
     stated_outputs = (graph.metadata or {}).get("outputs")
     if isinstance(stated_outputs, Mapping) and stated_outputs:
         return {str(name): str(output_name) for name, output_name in stated_outputs.items()}
-    if stated_outputs and not isinstance(stated_outputs, list | tuple):
+    if isinstance(stated_outputs, list | tuple) and stated_outputs:
+        name_index = _find_name_index(document)
+        return {name_index.find(str(name)).name: str(name) for name in stated_outputs}
+    if stated_outputs:
         raise ModelError(
             f"metadata.outputs is a list of names, or a mapping of them, not {str(stated_outputs)[:60]!r}",
             document.where,
             "write outputs: [node.port, ...] or outputs: {name: node.port}",
         )
-    if stated_outputs:
-        name_index = _find_name_index(document)
-        return {name_index.find(str(name)).name: str(name) for name in stated_outputs}
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
     output_ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
     unsent_names = (
@@ -171,7 +171,7 @@ def _list_parameters(graph: Any) -> list[tuple[str, str]]:
     graph_parameters = {
         (node.id, name)
         for node in graph.nodes
-        for node_part in (*node.functions, *node.parameters)
+        for node_part in node.functions_and_parameters
         for name in parameters_with_bodies(node_part, node)
     }
     parameter_keys = [

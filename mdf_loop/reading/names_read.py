@@ -109,7 +109,7 @@ def _find_outer_names_of_body(
     outer_names = {*find_free_ports(body), *(metadata.get("outputs") or ())}
     for node in body.nodes:
         names_read: set[str] = set()
-        for function_or_parameter in (*node.functions, *node.parameters):
+        for function_or_parameter in node.functions_and_parameters:
             names_read |= find_names_read(function_or_parameter, node, document)
         for port in node.output_ports:
             names_read |= _find_names(port.value)

@@ -148,7 +148,7 @@ class NodeReader:
                 function_id,
                 partial(self._compute_once, "function", function_id, self._compute_function),
             )
-        for node_part in (*self.node.functions, *self.node.parameters):
+        for node_part in self.node.functions_and_parameters:
             for result_key in LOOP_RESULTS if is_loop(node_part.function) else ():
                 old_scope.define(
                     f"{node_part.id}.{result_key}",
@@ -310,7 +310,7 @@ class NodeReader:
         """Build a scope with the values of the parameters after this execution of the node."""
         new_scope = self.old_scope.inner()
         changed_ids: set[str] = set()
-        node_parts = (*self.node.functions, *self.node.parameters)
+        node_parts = self.node.functions_and_parameters
         graph_parameters = set().union(
             *(parameters_with_bodies(node_part, self.node) for node_part in node_parts)
         )

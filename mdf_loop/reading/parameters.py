@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.structure import as_mapping
+from mdf_loop.document.parts import DocumentValue, Graph, ParameterCondition
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import draws_numbers, names_in
 
@@ -60,10 +60,13 @@ def iterate_further_expressions(item: Any) -> Iterator[Any]:
         yield from condition_fields(condition)
 
 
-def condition_fields(condition: Any) -> tuple[Any, Any]:
-    """Return the test and the value of a parameter's condition, which is an object or a dict."""
-    condition_by_field = as_mapping(condition)
-    return condition_by_field.get("test"), condition_by_field.get("value")
+def condition_fields(
+    condition: ParameterCondition | Mapping[str, DocumentValue],
+) -> tuple[DocumentValue, DocumentValue]:
+    """Return the test and the value of a parameter's condition, which is a part or a mapping."""
+    if isinstance(condition, ParameterCondition):
+        return condition.test, condition.value
+    return condition.get("test"), condition.get("value")
 
 
 def is_empty(parameter: Any) -> bool:
@@ -91,8 +94,6 @@ def is_text(parameter: Any) -> bool:
 
 def is_document_part(value: Any) -> bool:
     """Return True if the value of a parameter is a graph (a loop body) rather than a number."""
-    return (
-        isinstance(value, dict)
-        or hasattr(value, "nodes")
-        or (isinstance(value, np.ndarray) and value.dtype == object)
+    return isinstance(value, dict | Graph) or (
+        isinstance(value, np.ndarray) and value.dtype == object
     )

@@ -120,7 +120,7 @@ class ProgramReader:
         self.item_by_result_name: dict[str, Item] = {}
         graph = document.graph
         functions_and_parameters = (
-            node_part for node in graph.nodes for node_part in (*node.functions, *node.parameters)
+            node_part for node in graph.nodes for node_part in node.functions_and_parameters
         )
         self._has_bodies = any(
             graph_function(node_part.function) for node_part in functions_and_parameters

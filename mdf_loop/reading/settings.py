@@ -17,6 +17,7 @@ from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.checked_cast import cast_checked
 from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue, InputPort, Node
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
@@ -113,20 +114,20 @@ def with_values(document: Document, settings: Settings) -> Document:
     )
 
 
-def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
+def with_defaults(document: Document, values: Mapping[str, DocumentValue]) -> Document:
     """Return a document with new default values of input ports.
 
     `values` may use any of the names of a port.
     """
     default_values = {
-        (port.node, port.port.id): values[port_name].tolist()
+        (port.node, port.port.id): values[port_name]
         for port in open_ports(document)
         if (port_name := port.name_among(values)) is not None
     }
     if not default_values:
         return document
 
-    def with_default(node: Any, port: Any) -> Any:
+    def with_default(node: Node, port: InputPort) -> InputPort:
         port_key = (node.id, port.id)
         return (
             replace_fields(port, default_value=default_values[port_key])

@@ -248,7 +248,7 @@ def gives_truth(node: Any, value: Any) -> bool:
         return True
     if not isinstance(value, str):
         return False
-    node_parts: Iterable[Any] = (*node.functions, *node.parameters)
+    node_parts: Iterable[Any] = node.functions_and_parameters
     node_part = next((candidate for candidate in node_parts if candidate.id == value), None)
     if node_part is None:
         return _is_comparison(value)

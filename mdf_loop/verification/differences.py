@@ -13,6 +13,7 @@ import numpy as np
 from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.modeci import to_modeci
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import Finding
 from mdf_loop.importing.loop_conditions import ambiguous_loops
@@ -101,7 +102,7 @@ def _note_in_place_sums(document: Document, value_by_path: ValueByPath) -> _Note
 
 def _is_array(document: Document, value_by_path: ValueByPath, edge: Any) -> bool:
     """Return True if an edge carries a numpy array instead of a Python number."""
-    sender_node = document.graph.get_node(edge.sender)
+    sender_node = document.graph.find_node(edge.sender)
     has_conditions = any(parameter.conditions for parameter in sender_node.parameters)
     return has_conditions or not _is_number(_sent_value(document, value_by_path, edge))
 
@@ -196,7 +197,7 @@ def has_onnx_functions(document: Document) -> bool:
     function_names = [
         function_or_parameter.function
         for node in document.graph.nodes
-        for function_or_parameter in (*node.functions, *node.parameters)
+        for function_or_parameter in node.functions_and_parameters
     ]
     return any(
         function_name
@@ -259,7 +260,7 @@ def _note_overlooked_states(document: Document, value_by_path: ValueByPath) -> _
 def _may_be_stateful_in_engine(parameter: Any) -> bool:
     """Return True if modeci_mdf's engine may keep a parameter as a state, or cannot parse it."""
     try:
-        return bool(parameter.is_stateful())
+        return bool(to_modeci(parameter).is_stateful())
     except SyntaxError:
         return True
 

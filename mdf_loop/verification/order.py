@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import Graph
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.verification.comparison import Comparison
 
@@ -39,14 +39,19 @@ def describe_random_order(document: Document) -> list[str]:
     return list(dict.fromkeys(descriptions))
 
 
-def _node_layers(graph: Any) -> Mapping[str, int]:
+def _node_layers(graph: Graph) -> Mapping[str, int]:
     """Assign each node of a graph to a layer above the layers of its senders.
 
     Edges into ports with a default value do not count. Nodes in a cycle have no layer.
     """
     senders_by_node: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
     for edge in graph.edges:
-        if graph.get_node(edge.receiver).get_input_port(edge.receiver_port).default_value is None:
+        receiver_port = next(
+            port
+            for port in graph.find_node(edge.receiver).input_ports
+            if port.id == edge.receiver_port
+        )
+        if receiver_port.default_value is None:
             senders_by_node[edge.receiver].add(edge.sender)
     layer_by_node: dict[str, int] = {}
     while ready_nodes := [

@@ -34,13 +34,12 @@ def test_objects() -> None:
 
     two_graphs = model(g=EMPTY, h=EMPTY)
     document = open_document(two_graphs)
-    assert document.graph is two_graphs.graphs[0]
+    assert document.graph is document.model.graphs[0]
     assert (document.where, document.name) == ("$.graphs[0]", "m")
     assert list(document.graphs_by_id) == ["g", "h"]
     assert document.path_of_graph("h") == "$.graphs['h']"
     assert open_document(document) is document
-    graph = Graph(id="alone")
-    assert open_document(graph).graph is graph
+    assert open_document(Graph(id="alone")).graph.id == "alone"
     assert open_document({"alone": EMPTY}).graph.id == "alone"
     assert open_document({"id": "alone", **EMPTY}).graph.id == "alone"
 
@@ -189,5 +188,6 @@ def test_loops(function: Any, answer: bool) -> None:
 
 
 def test_documents_are_plain_data() -> None:
-    assert Document(None, "$") == Document(None, "$")
+    graph = graph_of({"g": EMPTY}, "$")
+    assert Document(graph, "$") == Document(graph, "$")
     assert issubclass(ModelError, LoopError)

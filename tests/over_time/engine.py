@@ -36,6 +36,7 @@ from modeci_mdf.mdf import Graph
 
 from mdf_loop.document.loading import suppress_output
 from mdf_loop.importing.opening import open_document
+from mdf_loop.run.modeci.engine_graph import to_modeci_graph
 
 MAX_TIME_STEPS = 300
 """Maximum number of time steps in one evaluation; a longer schedule counts as endless."""
@@ -78,7 +79,7 @@ def trace(
     causes: list[str] = []
     with suppress_output(), _patched_engine(rules, causes), np.errstate(all="ignore"):
         try:
-            graph = _make_graph(open_document(source).graph)
+            graph = _make_graph(to_modeci_graph(open_document(source)))
             _in_graph_order(graph)
             for dt in dts:
                 for name, value in (inputs or {}).items():

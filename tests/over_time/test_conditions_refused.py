@@ -229,9 +229,10 @@ def test_nodes_as_python_objects_in_a_list() -> None:
     from modeci_mdf.mdf import Condition, ConditionSet
 
     from mdf_loop.importing.opening import open_document
+    from mdf_loop.run.modeci.engine_graph import to_modeci_graph
 
     def graph() -> Any:
-        graph_object = open_document(model("chain")).graph
+        graph_object = to_modeci_graph(open_document(model("chain")))
         both = graph_object.nodes[:2]
         ending = Condition(type="AfterNCallsCombined", dependencies=both, n=5)
         graph_object.conditions = ConditionSet(termination={"environment_state_update": ending})

@@ -17,6 +17,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import CycleError, LoopError
 from mdf_loop.importing.opening import open_document
+from mdf_loop.run.modeci.engine_graph import to_modeci_graph
 from tests.models.timed import edge, graph
 from tests.over_time.engine import trace
 
@@ -298,7 +299,7 @@ def test_the_reference(name: str, shared: Path) -> None:
     assert spec.loader is not None
     reference = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(reference)
-    simulation = reference.Sim(open_document(row.model).graph)
+    simulation = reference.Sim(to_modeci_graph(open_document(row.model)))
     rows: dict[str, list[Any]] = {item: [] for item in row.values}
     for dt in row.dts:
         simulation.step(dt)

@@ -10,6 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.parts import Function, Graph, Node, Parameter
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.reading.loop_forms import LoopForm, order_initial_values, parse_loop
 
@@ -18,14 +19,12 @@ WHERE = "$.graphs[0].nodes['N'].functions['f']"
 
 
 def form(args: dict[str, Any] | None, parameters: dict[str, Any] | None = None) -> LoopForm:
-    from modeci_mdf.mdf import Function, Node, Parameter
-
     arguments = {"body": {"net": BODY}, **(args or {})}
     function = Function(id="f", function="onnx::Loop", args=arguments)
     values = [Parameter(id=k, value=v) for k, v in (parameters or {}).items()]
     node = Node(id="N", functions=[function], parameters=values)
     other = graph_of({"other": BODY}, "$")
-    return parse_loop(function, node, WHERE, Document(None, "$", {"other": other}))
+    return parse_loop(function, node, WHERE, Document(Graph(id="g"), "$", {"other": other}))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from mdf_loop.errors import (
     UnsupportedError,
 )
 from mdf_loop.importing.opening import open_document
+from mdf_loop.run.modeci.engine_graph import to_modeci_graph
 from tests.models.control import choose, give, model
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
@@ -32,7 +33,7 @@ def by_engine(
 
     rows: dict[str, list[Any]] = {name: [] for name in names}
     with suppress_output():
-        engine = EvaluableGraph(open_document(source).graph)
+        engine = EvaluableGraph(to_modeci_graph(open_document(source)))
         for step in range(steps):
             engine.evaluate(time_increment=dt if step else None, initializer=dict(inputs))
             for name in names:

@@ -8,6 +8,7 @@ import pytest
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.parts import Function, Graph, InputPort, Node, OutputPort, Parameter
 from mdf_loop.errors import ArityError, SignatureError
 from mdf_loop.reading.loop_forms import parse_loop
 from mdf_loop.reading.signature import (
@@ -22,8 +23,6 @@ from mdf_loop.reading.signature import (
 def signature(
     body: dict[str, Any], n_carried: int, ports: list[str] | None = None, **more: Any
 ) -> Signature:
-    from modeci_mdf.mdf import Function, InputPort, Node, OutputPort
-
     args = {"M": 1, "body": {"net": body}, **more.get("args", {})}
     function = Function(id="f", function="onnx::Loop", args=args)
     node = Node(
@@ -32,7 +31,7 @@ def signature(
         input_ports=[InputPort(id=name) for name in more.get("inputs", [])],
         output_ports=[OutputPort(id=f"o{k}", value=v) for k, v in enumerate(ports or ["f"])],
     )
-    form = parse_loop(function, node, "$", Document(None, "$"))
+    form = parse_loop(function, node, "$", Document(Graph(id="g"), "$"))
     return find_signature(form, node, n_carried)
 
 
@@ -172,8 +171,6 @@ def test_open_and_end_ports() -> None:
     ],
 )
 def test_known_booleans_are_recognized(value: Any, is_truth: bool) -> None:
-    from modeci_mdf.mdf import Function, Node, Parameter
-
     node = Node(
         id="n",
         parameters=[

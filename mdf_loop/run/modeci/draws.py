@@ -73,7 +73,7 @@ class EngineDraws:
     # --- the document -----------------------------------------------------------------------------
 
     def _number_node(self, node: Any) -> Any:
-        taken_names = {named_item.id for named_item in (*node.functions, *node.parameters)}
+        taken_names = {named_item.id for named_item in node.functions_and_parameters}
         return replace_fields(
             node,
             functions=[self._number_item(node, item) for item in node.functions],

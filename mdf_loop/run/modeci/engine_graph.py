@@ -27,6 +27,7 @@ import numpy as np
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import suppress_output
+from mdf_loop.document.modeci import to_modeci
 from mdf_loop.errors import CycleError, LoopError, RunError
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.reading.schedule.plan import MAX_PASSES
@@ -102,13 +103,27 @@ class EngineGraph:
 def _make_graph(document: Document) -> Any:
     from modeci_mdf.execution_engine import EvaluableGraph
 
+    graph = to_modeci_graph(document)
     with silence_engine():
         try:
-            return EvaluableGraph(document.graph)
+            return EvaluableGraph(graph)
         except LoopError:
             raise
         except Exception as error:  # noqa: BLE001 - the engine raises exceptions of any type
-            raise make_engine_error(error, _refused_node(document)) from None
+            raise make_engine_error(error, _refused_node(graph, document.where)) from None
+
+
+def to_modeci_graph(document: Document) -> Any:
+    """Convert the main graph of a document to a Graph of modeci_mdf, within a Model of all graphs.
+
+    The plugin finds the bodies of loops in this Model.
+    """
+    from modeci_mdf.mdf import Model
+
+    graphs = {**document.graphs_by_id, document.graph.id: document.graph}
+    modeci_graphs = to_modeci(graphs)
+    Model(id=document.name, graphs=list(modeci_graphs.values()))
+    return modeci_graphs[document.graph.id]
 
 
 @contextmanager
@@ -159,19 +174,19 @@ def _expression_failure(error: Exception) -> str:
     return _one_line(reason).removesuffix(")") if message else ""
 
 
-def _refused_node(document: Document) -> str:
+def _refused_node(graph: Any, where: str) -> str:
     """Return the document path of the first node that modeci_mdf's engine refuses.
 
     If the engine refuses no single node, return the path of the graph.
     """
     from modeci_mdf.execution_engine import EvaluableNode
 
-    for node in document.graph.nodes:
+    for node in graph.nodes:
         try:
             EvaluableNode(node)
         except Exception:  # noqa: BLE001 - the engine raises exceptions of any type
-            return f"{document.where}.nodes['{node.id}']"
-    return document.where
+            return f"{where}.nodes['{node.id}']"
+    return where
 
 
 def _check_edges_reachable(document: Document) -> None:
@@ -211,7 +226,7 @@ def _check_edges_reachable(document: Document) -> None:
 
 def _order_edges(graph: Any, document: Document) -> None:
     """Make the engine transfer edge values just before a node runs, in document order."""
-    position_by_edge = {id(edge): k for k, edge in enumerate(document.graph.edges)}
+    position_by_edge = {id(edge): k for k, edge in enumerate(graph.graph.edges)}
     evaluate_edge = graph.evaluate_edge
     pending_edges: list[tuple[Any, dict[str, Any]]] = []
 
@@ -247,7 +262,7 @@ def _convert_errors(where: str) -> Iterator[None]:
 
 def _order_nodes(graph: Any, document: Document, executed_sets: list[tuple[str, ...]]) -> None:
     """Make the engine run simultaneous nodes in document order, and detect endless evaluations."""
-    position_by_node = {id(node): k for k, node in enumerate(document.graph.nodes)}
+    position_by_node = {id(node): k for k, node in enumerate(graph.graph.nodes)}
     queue = graph.scheduler.consideration_queue
     queue[:] = [sorted(nodes, key=lambda node: position_by_node[id(node)]) for nodes in queue]
     scheduler_run = graph.scheduler.run

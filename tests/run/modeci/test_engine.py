@@ -22,7 +22,12 @@ from mdf_loop.request.run_options import RunOptions
 from mdf_loop.run.backend import BACKENDS
 from mdf_loop.run.modeci import engine_graph
 from mdf_loop.run.modeci.engine import EngineRun, run_evaluations, select_inputs
-from mdf_loop.run.modeci.engine_graph import EngineGraph, copy_port_values, skip_debug_texts
+from mdf_loop.run.modeci.engine_graph import (
+    EngineGraph,
+    copy_port_values,
+    skip_debug_texts,
+    to_modeci_graph,
+)
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.specification import specify
 from tests.models.engine import CIRCLE, PAIR, SUM, TWO_SENDERS
@@ -77,7 +82,7 @@ def test_rows_equal_those_of_an_engine_script(opened):
     document = opened(LEAK)
     completed = run_in_engine(document, steps=5, dt=0.1)
     with suppress_output():
-        graph = EvaluableGraph(document.graph)
+        graph = EvaluableGraph(to_modeci_graph(document))
         expected = []
         for step in range(5):
             graph.evaluate(time_increment=0.1 if step else None)
