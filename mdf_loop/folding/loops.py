@@ -12,6 +12,7 @@ from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.parts import DocumentValue, Graph, Node
 from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, UnsupportedError
 from mdf_loop.folding.flat_graph import Content, FlatGraph, Port
 from mdf_loop.importing.opening import open_document
@@ -248,7 +249,7 @@ def find_loop_to_unfold(graph: FlatGraph, name: str, max_iterations: int) -> Loo
     )
 
 
-def _loop_names(node: Any) -> list[str]:
+def _loop_names(node: Node) -> list[str]:
     return [
         f"{node.id}.{function.id}"
         for function in node.functions
@@ -263,7 +264,7 @@ def _body_content(loop_form: LoopForm) -> Content:
     return body_content
 
 
-def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
+def _check_supported_forms(loop_form: LoopForm, node: Node) -> None:
     fixed_length_recordings = [
         recording.name
         for recording in loop_form.recordings.values()
@@ -301,16 +302,15 @@ def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
             raise unfold_error(loop_form.where, refusal_reason)
 
 
-def _constant_value(value: Any, node: Any, graph: Any) -> Any:
+def _constant_value(value: DocumentValue, node: Node, graph: Graph) -> Any:
     """Return the constant value of an expression, or None if the value may vary.
 
     A constant is a number in the document, a fixed parameter, or a constant output of another node.
     """
     if not isinstance(value, str):
-        is_number_list = isinstance(value, list | tuple | np.ndarray)
-        return (
-            (np.asarray(value).item() if np.size(value) == 1 else None) if is_number_list else value
-        )
+        if not isinstance(value, list | tuple | np.ndarray):
+            return value
+        return np.asarray(value).item() if np.size(value) == 1 else None
     name, literal_number = value.strip(), parse_number(value)
     if literal_number is not None or name in ("True", "False"):
         return literal_number if literal_number is not None else name == "True"
@@ -337,7 +337,7 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     )
 
 
-def _iteration_count(loop_form: LoopForm, node: Any, graph: Any, max_iterations: int) -> int:
+def _iteration_count(loop_form: LoopForm, node: Node, graph: Graph, max_iterations: int) -> int:
     constant_trip_count = _constant_value(loop_form.trip_count, node, graph)
     if constant_trip_count is None or constant_trip_count == -1:
         trip_count_problem = (
@@ -365,7 +365,7 @@ def _iteration_count(loop_form: LoopForm, node: Any, graph: Any, max_iterations:
 
 
 def _check_condition_is_constant(
-    loop_form: LoopForm, signature: Signature, node: Any, graph: Any
+    loop_form: LoopForm, signature: Signature, node: Node, graph: Graph
 ) -> None:
     """Raise TripCountError if the condition of the loop may become false."""
     if loop_form.condition is None:

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.arguments import text
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.folding.flat_graph import Content, FlatGraph, Port, open_flat_graph, unique_name
 from mdf_loop.folding.loops import (
@@ -132,7 +133,7 @@ class _Unfolder:
     def _iteration_number_port(self, iteration_number: int) -> Port:
         return self._typed_port(f"iteration_{iteration_number}", iteration_number, "int64")
 
-    def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
+    def _typed_port(self, name: str, value: DocumentValue, dtype: str) -> Port:
         """Return an output port that provides a constant of dtype `dtype`."""
         if name not in self.entry_outputs:
             parameter_id = unique_name(f"{name}_value", self.loop.node_part_ids)
@@ -258,7 +259,7 @@ class _Unfolder:
         self._add_edge(source, (self.loop.node_id, name))
         return name
 
-    def _with_result_names(self, value: Any, result_names: Sequence[str]) -> Any:
+    def _with_result_names(self, value: DocumentValue, result_names: Sequence[str]) -> Any:
         """Rename the results of the loop in an output expression."""
         function_id = self.loop.function_id
         if not isinstance(value, str) or function_id not in {

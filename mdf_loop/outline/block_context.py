@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import FunctionOrParameter, Node
 from mdf_loop.outline.annotation import Annotations
 from mdf_loop.outline.parts import GraphOutline
 from mdf_loop.outline.scope import OutlineScope, node_scope
@@ -26,8 +27,8 @@ class BlockContext(Struct, frozen=True):
     `read_body` outlines the graphs that the function owns.
     """
 
-    definition: Any
-    node: Any
+    definition: FunctionOrParameter
+    node: Node
     node_path: str
     path: str
     document: Document

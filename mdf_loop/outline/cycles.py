@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mdf_loop.document.parts import Graph
 from mdf_loop.reading.graph import find_required_senders, sort_into_layers
 
 
-def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
+def cycle_groups(graph: Graph) -> tuple[tuple[str, ...], ...]:
     """Return the groups of node ids that form cycles, in document order."""
     import networkx
 
@@ -31,7 +32,7 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(node_groups, key=lambda group: document_positions[group[0]]))
 
 
-def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
+def feedback_edges(graph: Graph, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
     """Return the ids of feedback edges, whose senders run after their receivers.
 
     Such an edge carries the value of an earlier pass over the graph.
@@ -63,7 +64,7 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
     return frozenset(closing_edge_ids | backward_edge_ids)
 
 
-def usable_edges(graph: Any) -> list[Any]:
+def usable_edges(graph: Graph) -> list[Any]:
     """Return the edges of a graph whose sender node and receiver port exist."""
     node_ids = {node.id for node in graph.nodes}
     input_port_ids = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}

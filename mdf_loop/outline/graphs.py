@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
-from mdf_loop.document.parts import Graph
+from mdf_loop.document.parts import DocumentValue, Edge, FunctionOrParameter, Graph, Node
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.lower import draws_numbers, function_draws, names_in
@@ -80,7 +80,7 @@ class _Reader:
         self.annotations = annotations
         self.open_bodies: list[str] = []
 
-    def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
+    def graph(self, graph: Graph, where: str, scope: OutlineScope | None) -> GraphOutline:
         """Return the outline of a graph inside the enclosing `scope` of names."""
         cycles = cycle_groups(graph)
         conditions_by_node = node_conditions(graph)
@@ -100,7 +100,7 @@ class _Reader:
 
     def _body(
         self,
-        body: Any,
+        body: Graph,
         where: str,
         roles: Mapping[str, str],
         outputs: Sequence[str],
@@ -129,7 +129,7 @@ class _Reader:
         )
 
     def _body_output(
-        self, body: Any, where: str, name: str, passed_names: Iterable[str]
+        self, body: Graph, where: str, name: str, passed_names: Iterable[str]
     ) -> OutputOutline:
         """Return the outline of a body's output: an output port, or a value that is passed through."""
         for node in body.nodes:
@@ -144,7 +144,7 @@ class _Reader:
     # --- nodes ----------------------------------------------------------------------------------
 
     def _node(
-        self, node: Any, where: str, condition: str, scope: OutlineScope | None
+        self, node: Node, where: str, condition: str, scope: OutlineScope | None
     ) -> NodeOutline:
         """Return the outline of a node of an MDF graph."""
         node_path = f"{where}.nodes['{node.id}']"
@@ -174,7 +174,7 @@ class _Reader:
             value=getattr(port, "value", None),
         )
 
-    def _blocks(self, node: Any, path: str, scope: OutlineScope | None) -> Iterable[Block]:
+    def _blocks(self, node: Node, path: str, scope: OutlineScope | None) -> Iterable[Block]:
         """Yield the outlines of a node's loops and conditionals."""
         for list_name, definition in _functions_and_parameters(node):
             function_name = graph_function(definition.function)
@@ -193,13 +193,15 @@ class _Reader:
                     )
                 )
 
-    def _definitions(self, node: Any, path: str) -> Iterable[DefinitionOutline]:
+    def _definitions(self, node: Node, path: str) -> Iterable[DefinitionOutline]:
         """Yield the outlines of a node's parameters and functions that contain no graphs."""
         for list_name, definition in _functions_and_parameters(node):
             if graph_function(definition.function) is None and not _is_graph(definition.value):
                 yield self._definition(definition, node, f"{path}.{list_name}['{definition.id}']")
 
-    def _definition(self, definition: Any, node: Any, path: str) -> DefinitionOutline:
+    def _definition(
+        self, definition: FunctionOrParameter, node: Node, path: str
+    ) -> DefinitionOutline:
         """Return the outline of a parameter or function."""
         derivative = getattr(definition, "time_derivative", None)
         initial_value = getattr(definition, "default_initial_value", None)
@@ -277,7 +279,7 @@ class _Reader:
         return tuple(model_outputs)
 
 
-def _stated_outputs(graph: Any) -> dict[str, str]:
+def _stated_outputs(graph: Graph) -> dict[str, str]:
     """Map output ports (`node.port` or `port`) to the names that the graph's metadata states."""
     output_metadata = (graph.metadata or {}).get("outputs") or ()
     if isinstance(output_metadata, Mapping):
@@ -288,7 +290,7 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
     return {str(port): str(port).rsplit(".", 1)[-1] for port in listed_ports}
 
 
-def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
+def _functions_and_parameters(node: Node) -> Iterable[tuple[str, Any]]:
     """Yield each function and parameter of a node, after its section name in the document.
 
     The section name is "functions" or "parameters".
@@ -297,7 +299,7 @@ def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
     yield from (("parameters", definition) for definition in node.parameters)
 
 
-def _is_graph(value: Any) -> bool:
+def _is_graph(value: DocumentValue) -> bool:
     """Return True if a value is a graph, a mapping that describes a graph, or a list of graphs."""
     if isinstance(value, list) and value:
         return all(map(_is_graph, value))
@@ -322,7 +324,7 @@ def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, Ca
     }
 
 
-def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutline, ...]:
+def _edges(graph: Graph, where: str, feedback: frozenset[str]) -> tuple[EdgeOutline, ...]:
     """Return the outlines of all edges of a graph."""
     return tuple(
         EdgeOutline(
@@ -339,7 +341,7 @@ def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutlin
     )
 
 
-def _weight(edge: Any) -> Any | None:
+def _weight(edge: Edge) -> Any | None:
     """Return the weight of an edge, or None if the weight is 1 or absent."""
     weight = (edge.parameters or {}).get("weight")
     return None if isinstance(weight, int | float) and weight == 1 else weight

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop import ir
+from mdf_loop.document.parts import DocumentValue, Graph, Node
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.annotation import Annotations
 from mdf_loop.outline.block_context import BlockContext
@@ -209,7 +210,7 @@ def loop_kind(
 
 
 def outline_argument(
-    expression: Any | None, node: Any, fixed_value: Any | None
+    expression: Any | None, node: Node, fixed_value: Any | None
 ) -> ArgumentOutline | None:
     """Return the outline of an argument with its constant value, or None for an omitted argument."""
     if expression is None or expression == "":
@@ -224,7 +225,7 @@ def outline_argument(
 
 
 def _read_signature(
-    loop_arguments: LoopForm, node: Any
+    loop_arguments: LoopForm, node: Node
 ) -> tuple[tuple[Any, ...], PartialSignature]:
     """Return the initial values of a loop, and the names of its body's inputs and outputs."""
     try:
@@ -275,7 +276,7 @@ def _name_at(names: Sequence[str], position: int) -> str:
 # --- results ----------------------------------------------------------------------------------
 
 
-def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
+def result_positions(expression: DocumentValue, loop_id: str) -> tuple[int | None, ...]:
     """Return the index in each reference `loop[k]` of an expression, or None for `loop` alone.
 
     `loop` alone reads all results of the loop.
@@ -286,7 +287,7 @@ def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
     return tuple(int(k) if k else None for k in re.findall(result_pattern, expression))
 
 
-def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
+def result_ports(node: Node, loop_id: str, k: int) -> tuple[str, ...]:
     """Return the output ports that return the `k`-th result of a loop unchanged."""
     ports_with_bare_name = [
         port.id for port in node.output_ports if _remove_spaces(port.value) == loop_id
@@ -304,12 +305,12 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
     return (*ports_of_bare_name, *indexed_ports)
 
 
-def _remove_spaces(value: Any) -> str:
+def _remove_spaces(value: DocumentValue) -> str:
     """Return an expression without white space, or an empty text for a value that is no text."""
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
-def _outline_reports(node: Any, loop_id: str) -> tuple[ReportOutline, ...]:
+def _outline_reports(node: Node, loop_id: str) -> tuple[ReportOutline, ...]:
     """Return the outlines of a loop's reports on its run, such as the iteration count."""
     reports = []
     for name in REPORT_NAMES:
@@ -326,7 +327,7 @@ def _outline_reports(node: Any, loop_id: str) -> tuple[ReportOutline, ...]:
 def _outline_carried_values(
     initial_expressions: Sequence[Any],
     signature: PartialSignature,
-    node: Any,
+    node: Node,
     loop_id: str,
     annotations: Annotations,
     program_loop: ir.Loop | None,
@@ -395,7 +396,7 @@ def port_type(context: BlockContext, ports: Iterable[str]) -> str:
     )
 
 
-def _condition_text(body: Any, name: str) -> str:
+def _condition_text(body: Graph, name: str) -> str:
     """Return the expression that computes the condition in a loop's body."""
     for node in body.nodes:
         for port in node.output_ports:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.outline.loops import result_positions
 from mdf_loop.outline.parts import Block, DefinitionOutline, NodeOutline
 
@@ -49,7 +50,7 @@ def _capture_names(block: Block) -> Iterator[str]:
     return (capture.name for capture in block.captures)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: DocumentValue) -> Iterator[str]:
     """Yield the text expressions in a value, also in nested lists and dicts."""
     if isinstance(value, str):
         yield value

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mdf_loop.document.bodies import written_body
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.block_context import BlockContext, output_names
 from mdf_loop.outline.loops import port_type, result_ports, unknown_loop
@@ -105,7 +106,9 @@ def outline_map(context: BlockContext) -> LoopOutline:
 # --- parts ------------------------------------------------------------------------------------
 
 
-def _outline_map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOutline:
+def _outline_map_slice(
+    context: BlockContext, k: int, name: str, source: DocumentValue
+) -> SliceOutline:
     """Return the outline of the element that a SequenceMap's body reads from its `k`-th input.
 
     A further input that is a tensor is the same for every element.

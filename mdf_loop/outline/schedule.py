@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from mdf_loop.document.parts import Graph
 from mdf_loop.outline.cycles import usable_edges
 from mdf_loop.reading.graph import find_required_senders
 from mdf_loop.reading.schedule.arguments import node_id, scale_name
@@ -21,7 +20,7 @@ _DEFAULT_TERMINATIONS = {"evaluation": "AllHaveRun", "sequence of evaluations": 
 """Default termination condition of each time scale."""
 
 
-def node_conditions(graph: Any) -> dict[str, str]:
+def node_conditions(graph: Graph) -> dict[str, str]:
     """Describe in words the scheduler condition of each node whose condition has an effect.
 
     `Always` has an effect on a node that would otherwise wait for another node.
@@ -39,7 +38,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
     }
 
 
-def termination_texts(graph: Any) -> tuple[str, ...]:
+def termination_texts(graph: Graph) -> tuple[str, ...]:
     """Describe when evaluations and runs end, such as `each evaluation ends after 2 calls of C`."""
     written_conditions = getattr(graph.conditions, "termination", None) or {}
     termination_descriptions = []

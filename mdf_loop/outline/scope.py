@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Graph, Node
 from mdf_loop.lower import names_in
 from mdf_loop.outline.parts import Block, InputOutline
 from mdf_loop.outline.values import CaptureOutline
@@ -32,7 +33,7 @@ class OutlineScope(Struct, frozen=True):
         return self.outer_scope.find(name) if self.outer_scope else None
 
 
-def known_value(node: Any, expression: Any) -> Any | None:
+def known_value(node: Node, expression: DocumentValue) -> Any | None:
     """Return the constant value of a node's expression, or None if the value is not constant."""
     for _ in range(8):
         if not isinstance(expression, str):
@@ -58,7 +59,7 @@ def literal_value(text: str) -> Any | None:
 
 
 def node_scope(
-    node: Any, where: str, bindings: Iterable[str], outer_scope: OutlineScope | None
+    node: Node, where: str, bindings: Iterable[str], outer_scope: OutlineScope | None
 ) -> OutlineScope:
     """Return the scope of names that a node's loops and conditionals can capture."""
     captures_by_name: dict[str, CaptureOutline] = {}
@@ -79,13 +80,13 @@ def node_scope(
     return OutlineScope(captures_by_name, outer_scope)
 
 
-def local_names(node: Any) -> frozenset[str]:
+def local_names(node: Node) -> frozenset[str]:
     """Return the names of a node's own input ports, parameters and functions."""
     named_elements = (*node.input_ports, *node.parameters, *node.functions)
     return frozenset(definition.id for definition in named_elements)
 
 
-def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
+def free_names(node: Node, blocks: Iterable[Block]) -> Iterator[str]:
     """Yield the names that a node's expressions and bodies read but the node does not define."""
     names_of_node = local_names(node)
     read_names = dict.fromkeys(
@@ -99,7 +100,7 @@ def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
     )
 
 
-def _expressions(node: Any) -> Iterator[Any]:
+def _expressions(node: Node) -> Iterator[Any]:
     """Yield the text expressions of a node's functions, parameters and output ports."""
     for definition in node.functions_and_parameters:
         for field_name in ("value", "default_initial_value", "time_derivative"):
@@ -113,7 +114,7 @@ def _expressions(node: Any) -> Iterator[Any]:
         yield from _texts(port.value)
 
 
-def _arguments(definition: Any) -> Iterator[Any]:
+def _arguments(definition: FunctionOrParameter) -> Iterator[Any]:
     """Yield the argument expressions of a function, also those inside dicts such as `slices`."""
     function_name = graph_function(definition.function)
     body_arguments = GRAPH_ARGUMENTS[function_name] if function_name else ()
@@ -129,7 +130,7 @@ def _arguments(definition: Any) -> Iterator[Any]:
             yield value
 
 
-def _texts(value: Any) -> Iterator[Any]:
+def _texts(value: DocumentValue) -> Iterator[Any]:
     """Yield a value that is a text, or each text in a value that is a list."""
     if isinstance(value, str):
         yield value
@@ -140,7 +141,7 @@ def _texts(value: Any) -> Iterator[Any]:
 
 
 def body_inputs(
-    graph: Any,
+    graph: Graph,
     where: str,
     blocks: Mapping[str, tuple[Block, ...]],
     declared: Mapping[str, str],

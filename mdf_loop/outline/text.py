@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Node
 from mdf_loop.outline.parts import DefinitionOutline
 
 _MAX_LISTED_NUMBERS = 16
 """Maximum number of elements of an array whose numbers are shown. A larger one is shown by dtype and shape."""
 
 
-def value_text(value: Any, limit: int = 48) -> str:
+def value_text(value: DocumentValue, limit: int = 48) -> str:
     """Format a value as one line of text, such as `0.333333`, `[1, 2]` or `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -98,19 +99,23 @@ def formula_lines(definition: DefinitionOutline) -> Iterator[str]:
         yield f"{definition.id} = {value_text(value, 400)} if {value_text(condition, 400)}"
 
 
-def resolve_expression(node: Any, expression: Any) -> str:
+def resolve_expression(node: Node, expression: DocumentValue) -> str:
     """Return the expression that a name stands for, if it is the name of a parameter or function."""
-    definitions = {definition.id: definition for definition in (*node.parameters, *node.functions)}
+    definitions: dict[str, FunctionOrParameter] = {
+        parameter.id: parameter for parameter in node.parameters
+    }
+    definitions |= {function.id: function for function in node.functions}
     for _ in range(8):
         definition = (
             definitions.pop(expression.strip(), None) if isinstance(expression, str) else None
         )
         if definition is None or getattr(definition, "conditions", None):
             break
-        if definition.function == "onnx::Identity" and len(definition.args or {}) == 1:
-            expression = next(iter(definition.args.values()))
+        arguments = definition.args or {}
+        if definition.function == "onnx::Identity" and len(arguments) == 1:
+            expression = next(iter(arguments.values()))
         elif definition.function:
-            return call_text(definition.function, tuple((definition.args or {}).items()))
+            return call_text(definition.function, tuple(arguments.items()))
         elif definition.value is None:
             break
         else:

@@ -23,6 +23,7 @@ from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.changes import replace_fields
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.parts import Node, NodePart, Parameter
 from mdf_loop.errors import CycleError
 from mdf_loop.reading.names_read import find_names_read
 from mdf_loop.reading.node import LOOP_RESULTS
@@ -39,11 +40,11 @@ class Reference(Struct, frozen=True):
 class StandIn(Struct):
     """Substitute for a node with loops, in which plain names replace references to loop results."""
 
-    node: Any
+    node: Node
     references: dict[str, Reference] = field(default_factory=dict)
 
 
-def build_stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
+def build_stand_in(node: Node, loops: Iterable[Any], document: Document) -> StandIn:
     """Build a substitute for a node with loops that modeci_mdf's engine can evaluate.
 
     Raises:
@@ -98,7 +99,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         references: References of the expressions so far, by their new names.
     """
 
-    def __init__(self, node: Any, loops: Iterable[Any]) -> None:
+    def __init__(self, node: Node, loops: Iterable[Any]) -> None:
         self.loop_ids = {loop.id for loop in loops}
         self.used_names = {
             node_item.id
@@ -185,7 +186,7 @@ _REFERENCE_PATTERN = re.compile(
 """Expression that consists of one reference to a result of a loop."""
 
 
-def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
+def _rename_in_item(item: NodePart, namer: _ReferenceNamer) -> Any:
     """Return a function, parameter or port in which names replace references such as `loop[0]`."""
     if graph_function(getattr(item, "function", None)):
         return item
@@ -201,7 +202,7 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
     }
     if renamed_arguments != arguments:
         replaced_fields["args"] = renamed_arguments
-    if getattr(item, "conditions", None):
+    if isinstance(item, Parameter) and item.conditions:
         replaced_fields["conditions"] = [
             _rename_in_condition(condition, namer) for condition in item.conditions
         ]
@@ -230,7 +231,7 @@ def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 # --- order ------------------------------------------------------------------------------------
 
 
-def sort_functions(node: Any, document: Document) -> list[Any]:
+def sort_functions(node: Node, document: Document) -> list[Any]:
     """Return the functions of a node in an order in which each function follows the functions it reads.
 
     A loop reads the values that its body captures.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mdf_loop.document.bodies import WrittenBody
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import FunctionOrParameter
 from mdf_loop.errors import ArityError, SignatureError
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
 from mdf_loop.reading.signature import find_end_ports
@@ -21,7 +20,7 @@ def describe_branch(name: str, argument: str) -> Role:
 
 
 def find_branch_graph(
-    written: WrittenBody, item: Any, where: str, role: Role, document: Document
+    written: WrittenBody, item: FunctionOrParameter, where: str, role: Role, document: Document
 ) -> OwnedGraph:
     """Look up the graph of a branch, and check that the graph has no inputs.
 

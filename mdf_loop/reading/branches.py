@@ -22,6 +22,7 @@ from msgspec import Struct
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
+from mdf_loop.document.parts import FunctionOrParameter, Node
 from mdf_loop.errors import (
     ArityError,
     ConditionError,
@@ -47,7 +48,12 @@ from mdf_loop.reading.readers import FunctionResults, register_reader
 
 @register_reader("onnx::If")
 def read_if(
-    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder,
+    item: FunctionOrParameter,
+    node: Node,
+    where: str,
+    scope: Scope,
+    document: Document,
 ) -> FunctionResults:
     """Append the operations of an `onnx::If`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
@@ -68,7 +74,12 @@ def read_if(
 
 @register_reader("case_of")
 def read_case(
-    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder,
+    item: FunctionOrParameter,
+    node: Node,
+    where: str,
+    scope: Scope,
+    document: Document,
 ) -> FunctionResults:
     """Append the operations of a `case_of`, and return the outputs of the selected branch."""
     choice = _Choice(b, item, node, where, scope, document, "index")
@@ -161,8 +172,8 @@ class _Choice:
     def __init__(
         self,
         b: ModelBuilder,
-        item: Any,
-        node: Any,
+        item: FunctionOrParameter,
+        node: Node,
         where: str,
         scope: Scope,
         document: Document,

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import CarryShapeError, CarryTypeError, LoopError, ModelError, Poisoned
 from mdf_loop.ir import Shape, Value, type_text
 from mdf_loop.ir.types import is_tensor, kind_of
@@ -54,7 +55,7 @@ class DelayForm(Struct, frozen=True):
     where: str = ""
 
 
-def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
+def parse_delays(value: DocumentValue, where: str) -> tuple[DelayForm, ...]:
     """Parse the loop argument `delays`, which names values of earlier iterations."""
     return tuple(
         _parse_delay(delay_entry) for delay_entry in parse_entries(value, where, _DELAY_KEYS)

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import InputPort, Node
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import InputBinder
 from mdf_loop.reading.inputs import BoundInputs, open_ports
@@ -57,7 +58,7 @@ def _drop_varying_defaults(
     if not varying_inputs:
         return document
 
-    def typed(node: Any, port: Any) -> Any:
+    def typed(node: Node, port: InputPort) -> Any:
         if (node.id, port.id) not in varying_inputs:
             return port
         port_dtype, port_shape = inputs.type(varying_inputs[node.id, port.id])

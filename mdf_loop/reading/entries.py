@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ModelError
 from mdf_loop.lower.syntax import parse_number
 from mdf_loop.name_suggestions import suggest
@@ -67,7 +68,7 @@ class NamedEntry(Struct, frozen=True):
 
 
 def parse_entries(
-    value: Any, where: str, keys: Iterable[str], short_key: str = ""
+    value: DocumentValue, where: str, keys: Iterable[str], short_key: str = ""
 ) -> tuple[NamedEntry, ...]:
     """Parse an argument that is a mapping of names to fields, such as `delays`.
 
@@ -94,7 +95,7 @@ def parse_entries(
 
 
 def _parse_entry(
-    name: str, entry: Any, where: str, keys: tuple[str, ...], short_key: str
+    name: str, entry: DocumentValue, where: str, keys: tuple[str, ...], short_key: str
 ) -> NamedEntry:
     """Parse one entry (a name with fields) of a mapping.
 
@@ -129,7 +130,7 @@ def split_literal(text: str) -> list[str] | None:
     return None
 
 
-def list_expressions(value: Any) -> tuple[Any, ...]:
+def list_expressions(value: DocumentValue) -> tuple[Any, ...]:
     """Return the expressions of a list, or of a text such as `(x, y)`, and no expressions for None."""
     if isinstance(value, list | tuple):
         return tuple(value)

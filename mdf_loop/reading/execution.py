@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
+from mdf_loop.document.parts import Graph, InputPort, Node
 from mdf_loop.errors import LoopError, Poisoned, ScopeError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, tensor
@@ -21,7 +21,7 @@ class Executor:
     """
 
     def __init__(
-        self, graph: Any, where: str, ports: Ports, context: Context, dt: Value | None
+        self, graph: Graph, where: str, ports: Ports, context: Context, dt: Value | None
     ) -> None:
         self.nodes = {node.id: node for node in graph.nodes}
         self.where = where
@@ -65,7 +65,7 @@ class Executor:
         memory.record_run(node_id)
 
     def _read_port(
-        self, memory: Memory, node: Any, port: Any, path: str
+        self, memory: Memory, node: Node, port: InputPort, path: str
     ) -> Term | Callable[[], Term]:
         """Return the value of an input port, or a function that raises if the conversion failed."""
         b = memory.b
@@ -99,7 +99,7 @@ def _raise_poisoned() -> Term:
     raise Poisoned
 
 
-def list_state_keys(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
+def list_state_keys(node: Node, kinds: Iterable[str] = ("output",)) -> list[State]:
     """Return the keys under which the values of a node's outputs or parameters are stored.
 
     `kinds` has "output", "parameter" or both.

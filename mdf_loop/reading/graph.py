@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from mdf_loop.document.parts import Edge, Graph
 from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, tensor
@@ -43,7 +44,7 @@ class GraphReader:
 
     def __init__(
         self,
-        graph: Any,
+        graph: Graph,
         where: str,
         supply: PortSupplier,
         context: Context,
@@ -198,7 +199,7 @@ class GraphReader:
                 usable_edges.append(edge)
         return usable_edges
 
-    def _check_edge(self, edge: Any) -> None:
+    def _check_edge(self, edge: Edge) -> None:
         """Raise UnknownNameError if a node or port of the edge does not exist."""
         edge_path = f"{self.where}.edges['{edge.id}']"
         for edge_end, port_name, port_field in (
@@ -222,7 +223,7 @@ class GraphReader:
                 )
 
 
-def find_required_senders(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
+def find_required_senders(graph: Graph, edges: Iterable[Any]) -> dict[str, list[str]]:
     """Return the sender nodes that must run before each node, by node."""
     has_default_by_port = {
         (node.id, port.id): port.default_value is not None
@@ -237,7 +238,7 @@ def find_required_senders(graph: Any, edges: Iterable[Any]) -> dict[str, list[st
 
 
 def sort_into_layers(
-    graph: Any, required_senders: Mapping[str, Sequence[str]], where: str
+    graph: Graph, required_senders: Mapping[str, Sequence[str]], where: str
 ) -> NodeSets:
     """Sort nodes into layers, each of which waits only for nodes of earlier layers.
 

@@ -6,9 +6,8 @@ enclosing scope (a capture), its own default_value. A port with none of them is 
 
 from __future__ import annotations
 
-from typing import Any
-
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import Graph, InputPort, Node
 from mdf_loop.errors import ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, tensor
@@ -98,7 +97,7 @@ class InnerGraph:
             )
         return outer_term
 
-    def _read_free_port(self, node: Any, port: Any, where: str) -> Term:
+    def _read_free_port(self, node: Node, port: InputPort, where: str) -> Term:
         """Return the value of an input port that no edge feeds."""
         outer_term = self.scope.find(port.id)
         if outer_term is None and port.default_value is not None:
@@ -110,7 +109,7 @@ class InnerGraph:
         convert_term = cast_iteration if outer_term is self.iteration else convert_port_value
         return convert_term(self.b, port, outer_term)
 
-    def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
+    def _unbound_error(self, node: Node, port: InputPort, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""
         port_text = f"the input port '{port.id}' of node '{node.id}' in {self.role.description}"
         if self.is_strict:
@@ -145,6 +144,6 @@ class InnerGraph:
                     )
 
 
-def list_output_ports(graph: Any) -> list[tuple[str, str]]:
+def list_output_ports(graph: Graph) -> list[tuple[str, str]]:
     """Return the output ports of a graph, as (node, port)."""
     return [(node.id, port.id) for node in graph.nodes for port in node.output_ports]

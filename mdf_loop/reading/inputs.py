@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import Graph, InputPort
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array, Data, Shape
@@ -107,7 +108,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
     )
 
 
-def _is_required(document: Document, port: Any) -> bool:
+def _is_required(document: Document, port: InputPort) -> bool:
     """Return True if an input port of an ONNX model has no default, so that a run must set it.
 
     In an MDF document, also in an imported one, a port without default_value has zeros in every engine. An
@@ -120,7 +121,7 @@ def _is_required(document: Document, port: Any) -> bool:
     return "onnx" in (document.graph.metadata or {}) and not is_optional_type
 
 
-def _read_imported_names(port: Any) -> tuple[str, ...]:
+def _read_imported_names(port: InputPort) -> tuple[str, ...]:
     """Return the names that an imported port has in its original file, without duplicates."""
     stated_names = (port.metadata or {}).get("names")
     return (
@@ -130,7 +131,7 @@ def _read_imported_names(port: Any) -> tuple[str, ...]:
     )
 
 
-def is_imported(graph: Any) -> bool:
+def is_imported(graph: Graph) -> bool:
     """Return True if a graph was imported from an ONNX or OpenVINO file."""
     return not {"onnx", "openvino"}.isdisjoint(graph.metadata or {})
 
@@ -352,12 +353,12 @@ def _create_placeholder(port: OpenPort, precision: str) -> Data:
     )
 
 
-def _name_open_extents(port: Any, options: Options) -> tuple[str, Shape]:
+def _name_open_extents(port: InputPort, options: Options) -> tuple[str, Shape]:
     """Return the dtype and the shape of a port, with names for unknown extents."""
-    axis_names = (port.metadata or {}).get("dims")
-    if not isinstance(axis_names, list | tuple) or len(axis_names) != len(port.shape):
-        axis_names = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
-    extents_with_names = zip(port.shape, axis_names, strict=True)
+    axis_names, shape = (port.metadata or {}).get("dims"), port.shape or ()
+    if not isinstance(axis_names, list | tuple) or len(axis_names) != len(shape):
+        axis_names = [f"{port.id}_{axis}" for axis in range(len(shape))]
+    extents_with_names = zip(shape, axis_names, strict=True)
     named_shape = tuple(str(name) if extent < 0 else extent for extent, name in extents_with_names)
     return stated_dtype(port, options.precision) or options.precision, named_shape
 
@@ -382,11 +383,12 @@ def _split_into_rows(port: OpenPort, array: Data, name: str, steps: int | None) 
     return array
 
 
-def _find_value_shape(port: Any) -> tuple[int, ...]:
+def _find_value_shape(port: InputPort) -> tuple[int, ...]:
     """Return the shape of one value of a port: the stated shape, or the shape of the default_value."""
     if port.shape or port.default_value is None:
         return tuple(port.shape or ())
-    return np.shape(port.default_value)
+    default_value: Any = port.default_value
+    return tuple(np.shape(default_value))
 
 
 def _suggest_input(name: str, document: Document, known_names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import FunctionOrParameter, Node
 from mdf_loop.errors import (
     ConditionError,
     EndlessLoopError,
@@ -39,7 +40,12 @@ from mdf_loop.reading.unrolled import unroll_loop
 
 @register_reader("onnx::Loop")
 def read_loop(
-    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder,
+    item: FunctionOrParameter,
+    node: Node,
+    where: str,
+    scope: Scope,
+    document: Document,
 ) -> FunctionResults:
     """Append the operations of a Function or Parameter that is a loop, and return its results."""
     loop_form = parse_loop(item, node, where, document)

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Node
 from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.lower.syntax import parse_number
 from mdf_loop.name_suggestions import suggest
@@ -64,7 +65,7 @@ LOOP_ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordi
 """Names of a loop's own arguments. All other arguments are captured values under other names."""
 
 
-def parse_loop(item: Any, node: Any, where: str, document: Document) -> LoopForm:
+def parse_loop(item: FunctionOrParameter, node: Node, where: str, document: Document) -> LoopForm:
     """Parse the loop that a Function or Parameter of `node` describes.
 
     Raises:
@@ -106,7 +107,7 @@ def _has_onnx_semantics(owned: OwnedGraph) -> bool:
     return semantics == "onnx"
 
 
-def _is_mid_exit(value: Any, where: str) -> bool:
+def _is_mid_exit(value: DocumentValue, where: str) -> bool:
     """Return True if the loop argument `exit` is 'middle', for a test in the middle of the body.
 
     Raise ModelError for an unknown exit.
@@ -120,18 +121,18 @@ def _is_mid_exit(value: Any, where: str) -> bool:
     )
 
 
-def _is_absent(value: Any) -> bool:
+def _is_absent(value: DocumentValue) -> bool:
     """Return True if an argument is None or a blank text."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _is_name_in_node(value: Any, node: Any) -> bool:
+def _is_name_in_node(value: DocumentValue, node: Node) -> bool:
     """Return True if a text is the name of a port, parameter or function of the node, even `-1` or `true`."""
     node_parts = (*node.parameters, *node.input_ports, *node.functions)
     return isinstance(value, str) and value.strip() in {node_part.id for node_part in node_parts}
 
 
-def _parse_trip_count(value: Any, node: Any) -> Any | None:
+def _parse_trip_count(value: DocumentValue, node: Node) -> Any | None:
     """Return the trip count `M` as an expression, or None if `M` is omitted."""
     if _is_absent(value):
         return None
@@ -145,7 +146,7 @@ def _parse_trip_count(value: Any, node: Any) -> Any | None:
     return expressions[0] if expressions is not None and len(expressions) == 1 else value
 
 
-def _is_minus_one(value: Any, node: Any) -> bool:
+def _is_minus_one(value: DocumentValue, node: Node) -> bool:
     """Return True for a trip count of -1, which in OpenVINO means no trip count."""
     if _is_name_in_node(value, node):
         return False
@@ -153,7 +154,7 @@ def _is_minus_one(value: Any, node: Any) -> bool:
     return isinstance(number, int | float) and not isinstance(number, bool) and number == -1
 
 
-def _parse_condition(value: Any, node: Any) -> Any | None:
+def _parse_condition(value: DocumentValue, node: Node) -> Any | None:
     """Return the condition `cond` as a bool or an expression, or None if `cond` is omitted."""
     if _is_absent(value):
         return None
@@ -187,7 +188,7 @@ def _parse_all_initial_values(
     return (*expressions, *further_expressions)
 
 
-def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
+def _parse_initial_values(value: DocumentValue, where: str) -> tuple[Any, ...] | dict[str, Any]:
     """Parse the loop argument `v_initial` to the expressions of the initial values.
 
     A name, number or list of numbers is one value. A tuple or list of names is several.

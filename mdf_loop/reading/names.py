@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import Graph
 from mdf_loop.errors import ModelError, UnknownNameError
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.memory import State, StateKind
@@ -166,7 +167,7 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
     )
 
 
-def _list_parameters(graph: Any) -> list[tuple[str, str]]:
+def _list_parameters(graph: Graph) -> list[tuple[str, str]]:
     """Return the parameters of all nodes, without parameters that are graphs."""
     graph_parameters = {
         (node.id, name)

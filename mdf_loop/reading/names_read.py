@@ -10,6 +10,7 @@ from mdf_loop.document.bodies import written_bodies
 from mdf_loop.document.document import Document, graph_by_id
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, is_loop
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.parts import FunctionOrParameter, Graph, Node
 from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in
 from mdf_loop.name_suggestions import suggest
@@ -17,7 +18,7 @@ from mdf_loop.reading.parameters import iterate_further_expressions
 from mdf_loop.reading.signature import find_free_ports
 
 
-def item_path(item: Any, node: Any) -> str:
+def item_path(item: FunctionOrParameter, node: Node) -> str:
     """Return the path of a Function or Parameter of a node in its document."""
     field_name = (
         "functions" if any(function is item for function in node.functions) else "parameters"
@@ -36,14 +37,14 @@ def _find_names(expressions: Any) -> set[str]:
     return set()
 
 
-def find_names_read(item: Any, node: Any, document: Document) -> set[str]:
+def find_names_read(item: FunctionOrParameter, node: Node, document: Document) -> set[str]:
     """Return the names that a function or parameter of a node reads, also in loop bodies and branches."""
     if graph_function(item.function):
         return _find_names_in_graph_function(item, node, document)
     return _find_names_in_expressions(item)
 
 
-def _find_names_in_expressions(item: Any) -> set[str]:
+def _find_names_in_expressions(item: FunctionOrParameter) -> set[str]:
     """Return the names that the expressions of a function or parameter without graphs read.
 
     Arguments hide outer names.
@@ -60,7 +61,9 @@ def _find_names_in_expressions(item: Any) -> set[str]:
     )
 
 
-def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> set[str]:
+def _find_names_in_graph_function(
+    item: FunctionOrParameter, node: Node, document: Document
+) -> set[str]:
     """Return the names that a loop or another function with graphs reads."""
     graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     expression_by_argument = {
@@ -83,7 +86,7 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
     return names_in_arguments | (_find_outer_names(item, node, document) - hidden_names)
 
 
-def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
+def _find_outer_names(item: FunctionOrParameter, node: Node, document: Document) -> set[str]:
     """Return the names that the graphs of a function capture from the enclosing node."""
     outer_names: set[str] = set()
     for argument, written_body in written_bodies(item, node).items():
@@ -99,7 +102,7 @@ def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
 
 
 def _find_outer_names_of_body(
-    body: Any, outer_metadata: Mapping[str, Any] | None, document: Document
+    body: Graph, outer_metadata: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
     """Return the names that a graph captures from outside.
 
@@ -120,8 +123,8 @@ def _find_outer_names_of_body(
 
 
 def refuse_unread(
-    item: Any,
-    node: Any,
+    item: FunctionOrParameter,
+    node: Node,
     where: str,
     own: Collection[str],
     document: Document,

@@ -18,6 +18,7 @@ from msgspec import Struct
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function, is_loop
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Node, Parameter
 from mdf_loop.errors import (
     ArityError,
     CycleError,
@@ -90,7 +91,7 @@ class NodeReader:
     def __init__(
         self,
         b: ModelBuilder,
-        node: Any,
+        node: Node,
         where: str,
         ports: dict[str, Term | Callable[[], Term]],
         context: Context,
@@ -156,7 +157,7 @@ class NodeReader:
                 )
         return old_scope
 
-    def _read_text(self, parameter: Any) -> Any:
+    def _read_text(self, parameter: Parameter) -> Any:
         """Return the text of a text parameter, and record that the text is read."""
         self.text_parameters.add(parameter.id)
         return parameter.value
@@ -272,7 +273,7 @@ class NodeReader:
                 parameter_path, self._lower_expression(parameter.value, self.old_scope)
             )
 
-    def _lower_expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
+    def _lower_expression(self, expression: DocumentValue, scope: Scope, part: str = "") -> Term:
         """Convert an expression of the node to a program value.
 
         `part` is the field of the expression in the document.
@@ -289,7 +290,7 @@ class NodeReader:
                 self._call_function(self.functions[name], function_path, self.old_scope),
             )
 
-    def _call_function(self, item: Any, where: str, scope: Scope) -> Term:
+    def _call_function(self, item: FunctionOrParameter, where: str, scope: Scope) -> Term:
         """Return the result of a Function, or of a Parameter that has a function."""
         if graph_function(item.function):
             function_results = read_graph_function(
@@ -332,7 +333,7 @@ class NodeReader:
         self.reader_name = None
         return new_scope
 
-    def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
+    def _keeps_old_value(self, parameter: Parameter, changed_ids: set[str]) -> bool:
         """Return True if one execution of the node does not change the value of a parameter."""
         if self.execution_point.has_run is not False:
             return parameter.id in self.fixed_ids
@@ -366,7 +367,7 @@ class NodeReader:
 
         return compute
 
-    def _compute_new_value(self, parameter: Any, where: str, scope: Scope) -> Term:
+    def _compute_new_value(self, parameter: Parameter, where: str, scope: Scope) -> Term:
         """Return the new value of a parameter before its conditions are applied."""
         if parameter.value is not None:
             return self._lower_expression(parameter.value, scope)
@@ -390,7 +391,7 @@ class NodeReader:
             return literal(self.b, 0.0) if is_first_run else self._keep_parameter(parameter.id)
         raise no_value_error(parameter)
 
-    def _apply_conditions(self, parameter: Any, term: Term, scope: Scope) -> Term:
+    def _apply_conditions(self, parameter: Parameter, term: Term, scope: Scope) -> Term:
         """Return the new value of a parameter after its conditions, applied in order.
 
         Each condition is `where(test, value, current)`.
@@ -469,9 +470,10 @@ class NodeReader:
         """
         ports_by_source: dict[str, list[str]] = {}
         for port in self.node.output_ports:
-            port_source = self.functions.get(port.value) or self.parameters.get(port.value)
+            source_name = port.value if isinstance(port.value, str) else ""
+            port_source = self.functions.get(source_name) or self.parameters.get(source_name)
             if port_source is not None and graph_function(port_source.function):
-                ports_by_source.setdefault(port.value, []).append(port.id)
+                ports_by_source.setdefault(source_name, []).append(port.id)
         return {
             port: grouped_ports
             for grouped_ports in ports_by_source.values()

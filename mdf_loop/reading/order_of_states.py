@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import Node, Parameter
 from mdf_loop.errors import Finding, LoopError
 from mdf_loop.lower import names_in
 from mdf_loop.reading.names_read import find_names_read
@@ -34,7 +35,7 @@ def find_new_value_reads(document: Document) -> Iterator[Finding]:
             )
 
 
-def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
+def _find_reader_pairs(node: Node, document: Document) -> Iterator[tuple[str, str, str]]:
     """Yield pairs of states in which the first state reads the new value of the second state.
 
     The third text is the stateless parameter between both states, or an empty text.
@@ -58,7 +59,7 @@ def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str
         states_by_reader[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
 
 
-def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:
+def _find_names_read(parameter: Parameter, node: Node, document: Document) -> set[str]:
     """Return the names that a parameter reads.
 
     A parameter whose graph is missing reads none.
@@ -90,7 +91,7 @@ def _find_states_read(
     return intermediate_by_state
 
 
-def _integrates(parameter: Any) -> bool:
+def _integrates(parameter: Parameter) -> bool:
     """Return True if time steps update a parameter by its derivative.
 
     `value` and `function` take precedence over a derivative.
@@ -100,7 +101,7 @@ def _integrates(parameter: Any) -> bool:
     )
 
 
-def _is_variable(parameter: Any) -> bool:
+def _is_variable(parameter: Parameter) -> bool:
     """Return False for a constant state, whose derivative is zero or whose value is its own name.
 
     A state with conditions is never treated as constant.

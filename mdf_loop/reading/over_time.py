@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import InputPort, Node
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import InputRole, Loop, Output, OutputRole, Program, Recorded, Scanned, Value
 from mdf_loop.ir.check import check
@@ -210,7 +211,7 @@ class _LaterReader(ProgramReader):
         """Declare the program input `steps` or `dt`, and return its value."""
         return self.declare_input(name, dtype, (), role=InputRole.CONTROL, owner_name=name)
 
-    def supply(self, node: Any, port: Any, where: str) -> Term:
+    def supply(self, node: Node, port: InputPort, where: str) -> Term:
         """Return the value that an input port without an edge has in this step.
 
         An input over time has one row for each step.

@@ -11,6 +11,7 @@ from msgspec import Struct
 from mdf_loop.document.bodies import WrittenBody
 from mdf_loop.document.document import Document, graph_by_id
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.parts import FunctionOrParameter, Graph
 from mdf_loop.errors import ModelError, SignatureError
 
 
@@ -54,7 +55,7 @@ class OwnedGraph(Struct, frozen=True):
         shape_rule: 'strict', 'dynamic' or None.
     """
 
-    graph: Any
+    graph: Graph
     where: str
     role: Role
     metadata: Mapping[str, Any]
@@ -65,7 +66,7 @@ class OwnedGraph(Struct, frozen=True):
 
 
 def find_owned_graph(
-    written: WrittenBody, item: Any, where: str, role: Role, document: Document
+    written: WrittenBody, item: FunctionOrParameter, where: str, role: Role, document: Document
 ) -> OwnedGraph:
     """Look up the graph that an argument of the function `item` contains or names.
 
@@ -102,7 +103,9 @@ def find_owned_graph(
     )
 
 
-def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
+def _format_graph_path(
+    written: WrittenBody, item: FunctionOrParameter, where: str, argument: str
+) -> str:
     """Return the document path of a loop body or branch, or of the argument that names it."""
     argument_path = f"{where}.args.{argument}"
     if written.parameter_ids:

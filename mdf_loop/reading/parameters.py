@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import DocumentValue, Graph, ParameterCondition
+from mdf_loop.document.parts import (
+    DocumentValue,
+    FunctionOrParameter,
+    Graph,
+    Node,
+    Parameter,
+    ParameterCondition,
+)
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import draws_numbers, names_in
 
 
-def find_fixed_parameters(node: Any) -> set[str]:
+def find_fixed_parameters(node: Node) -> set[str]:
     """Return the ids of parameters whose values depend on no input, state, function or random number."""
     fixed_ids = {
         parameter.id
@@ -32,7 +39,7 @@ def find_fixed_parameters(node: Any) -> set[str]:
     return fixed_ids
 
 
-def is_stateful(parameter: Any) -> bool:
+def is_stateful(parameter: Parameter) -> bool:
     """Return True for a parameter with a derivative, an initial value, or its own name in its value.
 
     Such a parameter is a state.
@@ -52,7 +59,7 @@ def integrates(document: Document) -> bool:
     )
 
 
-def iterate_further_expressions(item: Any) -> Iterator[Any]:
+def iterate_further_expressions(item: FunctionOrParameter) -> Iterator[Any]:
     """Yield the initial value, derivative and conditions of a parameter, but not its value."""
     yield getattr(item, "default_initial_value", None)
     yield getattr(item, "time_derivative", None)
@@ -69,7 +76,7 @@ def condition_fields(
     return condition.get("test"), condition.get("value")
 
 
-def is_empty(parameter: Any) -> bool:
+def is_empty(parameter: Parameter) -> bool:
     """Return True if a parameter has no value, function, derivative, initial value or condition."""
     expressions = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
     return not (parameter.function or parameter.conditions) and all(
@@ -77,14 +84,14 @@ def is_empty(parameter: Any) -> bool:
     )
 
 
-def no_value_error(parameter: Any) -> ExpressionError:
+def no_value_error(parameter: Parameter) -> ExpressionError:
     """Return the error for an empty parameter."""
     return ExpressionError(
         f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
     )
 
 
-def is_text(parameter: Any) -> bool:
+def is_text(parameter: Parameter) -> bool:
     """Return True for a parameter that is only a text, or a list of texts."""
     expression = parameter.value
     elements = expression if isinstance(expression, list | tuple) and expression else [expression]
@@ -92,7 +99,7 @@ def is_text(parameter: Any) -> bool:
     return is_only_value and all(isinstance(element, str) for element in elements)
 
 
-def is_document_part(value: Any) -> bool:
+def is_document_part(value: DocumentValue) -> bool:
     """Return True if the value of a parameter is a graph (a loop body) rather than a number."""
     return isinstance(value, dict | Graph) or (
         isinstance(value, np.ndarray) and value.dtype == object

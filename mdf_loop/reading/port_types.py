@@ -6,8 +6,7 @@ not converted, as in modeci_mdf: its importers write `float` on every port, PsyN
 
 from __future__ import annotations
 
-from typing import Any
-
+from mdf_loop.document.parts import InputPort
 from mdf_loop.document.stated_types import stated_dtype, states_any_float
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
@@ -17,7 +16,7 @@ from mdf_loop.lower.terms import fits_dtype
 from mdf_loop.ops.build_helpers import cast
 
 
-def convert_port_value(b: ModelBuilder, port: Any, value: Value) -> Value:
+def convert_port_value(b: ModelBuilder, port: InputPort, value: Value) -> Value:
     """Convert a value from an edge, or from outside of a body, to the type of an input port.
 
     Numbers keep their dtype and shape, whatever type the port states, as in modeci_mdf. Only a port of optional
@@ -32,7 +31,7 @@ def convert_port_value(b: ModelBuilder, port: Any, value: Value) -> Value:
     return value if dtype is None or is_tensor(dtype) else cast(b, value, dtype)
 
 
-def cast_iteration(b: ModelBuilder, port: Any, iteration: Value) -> Value:
+def cast_iteration(b: ModelBuilder, port: InputPort, iteration: Value) -> Value:
     """Cast the iteration number to the dtype that an input port of the loop body states.
 
     A stated `float` is ignored, since MDF's importers write it on every port.
@@ -42,7 +41,7 @@ def cast_iteration(b: ModelBuilder, port: Any, iteration: Value) -> Value:
     return iteration if is_any_dtype else cast(b, iteration, dtype or iteration.dtype)
 
 
-def cast_initial_value(b: ModelBuilder, port: Any, value: Value) -> Value:
+def cast_initial_value(b: ModelBuilder, port: InputPort, value: Value) -> Value:
     """Cast an initial value that is a plain number to the dtype of the body's input port.
 
     The value is returned unchanged if the dtype cannot represent it.

@@ -7,12 +7,12 @@ is rounded silently: a number that the port's type cannot represent is refused.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.checked_cast import cast_checked
+from mdf_loop.document.parts import DocumentValue, InputPort
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.ir import Array, Data, Value
@@ -31,7 +31,9 @@ MAX_DEFAULT_ELEMENTS = 10**8
 """Maximum number of elements of an input that defaults to zeros."""
 
 
-def convert_input(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
+def convert_input(
+    port: InputPort, value: DocumentValue, precision: str, name: str, where: str
+) -> Data:
     """Convert a user-supplied value to the value of a port."""
     dtype = stated_dtype(port, precision)
     description = f"the input '{name}'"
@@ -43,7 +45,7 @@ def convert_input(port: Any, value: Any, precision: str, name: str, where: str) 
     )
 
 
-def find_default(port: Any, precision: str, where: str) -> Data:
+def find_default(port: InputPort, precision: str, where: str) -> Data:
     """Return the default value of an input port as an array, sequence or None.
 
     The value is the port's default_value, else zeros (empty texts) of its shape, an empty sequence, or None.
@@ -51,16 +53,18 @@ def find_default(port: Any, precision: str, where: str) -> Data:
     return _convert_default(port, stated_dtype(port, precision), precision, where)
 
 
-def _convert_default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
+def _convert_default(port: InputPort, dtype: str | None, precision: str, where: str) -> Data:
     """Return the default value of a port in `dtype`, or as written in the document if `dtype` is None."""
     default_value = port.default_value
     description = f"the default_value of port '{port.id}'"
     if default_value is None:
-        if any(extent < 0 for extent in port.shape or ()):
+        stated_shape = tuple(port.shape or ())
+        if any(extent < 0 for extent in stated_shape):
             raise InputError(
-                f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
+                f"the input '{port.id}' must be given: its shape {list(stated_shape)} is open",
+                where,
             )
-        default_value = create_default(port, dtype, tuple(port.shape or ()), where)
+        default_value = create_default(port, dtype, stated_shape, where)
     default_data = _convert_to_type(default_value, dtype, description, where, ModelError)
     if dtype is None and default_data.dtype.kind in "US":
         raise ModelError(
@@ -73,7 +77,7 @@ def _convert_default(port: Any, dtype: str | None, precision: str, where: str) -
     )
 
 
-def create_default(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
+def create_default(port: InputPort, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
     """Return the default value for a type and shape: zeros, empty texts, an empty sequence, or None.
 
     Raises:
@@ -81,7 +85,8 @@ def create_default(port: Any, dtype: str | None, shape: tuple[int, ...], where: 
     """
     if math.prod(shape) > MAX_DEFAULT_ELEMENTS:
         raise InputError(
-            f"the input '{port.id}' must be given: its shape {list(port.shape)} is large", where
+            f"the input '{port.id}' must be given: its shape {list(port.shape or ())} is large",
+            where,
         )
     if dtype is None or (is_tensor(dtype) and dtype != "string"):
         return np.zeros(shape, np.int64)
@@ -90,7 +95,7 @@ def create_default(port: Any, dtype: str | None, shape: tuple[int, ...], where: 
     return [] if is_sequence(dtype) else None
 
 
-def lower_default(b: ModelBuilder, port: Any, where: str) -> Value:
+def lower_default(b: ModelBuilder, port: InputPort, where: str) -> Value:
     """Return the default_value of an input port as a program value.
 
     Numbers keep the dtype in which they are written, like values from an edge. A plain number is weak.
@@ -110,7 +115,7 @@ def _follows_precision(data: Data, dtype: str | None) -> bool:
 
 
 def _convert_to_type(
-    value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
+    value: DocumentValue, dtype: str | None, description: str, where: str, error: type[LoopError]
 ) -> Data:
     """Convert a value to the stated dtype of an input port."""
     if dtype is None or is_tensor(dtype):
@@ -135,7 +140,7 @@ def _convert_to_type(
 
 
 def _convert_to_array(
-    value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
+    value: DocumentValue, dtype: str | None, description: str, where: str, error: type[LoopError]
 ) -> Array:
     """Convert a value to an array of the stated dtype of an input port."""
     try:
@@ -188,7 +193,7 @@ def _has_only_integers(array: Array) -> bool:
     return array.size > 0 and all(isinstance(element, int) for element in array.flat)
 
 
-def _abbreviate(value: Any) -> str:
+def _abbreviate(value: DocumentValue) -> str:
     """Return a value as a short text for error messages."""
     value_text = repr(value) if value is not None else "nothing"
     return value_text if len(value_text) <= 60 else value_text[:57] + "..."

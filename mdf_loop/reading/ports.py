@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from mdf_loop.document.parts import Edge, InputPort, Node
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import ModelError
 from mdf_loop.ir import Value
@@ -40,7 +41,7 @@ class Ports(Struct, frozen=True):
     where: str
     supply: PortSupplier
 
-    def read_port(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
+    def read_port(self, memory: Memory, node: Node, port: InputPort, where: str) -> Term:
         """Return the current value of an input port from its edges, its default or the caller."""
         port_edges = self.edges_by_port.get((node.id, port.id))
         if port_edges is None:
@@ -84,7 +85,7 @@ class Ports(Struct, frozen=True):
             )
         return convert_port_value(b, port, port_term) if isinstance(port_term, Value) else port_term
 
-    def _read_edge(self, memory: Memory, edge: Any) -> Term:
+    def _read_edge(self, memory: Memory, edge: Edge) -> Term:
         """Return the value that an edge passes: the sender's last output times the edge's weight."""
         term = memory.get(("output", edge.sender, edge.sender_port))
         weight = (edge.parameters or {}).get("weight", 1)
@@ -97,17 +98,18 @@ class Ports(Struct, frozen=True):
             return multiply(b, literal(b, weight), tensor(b, term))
 
 
-def _find_value_before_edges(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
+def _find_value_before_edges(b: ModelBuilder, port: InputPort, where: str, dtype: str) -> Value:
     """Return the value of a port that no edge has fed yet: its default, or zeros.
 
     As in modeci_mdf, the zeros are integers unless the port's type says float.
     """
     if port.default_value is not None:
         return lower_default(b, port, where)
-    if any(extent < 0 for extent in port.shape or ()):
+    shape = port.shape or ()
+    if any(extent < 0 for extent in shape):
         raise ModelError(
             f"nothing has arrived at the port '{port.id}' when it is read for the first time, and "
-            f"its shape {list(port.shape)} is open",
+            f"its shape {list(shape)} is open",
             where,
             "give it a default_value of the shape that will arrive",
         )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mdf_loop import arguments
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.parts import InputPort, Node
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import ArityError, Finding, LoopError, Poisoned, raise_findings
 from mdf_loop.importing.opening import Source, open_document
@@ -180,7 +181,7 @@ class ProgramReader:
         self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default, role, owner_name)
         return self.inputs[name].value
 
-    def supply(self, node: Any, port: Any, where: str) -> Term:
+    def supply(self, node: Node, port: InputPort, where: str) -> Term:
         """Return the program input for an input port that no edge feeds."""
         return self.inputs[self.ports[node.id, port.id].name].value
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.parts import FunctionOrParameter, Node
 from mdf_loop.lower import Scope, Term
 from mdf_loop.lower.builder import ModelBuilder
 
@@ -46,7 +47,12 @@ def register_reader(function: str) -> Callable[[Reader], Reader]:
 
 
 def read_graph_function(
-    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder,
+    item: FunctionOrParameter,
+    node: Node,
+    where: str,
+    scope: Scope,
+    document: Document,
 ) -> FunctionResults:
     """Append the operations of a function with graphs, such as a loop, and return its results."""
     function_name = graph_function(item.function)

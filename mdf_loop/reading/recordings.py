@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ModelError, OperandError, RecordShapeError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
@@ -46,7 +47,7 @@ class RecordingForm(Struct, frozen=True):
     where: str = ""
 
 
-def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
+def parse_recordings(value: DocumentValue, where: str) -> dict[str, RecordingForm]:
     """Parse the loop argument `recordings`, and return each recording by the name of its output."""
     return {
         recording_entry.name: _parse_recording(recording_entry)

@@ -14,6 +14,7 @@ from typing import Any
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import FunctionOrParameter, Node
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower import Scope
 from mdf_loop.lower.builder import ModelBuilder
@@ -39,7 +40,12 @@ SCAN_BODY = Role(owner="the scan", owner_kind="scan")
 
 @register_reader("onnx::Scan")
 def read_scan(
-    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder,
+    item: FunctionOrParameter,
+    node: Node,
+    where: str,
+    scope: Scope,
+    document: Document,
 ) -> FunctionResults:
     """Append the operations of a Function or Parameter that is an ONNX Scan, and return its results."""
     loop_form, signature = convert_scan(item, node, where, document)
@@ -49,7 +55,7 @@ def read_scan(
 
 
 def convert_scan(
-    item: Any, node: Any, where: str, document: Document
+    item: FunctionOrParameter, node: Node, where: str, document: Document
 ) -> tuple[LoopForm, Signature]:
     """Convert a Scan to an equivalent loop, and return the loop and the signature of its body.
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import FunctionOrParameter, Node
 from mdf_loop.errors import ArityError, OperandError, SignatureError
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind_error
@@ -37,7 +38,12 @@ MAP_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 
 @register_reader("onnx::SequenceMap")
 def read_sequence_map(
-    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder,
+    item: FunctionOrParameter,
+    node: Node,
+    where: str,
+    scope: Scope,
+    document: Document,
 ) -> FunctionResults:
     """Append the operations of a Function or Parameter that is a SequenceMap, and return its results."""
     map_name = f"{node.id}.{item.id}"

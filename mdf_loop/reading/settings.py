@@ -17,7 +17,7 @@ from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.checked_cast import cast_checked
 from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import DocumentValue, InputPort, Node
+from mdf_loop.document.parts import DocumentValue, InputPort, Node, Parameter
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
@@ -150,13 +150,13 @@ def _replace_parameters(document: Document, values: Mapping[str, Any]) -> Docume
     return with_graph(document, replace_fields(document.graph, nodes=new_nodes))
 
 
-def _replace_in_node(node: Any, values: Mapping[str, Any]) -> Any:
+def _replace_in_node(node: Node, values: Mapping[str, Any]) -> Any:
     """Return a copy of a node with new values of its parameters."""
     new_parameters = [_replace_value(node, parameter, values) for parameter in node.parameters]
     return replace_fields(node, parameters=new_parameters)
 
 
-def _replace_value(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
+def _replace_value(node: Node, parameter: Parameter, values: Mapping[str, Any]) -> Any:
     """Return a copy of a parameter with its new value, or the parameter itself without a new value."""
     parameter_name = f"{node.id}.{parameter.id}"
     if parameter_name not in values:
@@ -198,7 +198,7 @@ def _suggest_parameter(document: Document, name: str, parameter_names: Collectio
     return suggest(name, parameter_names) or "name it as node.parameter"
 
 
-def _find_settable_attribute(parameter: Any, name: str, where: str) -> str:
+def _find_settable_attribute(parameter: Parameter, name: str, where: str) -> str:
     """Return the name of the parameter attribute that a run sets, such as `value`.
 
     For a state, this is the initial value.

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue, Graph, Node
 from mdf_loop.errors import ArityError, SignatureError
 from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.reading.loop_forms import LoopForm
@@ -43,7 +44,7 @@ class Signature(Struct, frozen=True):
     recorded_outputs: tuple[str, ...]
 
 
-def find_signature(form: LoopForm, node: Any, carried_count: int) -> Signature:
+def find_signature(form: LoopForm, node: Node, carried_count: int) -> Signature:
     """Determine the names and the order of a loop body's inputs and outputs.
 
     The body has `carried_count` carried values.
@@ -100,7 +101,7 @@ def _format_count(number: int, noun: str) -> str:
 # --- inference --------------------------------------------------------------------------------
 
 
-def find_free_ports(graph: Any) -> tuple[str, ...]:
+def find_free_ports(graph: Graph) -> tuple[str, ...]:
     """Return the ids of a graph's input ports that no edge feeds, in document order."""
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     free_ids = (
@@ -112,7 +113,7 @@ def find_free_ports(graph: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(free_ids))
 
 
-def find_end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
+def find_end_ports(graph: Graph) -> tuple[tuple[Any, Any], ...]:
     """Return the output ports of a graph that feed no edge, with their nodes, in document order."""
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
     return tuple(
@@ -130,7 +131,7 @@ _CONDITION_PATTERN = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNOREC
 
 
 def _infer_inputs(
-    form: LoopForm, node: Any, carried_count: int
+    form: LoopForm, node: Node, carried_count: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Infer which inputs of a loop body are the iteration number, the condition and carried values."""
     bound_names = {
@@ -208,7 +209,7 @@ def _unknown_order_error(
     )
 
 
-def _count_results_read(form: LoopForm, node: Any) -> int:
+def _count_results_read(form: LoopForm, node: Node) -> int:
     """Return the number of a loop's results that the output ports of its node read."""
     port_values = [port.value for port in node.output_ports if isinstance(port.value, str)]
     bare_use_count = sum(port_value == form.name for port_value in port_values)
@@ -221,7 +222,7 @@ def _count_results_read(form: LoopForm, node: Any) -> int:
     return max([bare_use_count, *(k + 1 for k in result_positions)])
 
 
-def _infer_outputs(form: LoopForm, node: Any, carried_count: int) -> tuple[str, ...]:
+def _infer_outputs(form: LoopForm, node: Node, carried_count: int) -> tuple[str, ...]:
     """Infer the order of a loop body's outputs, of which the first is the condition."""
     ports_at_end = find_end_ports(form.body)
     result_count = max(_count_results_read(form, node), carried_count)
@@ -242,7 +243,7 @@ def _infer_outputs(form: LoopForm, node: Any, carried_count: int) -> tuple[str, 
     return (truth_outputs[0], *(name for name in port_names if name != truth_outputs[0]))
 
 
-def gives_truth(node: Any, value: Any) -> bool:
+def gives_truth(node: Node, value: DocumentValue) -> bool:
     """Return True if an expression of a node certainly yields a bool, such as a comparison."""
     if isinstance(value, bool):
         return True

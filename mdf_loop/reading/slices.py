@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ModelError, Poisoned, TripCountError
 from mdf_loop.ir import Scanned, Value
 from mdf_loop.lower import Scope, lower_expression, tensor
@@ -51,7 +52,7 @@ class SliceForm(Struct, frozen=True):
     where: str = ""
 
 
-def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
+def parse_slices(value: DocumentValue, where: str) -> tuple[SliceForm, ...]:
     """Parse the loop argument `slices`, which names arrays to read part by part."""
     return tuple(
         _parse_slice(slice_entry)

@@ -14,6 +14,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.document.modeci import to_modeci
+from mdf_loop.document.parts import Edge, Node, Parameter
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import Finding
 from mdf_loop.importing.loop_conditions import ambiguous_loops
@@ -100,14 +101,14 @@ def _note_in_place_sums(document: Document, value_by_path: ValueByPath) -> _Note
                 )
 
 
-def _is_array(document: Document, value_by_path: ValueByPath, edge: Any) -> bool:
+def _is_array(document: Document, value_by_path: ValueByPath, edge: Edge) -> bool:
     """Return True if an edge carries a numpy array instead of a Python number."""
     sender_node = document.graph.find_node(edge.sender)
     has_conditions = any(parameter.conditions for parameter in sender_node.parameters)
     return has_conditions or not _is_number(_sent_value(document, value_by_path, edge))
 
 
-def _sent_value(document: Document, value_by_path: ValueByPath, edge: Any) -> Any:
+def _sent_value(document: Document, value_by_path: ValueByPath, edge: Edge) -> Any:
     """Return the program value of the output port from which an edge starts, or None."""
     return value_by_path.get(
         f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']"
@@ -170,7 +171,7 @@ def _note_python_expressions(document: Document, value_by_path: ValueByPath) -> 
                 yield statement, f"{node_path}.{expression_path}"
 
 
-def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
+def _expressions_of_node(node: Node) -> Iterator[tuple[str, str]]:
     """Yield each expression of a node with its MDF path inside the node."""
     for field_name in ("functions", "parameters", "output_ports"):
         for part in getattr(node, field_name):
@@ -257,7 +258,7 @@ def _note_overlooked_states(document: Document, value_by_path: ValueByPath) -> _
                 )
 
 
-def _may_be_stateful_in_engine(parameter: Any) -> bool:
+def _may_be_stateful_in_engine(parameter: Parameter) -> bool:
     """Return True if modeci_mdf's engine may keep a parameter as a state, or cannot parse it."""
     try:
         return bool(to_modeci(parameter).is_stateful())

@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from mdf_loop.document.parts import DocumentValue
+
 NODE_ARGUMENTS = ("dependency", "dependencies", "node", "args")
 """Names of the argument with the node or nodes that a condition refers to."""
 
@@ -58,12 +60,12 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
                 )
 
 
-def _to_list(value: Any) -> list[Any]:
+def _to_list(value: DocumentValue) -> list[Any]:
     """Convert an argument to a list: None to an empty list, a single value to a list of one."""
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
-def type_and_arguments(condition: Any) -> tuple[str | None, Mapping[str, Any]]:
+def type_and_arguments(condition: DocumentValue) -> tuple[str | None, Mapping[str, Any]]:
     """Return the type and arguments of a scheduler condition, which is a mapping or an object.
 
     The type is None if it is not a text.
@@ -79,11 +81,11 @@ def type_and_arguments(condition: Any) -> tuple[str | None, Mapping[str, Any]]:
     return condition_type if isinstance(condition_type, str) else None, argument_by_name
 
 
-def node_id(value: Any) -> Any:
+def node_id(value: DocumentValue) -> Any:
     """Return the id of a node that is given as a modeci_mdf Node or as an id."""
     return getattr(value, "id", value)
 
 
-def scale_name(scale: Any) -> str:
+def scale_name(scale: DocumentValue) -> str:
     """Return the name of a time scale that is given as `TimeScale.LIFE`, `life` or an enum member."""
     return str(getattr(scale, "name", scale)).rpartition(".")[2].upper()

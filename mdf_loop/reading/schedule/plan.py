@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue, Graph
 from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.schedule.absolute import create_clock
@@ -295,7 +296,7 @@ def _counts_runs_in_layer(part: Condition, layer: Sequence[str], owner: str) -> 
 
 
 def read_schedule(
-    graph: Any, layers: NodeSets, required_senders: Mapping[str, Iterable[str]], where: str
+    graph: Graph, layers: NodeSets, required_senders: Mapping[str, Iterable[str]], where: str
 ) -> Schedule:
     """Build the schedule of a graph from its conditions and edges.
 
@@ -375,7 +376,7 @@ def _require_all_runs(nodes: Iterable[str]) -> Condition:
     return AllOf(tuple(Compare((RunCount(node),), ">=", 1) for node in nodes))
 
 
-def _parse_termination_scale(scale: Any, where: str) -> str:
+def _parse_termination_scale(scale: DocumentValue, where: str) -> str:
     """Return graph-scheduler's name of the time scale that a termination condition ends."""
     ended_scale = scale_name(scale)
     if ended_scale not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):

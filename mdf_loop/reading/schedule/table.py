@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ConditionError, UnsupportedError
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.schedule import wording as say
@@ -181,7 +181,11 @@ CONDITION_TYPES = {**COMPILED_TYPES, **REFUSED_TYPES}
 
 
 def read_condition(
-    written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: TimeConditionReader
+    written: DocumentValue,
+    owner: str | None,
+    where: str,
+    nodes: Sequence[str],
+    absolute: TimeConditionReader,
 ) -> Condition:
     """Convert a scheduler condition in the document to a `Condition` object.
 
@@ -208,7 +212,7 @@ def read_condition(
     return typed_condition
 
 
-def describe_condition(written: Any) -> str:
+def describe_condition(written: DocumentValue) -> str:
     """Return a scheduler condition of the document as a short text, even if it cannot be compiled."""
     condition_type, arguments = type_and_arguments(written)
     phrase = say.ConditionPhrase(describe_condition, type=str(condition_type), arguments=arguments)
@@ -219,7 +223,7 @@ def describe_condition(written: Any) -> str:
     )
 
 
-def is_condition_type(condition: Any, kind: str) -> bool:
+def is_condition_type(condition: DocumentValue, kind: str) -> bool:
     """Return True if a scheduler condition has this type and no arguments."""
     condition_type, arguments = type_and_arguments(condition)
     return condition_type == kind and not arguments

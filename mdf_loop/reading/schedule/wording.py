@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.reading.schedule.arguments import INNER_CONDITION, Arguments, node_id, scale_name
 
 
@@ -26,7 +27,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
 
     describe_inner: Callable[[Any], str]
 
-    def format_argument(self, value: Any) -> str:
+    def format_argument(self, value: DocumentValue) -> str:
         """Return the text of an argument: a node's id, a condition, a list, or a value."""
         if isinstance(value, list | tuple):
             return f"[{', '.join(map(self.format_argument, value))}]"
@@ -51,7 +52,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
             else argument_value
         )
 
-    def format_group(self, condition: Any) -> str:
+    def format_group(self, condition: DocumentValue) -> str:
         """Return the text of an inner condition, in brackets if the condition has several parts."""
         condition_text = self.format_argument(condition)
         return (
@@ -238,7 +239,7 @@ def threshold(phrase: ConditionPhrase) -> str:
     return f"when {operand} {comparator} {arguments.get('threshold', '?')}{tolerance_text}"
 
 
-def _format_time(value: Any, phrase: ConditionPhrase) -> str:
+def _format_time(value: DocumentValue, phrase: ConditionPhrase) -> str:
     """Return a time with its unit, such as `2 ms`.
 
     A text that already has a unit is not changed.

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mdf_loop.document.parts import DocumentValue, Node
 from mdf_loop.errors import (
     ConditionError,
     Finding,
@@ -135,7 +136,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         """Return the ids of the nodes that the condition refers to."""
         return tuple(self._check_node(node) for node in self.node_arguments())
 
-    def _check_node(self, node: Any) -> str:
+    def _check_node(self, node: Node) -> str:
         """Return the id of a node, or raise UnknownNameError if the graph has no node with this id."""
         referenced_id = node_id(node)
         if not isinstance(referenced_id, str) or referenced_id not in self.node_ids:
@@ -162,7 +163,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     # --- inner conditions -----------------------------------------------------------------------
 
-    def read_inner(self, written: Any, path: str) -> Condition:
+    def read_inner(self, written: DocumentValue, path: str) -> Condition:
         """Convert an inner condition to a `Condition` object.
 
         `path` is its path in this condition.

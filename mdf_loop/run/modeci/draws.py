@@ -22,6 +22,7 @@ from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.document.changes import replace_fields
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.parts import FunctionOrParameter, Node, Parameter
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse
 from mdf_loop.number_check import contains_only_numbers
@@ -72,7 +73,7 @@ class EngineDraws:
 
     # --- the document -----------------------------------------------------------------------------
 
-    def _number_node(self, node: Any) -> Any:
+    def _number_node(self, node: Node) -> Any:
         taken_names = {named_item.id for named_item in node.functions_and_parameters}
         return replace_fields(
             node,
@@ -89,35 +90,38 @@ class EngineDraws:
             ],
         )
 
-    def _port_site(self, node: Any, port: Any, taken_names: set[str]) -> str:
+    def _port_site(self, node: Node, port: Any, taken_names: set[str]) -> str:
         name = f"output_ports.{port.id}" if port.id in taken_names else port.id
         return f"{self._graph_id}.{node.id}.{name}"
 
-    def _number_item(self, node: Any, item: Any) -> Any:
+    def _number_item(self, node: Node, item: FunctionOrParameter) -> FunctionOrParameter:
         if graph_function(item.function):
             return item
         site = f"{self._graph_id}.{node.id}.{item.id}"
         if item.function in FUNCTIONS:
-            return self._replace_operator(item, site)
+            return self._replace_operator(item, item.function, site)
         new_fields = {"value": self._number_expression(item.value, site)}
         if item.args:
             new_fields["args"] = {
                 argument_name: self._number_expression(expression, f"{site}.{argument_name}")
                 for argument_name, expression in item.args.items()
             }
-        for field_name in ("default_initial_value", "time_derivative"):
-            if getattr(item, field_name, None) is not None:
-                new_fields[field_name] = self._number_expression(
-                    getattr(item, field_name), f"{site}.{field_name}"
-                )
-        if getattr(item, "conditions", None):
-            new_fields["conditions"] = [
-                self._number_condition(condition, f"{site}.conditions.{k}")
-                for k, condition in enumerate(item.conditions)
-            ]
+        if isinstance(item, Parameter):
+            for field_name in ("default_initial_value", "time_derivative"):
+                if getattr(item, field_name) is not None:
+                    new_fields[field_name] = self._number_expression(
+                        getattr(item, field_name), f"{site}.{field_name}"
+                    )
+            if item.conditions:
+                new_fields["conditions"] = [
+                    self._number_condition(condition, f"{site}.conditions.{k}")
+                    for k, condition in enumerate(item.conditions)
+                ]
         return replace_fields(item, **new_fields)
 
-    def _replace_operator(self, item: Any, site: str) -> Any:
+    def _replace_operator(
+        self, item: FunctionOrParameter, operator: str, site: str
+    ) -> FunctionOrParameter:
         """Replace a random ONNX operator by an expression with a numbered random-number call."""
         args = {
             name: self._number_expression(expression, f"{site}.{name}")
@@ -125,8 +129,8 @@ class EngineDraws:
         }
         seed = args.pop("seed", None)
         arguments = [f"{name}={name}" for name in args if name in _KEYWORD_ARGUMENTS]
-        arguments += ["input=input"] * item.function.endswith(_INPUT_OPERATOR_SUFFIXES)
-        call_number = self._register_call(item.function, f"{site}{_seed_suffix(seed)}#0")
+        arguments += ["input=input"] * operator.endswith(_INPUT_OPERATOR_SUFFIXES)
+        call_number = self._register_call(operator, f"{site}{_seed_suffix(seed)}#0")
         call = f"numpy.random.{_HOOK_NAME}({', '.join((str(call_number), *arguments))})"
         return replace_fields(item, function=None, args=args, value=call)
 
