@@ -198,7 +198,7 @@ def _loops_in_graph(graph: Mapping[str, Any], graph_path: str) -> Iterator[Ambig
 def _loops_in_function(
     loop_name: str, function_arguments: Mapping[str, Any], function_path: str
 ) -> Iterator[AmbiguousLoop]:
-    """Yield a function that is an ambiguous loop, then the ambiguous loops in its graphs."""
+    """Yield each loop with two readings of its condition: the function itself, and loops in its graphs."""
     for argument_name, argument in function_arguments.items():
         body_contents = [*argument.values()] if isinstance(argument, Mapping) else []
         if (

@@ -67,8 +67,8 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
             for graph_input in graph.inputs
         ),
         outputs=tuple(
-            OutputOutline(name, time_loop_node.id, name, output.path, row.type)
-            for name, output, row in zip(
+            OutputOutline(name, time_loop_node.id, name, output.path, recorded_value.type)
+            for name, output, recorded_value in zip(
                 port_names, graph.outputs, loop.recorded_values, strict=True
             )
         ),

@@ -78,12 +78,12 @@ class PassesLoop:
         self.schedule = schedule
         self.memory = memory
         self.b = memory.b
-        threshold_states = [
+        states_with_thresholds = [
             state
             for condition in schedule.threshold_conditions
             for state in self._find_threshold_states(condition)
         ]
-        self.recorded_states = [*dict.fromkeys((*recorded, *threshold_states))]
+        self.recorded_states = [*dict.fromkeys((*recorded, *states_with_thresholds))]
         self.carried_types = memory.carried_types
 
     # --- the loop -------------------------------------------------------------------------------

@@ -148,9 +148,9 @@ class Slice(Struct, frozen=True, eq=False):
     part_count: Value
 
     def create_rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """Return the sliced array as rows for a `Loop` operation, or None if parts keep the axis.
+        """Return the sliced array as rows that a `Loop` scans, or None if a part has several rows.
 
-        Parts keep the axis if the slice has a `part_size`.
+        A part has several rows if the slice has a `part_size`.
 
         The array is cut before the loop unless its rows begin at an end of the axis.
         """

@@ -379,31 +379,37 @@ def _compute_dot_products(
     Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
     are then added in order.
     """
-    part_code, scalar_code = Code(writer.function_text, PARTIAL_SUM_COUNT, True), writer.scalar_code
+    vector_code, scalar_code = (
+        Code(writer.function_text, PARTIAL_SUM_COUNT, True),
+        writer.scalar_code,
+    )
     vector_type, terms_in_parts = (
-        part_code.type(dtype),
+        vector_code.type(dtype),
         inner // PARTIAL_SUM_COUNT * PARTIAL_SUM_COUNT,
     )
-    sum_pointers = [part_code.allocate_local(vector_type) for _ in range(row_count)]
+    sum_pointers = [vector_code.allocate_local(vector_type) for _ in range(row_count)]
     for sum_pointer in sum_pointers:
-        part_code.line(f"store {vector_type} {part_code.constant(0, dtype)}, ptr {sum_pointer}")
+        vector_code.line(f"store {vector_type} {vector_code.constant(0, dtype)}, ptr {sum_pointer}")
     row_pointers = [
         writer.element_address(dtype, pointers[0], str(k * inner)) for k in range(row_count)
     ]
 
     def terms(number: str) -> None:
-        vector_elements = writer.load(part_code, dtype, pointers[1], number)
+        vector_elements = writer.load(vector_code, dtype, pointers[1], number)
         for row_pointer, accumulator in zip(row_pointers, sum_pointers, strict=True):
-            row_elements = writer.load(part_code, dtype, row_pointer, number)
-            total = part_code.emit(f"load {vector_type}, ptr {accumulator}")
-            next_total = _multiply_add(part_code, dtype, row_elements, vector_elements, total)
-            part_code.line(f"store {vector_type} {next_total}, ptr {accumulator}")
+            row_elements = writer.load(vector_code, dtype, row_pointer, number)
+            total = vector_code.emit(f"load {vector_type}, ptr {accumulator}")
+            next_total = _multiply_add(vector_code, dtype, row_elements, vector_elements, total)
+            vector_code.line(f"store {vector_type} {next_total}, ptr {accumulator}")
 
     writer.repeat("0", str(terms_in_parts), PARTIAL_SUM_COUNT, terms)
     totals = []
     for row_start, sum_pointer in zip(row_pointers, sum_pointers, strict=True):
         total = reduce_lanes(
-            scalar_code, dtype, part_code.emit(f"load {vector_type}, ptr {sum_pointer}"), write_sum
+            scalar_code,
+            dtype,
+            vector_code.emit(f"load {vector_type}, ptr {sum_pointer}"),
+            write_sum,
         )
         for term_number in range(terms_in_parts, inner):
             a, b = (

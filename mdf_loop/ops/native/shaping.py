@@ -222,8 +222,8 @@ def reshape(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
             else _replace_if_equal(scalar_code, (stated_extents[k], -1), remaining_extent)
         )
         is_inferred, is_empty = (
-            scalar_code.compare("eq", "int64", str(extent), literal)
-            for extent, literal in (
+            scalar_code.compare("eq", "int64", str(extent), compared_number)
+            for extent, compared_number in (
                 (stated_extents[k], "-1"),
                 (product(scalar_code, other_factors), "0"),
             )

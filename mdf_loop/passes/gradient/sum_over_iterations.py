@@ -81,7 +81,10 @@ class _IterationSums(Struct):
         )
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
-        """Return the operands of an Add or Transpose that may be applied after the sum, or None."""
+        """Return the operands of a value if the sum of its rows equals the operation on their sums, else None.
+
+        This holds for Transpose, and for Add without broadcasting.
+        """
         producer = self.producers.get(value)
         if producer is None or producer.op_type not in ("Add", "Transpose"):
             return None

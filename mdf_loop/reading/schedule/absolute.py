@@ -84,9 +84,9 @@ class AbsoluteTime(Struct, frozen=True):
     layers: Sequence[Sequence[str]]
 
     def convert(self, written: WrittenCondition) -> Condition:
-        """Convert a time condition to a condition on the number of node sets processed so far.
+        """Convert a condition on time to a condition on the number of graph layers that have run.
 
-        The time condition is a TimeInterval or a TimeTermination. A node set is a layer of the graph.
+        The condition on time is a TimeInterval or a TimeTermination. Each layer takes the same time.
         """
         time_points = _read_time_points(written.type, written.arguments, written.where)
         visit_conditions: list[Condition] = []
